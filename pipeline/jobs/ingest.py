@@ -99,16 +99,17 @@ def _by_this_process(options: SourceOptions, tasks: list[plan.Task], report: Rep
 
 
 def _after(known: Manifest, rows: Written, paths: list[str], logs: Iterable[LogDir], begun_ms: int) -> Manifest:
-    """Return the manifest once what was written counts, of logs that were listed at `begun_ms`. A position never goes
-    back."""
+    """Return the manifest once what was written counts, of logs that were listed at `begun_ms`."""
     rows = list(rows)
     written = [(row["table"], f"raw/{row['file']}", row["rows"]) for row in rows if row["file"]]
     reached = {row["log"]: Position(*json.loads(row["position"])) for row in rows if row["log"]}
-    later = {n: p for n, p in reached.items() if p.next_offset >= known.logs.get(n, START).next_offset}
-    read = [log for log in logs if log.name in later]
+    for name, position in reached.items():
+        assert position.next_offset >= known.logs.get(name, START).next_offset, "reading begins where it ended"
+    read = [log for log in logs if log.name in reached]
     known.check_identities(read)
-    identities = {log.name: one for log in read if (one := identify(log, later[log.name]))}
-    after = known.add_places({row["log"]: row["place"] for row in rows if row["log"]}).add_files(later, written, paths)
+    identities = {log.name: one for log in read if (one := identify(log, reached[log.name]))}
+    places = {row["log"]: row["place"] for row in rows if row["log"]}
+    after = known.add_places(places).add_files(reached, written, paths)
     return msgspec.structs.replace(
         after,
         identities=known.identities | identities,
