@@ -214,6 +214,16 @@ def test_what_was_deleted_after_a_lost_commit_stays_deleted(server: Cluster) -> 
     assert server.operator.groups.find("g") is None
 
 
+def test_the_records_that_undo_a_commit_are_no_commits(server: Cluster) -> None:
+    for offset in (10, 11, 12):
+        server.commit("g", offset)
+    for offset in (11, 10):
+        server.operator.brokers.move_group("g", server.at("g"), lose_last_commits=1)
+        assert server.offsets("g") == {0: offset}
+    with pytest.raises(Refusal, match="1 commits of group 'g' are known, not 2"):
+        server.operator.brokers.move_group("g", server.at("g"), lose_last_commits=2)
+
+
 def test_a_move_can_be_overtaken_by_another(server: Cluster) -> None:
     server.commit("g", 10)
     home = server.at("g")

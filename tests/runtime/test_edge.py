@@ -1,5 +1,6 @@
 """The edge of the step: whatever fails in it has changed nothing, is logged once and counted, and costs that input."""
 
+import errno
 import logging
 from typing import Any, NoReturn
 
@@ -15,11 +16,13 @@ from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.schema import Message
+from storage.files import StorageError
 from tests import requests
 from tests.dataplane.broker import batch
 from tests.log_lines import log_lines
@@ -27,6 +30,7 @@ from tests.protocol.values import Choices, value_of
 from tests.requests import create_topics, fetch, join, produce
 from tests.server.in_memory import InMemory, Peer
 from tests.simulation.promises import codes_in
+from tests.storage.crashing_disk import CrashingDisk
 
 JOIN = join("g")
 
@@ -148,6 +152,24 @@ def test_what_cannot_be_encoded_is_not_applied_either(
     assert state(server) == before
     assert not peer.connection.closing and server.stats.connections_refused == 0
     assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes_in(peer.ask(request_, version)), "it was the encoding"
+
+
+@pytest.mark.parametrize("request_", [DeleteTopicsRequest(topic_names=("orders",)), EndTxnRequest("x", 0, 0, True)])
+def test_an_append_that_fails_within_a_step_ends_the_process(request_: Message) -> None:
+    """No response may be sent, not even that of a failure: nobody knows what the log holds."""
+    disk = CrashingDisk()
+    server = InMemory(disk)
+    peer = server.connect()
+    peer.ask(InitProducerIdRequest("x", 60_000), 4)
+    peer.ask(AddOffsetsToTxnRequest("x", 0, 0, "g"), 3)
+    disk.refuse = lambda operation, path: errno.EIO * (operation == "append to" and ledger.DIRECTORY in path)
+    before = len(peer.answers)
+    peer.send((request_, 4))
+    with pytest.raises(StorageError, match=ledger.DIRECTORY):
+        server.turn()
+    disk.refuse = lambda operation, path: 0
+    assert len(peer.answers) == before
+    assert server.node.edge.failures == {}
 
 
 def test_a_timer_that_fails_is_gone_and_the_others_fire(monkeypatch: pytest.MonkeyPatch) -> None:
