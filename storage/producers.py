@@ -8,7 +8,9 @@ KIP-360).
 from __future__ import annotations
 
 import struct
-from collections import deque
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from operator import attrgetter
 
 import msgspec
 
@@ -51,6 +53,20 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
 
 ACCEPTED = Verdict()
+_last_offset = attrgetter("last_offset")
+
+
+class Attempt(msgspec.Struct, gc=False):
+    """What is known of batches that were to begin a transaction, until one has (Kafka: `VerificationStateEntry`).
+
+    A batch may be refused for a while, for an end of a transaction that is under way. If the next one of its producer
+    were appended meanwhile, the first one would be out of order for good.
+    """
+
+    epoch: int
+    lowest_sequence: int
+    begins_at_zero: bool  # whether the producer counts from 0 in each transaction (KIP-890)
+    at_ms: int
 
 
 class Producer:
@@ -83,7 +99,11 @@ class Producers:
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
+        self._open: OrderedDict[int, Producer] = OrderedDict()
+        """Those with an open transaction, the one that began first in front. Every read asks for that one."""
+        self._attempts: dict[int, Attempt] = {}
         self.aborted: list[AbortedTransaction] = []
+        """In the order of their last offsets."""
 
     def __getitem__(self, producer_id: int) -> Producer:
         return self._producers[producer_id]
@@ -98,17 +118,30 @@ class Producers:
     def items(self) -> list[tuple[int, Producer]]:
         return list(self._producers.items())
 
+    def note_attempt(self, header: BatchHeader, *, begins_at_zero: bool, now_ms: int) -> None:
+        """Note that a batch is to begin a transaction. Later batches of its producer have to wait for it."""
+        known = self._attempts.get(header.producer_id)
+        if known is None:
+            attempt = Attempt(header.producer_epoch, header.base_sequence, begins_at_zero, now_ms)
+            self._attempts[header.producer_id] = attempt
+        elif header.producer_epoch > known.epoch:
+            known.epoch, known.lowest_sequence = header.producer_epoch, header.base_sequence
+        elif header.producer_epoch == known.epoch:
+            known.lowest_sequence = min(known.lowest_sequence, header.base_sequence)
+
     def check(self, header: BatchHeader) -> Verdict:
-        """May a client's batch be appended? Batches without a producer id always may."""
+        """Return whether a client's batch may be appended. Batches without a producer id always may."""
         producer = self._producers.get(header.producer_id)
-        if header.producer_id == NO_PRODUCER or producer is None:
-            return ACCEPTED  # a producer that the log has forgotten may begin with any sequence (KIP-360)
+        if header.producer_id == NO_PRODUCER:
+            return ACCEPTED
+        if producer is None:  # one that the log has forgotten may begin with any sequence (KIP-360)
+            return self._check_attempt(header, None)
         if header.producer_epoch < producer.epoch:
             message = f"Epoch {header.producer_epoch} of producer {header.producer_id} is older than {producer.epoch}"
             return Verdict(ErrorCode.INVALID_PRODUCER_EPOCH, message)
         if header.producer_epoch > producer.epoch:
             if header.base_sequence == 0:
-                return ACCEPTED
+                return self._check_attempt(header, producer)
             message = f"A new epoch of producer {header.producer_id} begins with sequence 0, not {header.base_sequence}"
             return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
         return self._in_sequence(header, producer)
@@ -118,10 +151,24 @@ class Producers:
         for written in producer.batches:
             if written.first_sequence == header.base_sequence and written.last_sequence == last:
                 return Verdict(duplicate=written)
+        if (refused := self._check_attempt(header, producer)).error:
+            return refused
         expected = _after(producer.last_sequence, 1)  # 0 where only end markers of this epoch are known (KIP-360)
         if header.base_sequence == expected:
             return ACCEPTED
         message = f"Sequence {header.base_sequence} of producer {header.producer_id} where {expected} is next"
+        return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
+
+    def _check_attempt(self, header: BatchHeader, producer: Producer | None) -> Verdict:
+        """Return whether a batch comes too early, by what is known of those that were to begin its transaction."""
+        attempt = self._attempts.get(header.producer_id)
+        if attempt is None:
+            return ACCEPTED
+        is_unknown = producer is None or not producer.batches
+        limit = 0 if attempt.begins_at_zero and is_unknown else attempt.lowest_sequence
+        if header.base_sequence <= limit:
+            return ACCEPTED
+        message = f"Sequence {header.base_sequence} of producer {header.producer_id} before sequence {limit}"
         return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
 
     def learn(self, header: BatchHeader, marker: EndMarker | None) -> None:
@@ -132,8 +179,12 @@ class Producers:
             coordinator_epoch = producer.coordinator_epoch if producer else -1
             producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
             producer.first_open_offset, producer.coordinator_epoch = opened, coordinator_epoch
+            if opened is not None:
+                self._open[header.producer_id] = producer
         producer.last_timestamp = max(producer.last_timestamp, header.max_timestamp)
         producer.last_offset = header.last_offset
+        if self._attempts and header.is_transactional:
+            self._attempts.pop(header.producer_id, None)
         if header.is_control:
             if marker is not None:
                 self._end_transaction(header, producer, marker)
@@ -143,40 +194,57 @@ class Producers:
             producer.batches.append(ProducedBatch(*batch, header.max_timestamp))
         if header.is_transactional and producer.first_open_offset is None and header.count:
             producer.first_open_offset = header.base_offset
+            self._open[header.producer_id] = producer
 
     def _end_transaction(self, header: BatchHeader, producer: Producer, marker: EndMarker) -> None:
         producer.coordinator_epoch = marker.coordinator_epoch
         first, producer.first_open_offset = producer.first_open_offset, None
-        if first is not None and not marker.commits:
+        if first is None:
+            return
+        del self._open[header.producer_id]
+        if not marker.commits:
             stable = self.last_stable_offset(header.next_offset)
             self.aborted.append(AbortedTransaction(header.producer_id, first, header.last_offset, stable))
 
     def last_stable_offset(self, end_offset: int) -> int:
         """Return the first offset of the earliest open transaction, or the log's end when none is open."""
-        opened = [p.first_open_offset for p in self._producers.values() if p.first_open_offset is not None]
-        return min(opened, default=end_offset)
+        for earliest in self._open.values():
+            assert earliest.first_open_offset is not None, "its transaction is open"
+            return earliest.first_open_offset
+        return end_offset
 
     def find_aborted(self, first: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that touch the offsets from `first` up to, not including, `end`."""
-        return [a for a in self.aborted if a.last_offset >= first and a.first_offset < end]
+        found: list[AbortedTransaction] = []
+        for at in range(self._find_first(first), len(self.aborted)):
+            one = self.aborted[at]
+            if one.first_offset < end:
+                found.append(one)
+            if one.last_stable_offset >= end:  # all that began before `end` were over then
+                break
+        return found
+
+    def _find_first(self, offset: int) -> int:
+        """Return the index of the first aborted transaction whose marker is at `offset` or behind it."""
+        return bisect_left(self.aborted, offset, key=_last_offset)
 
     def forget_before(self, offset: int) -> None:
         """The log now begins at `offset`: aborted transactions that ended before it are nobody's concern."""
-        self.aborted = [a for a in self.aborted if a.last_offset >= offset]
+        del self.aborted[: self._find_first(offset)]
 
     def forget_idle(self, before_ms: int) -> None:
         """Forget the producers without an open transaction whose last batch is older (`producer.id.expiration.ms`)."""
         for producer_id, producer in list(self._producers.items()):
             if producer.first_open_offset is None and producer.last_timestamp < before_ms:
                 del self._producers[producer_id]
+        self._attempts = {key: attempt for key, attempt in self._attempts.items() if attempt.at_ms >= before_ms}
 
     def transaction_index(self, first: int, end: int) -> bytes:
         """Kafka's `.txnindex` of a segment: the aborted transactions whose marker lies in it."""
         return b"".join(
             [
                 _ABORTED_ENTRY.pack(0, a.producer_id, a.first_offset, a.last_offset, a.last_stable_offset)
-                for a in self.aborted
-                if first <= a.last_offset < end
+                for a in self.aborted[self._find_first(first) : self._find_first(end)]
             ]
         )
 

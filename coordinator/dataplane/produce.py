@@ -182,7 +182,7 @@ def _of_producer(
     is_open = known is not None and known.first_open_offset is not None
     goes_on = is_open and known is not None and known.epoch == header.producer_epoch
     if header.is_transactional and not goes_on:
-        refusal = _of_transaction(state, transactional_id or "", partition, header, call)
+        refusal = _of_transaction(state, log, transactional_id or "", partition, header, call)
         if refusal is not None:
             return refusal
     verdict = log.producers.check(header)
@@ -195,27 +195,33 @@ def _of_producer(
 
 
 def _of_transaction(
-    state: State, transactional_id: str, partition: tuple[str, int], header: BatchHeader, call: Call
+    state: State, log: Log, transactional_id: str, partition: tuple[str, int], header: BatchHeader, call: Call
 ) -> Refusal | None:
     """Let the first batch of a transaction add its partition to it, or require that it was added before."""
     producer = (header.producer_id, header.producer_epoch)
-    if call.version >= JOINS_SINCE:
+    joins = call.version >= JOINS_SINCE
+    if joins:
         outcome = add_to_transaction(state.transactions, transactional_id, producer, (partition,), call.now_ms)
-        if not isinstance(outcome, ErrorCode):
+        if isinstance(outcome, ErrorCode):
+            error = outcome
+        else:
+            error = ErrorCode.NONE
             if outcome.records:
                 state.announce(outcome, call.now_ms)
-            return None
-        error = outcome
     elif state.verifies_transactions:
         error = verify_partition(state.transactions, transactional_id, producer, partition)
     else:
         return None
+    if error not in _STRANGE:
+        log.producers.note_attempt(header, begins_at_zero=joins, now_ms=call.now_ms)
     if error == ErrorCode.NONE:
         return None
     error = _for_producers(error, call.version)
     return Refusal(error, _NOT_JOINED, is_told=error in _TOLD)
 
 
+_STRANGE: Final = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+"""The errors of producers that have no transactional id. Nothing is noted of them, for there is no end of such ids."""
 _TOLD: Final = frozenset(
     {ErrorCode.INVALID_TXN_STATE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS}
 )

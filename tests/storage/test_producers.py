@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
+from typing import Any
+
 import pytest
 
 from protocol.errors import ErrorCode
 from protocol.record_batch import BatchHeader, encode, encode_marker, header_at
 from protocol.records import EndMarker, Record
 from storage.log import Log
-from storage.producers import SEQUENCE_MAX, Producers
+from storage.producers import SEQUENCE_MAX, AbortedTransaction, Producer, Producers
 from tests.storage.crashing_disk import CrashingDisk
 
 DIRECTORY = "data/orders-0"
@@ -142,3 +146,79 @@ def test_idle_producers_are_forgotten_but_not_in_a_transaction() -> None:
     assert [producer_id for producer_id, _ in log.producers.items()] == [ID, 8]
     log.producers.forget_idle(before_ms=1001)
     assert [producer_id for producer_id, _ in log.producers.items()] == [8]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_open_and_what_was_aborted_is_found_as_by_a_search_of_everything(seed: int) -> None:
+    dice = Random(seed)
+    log = Log.open(CrashingDisk(), DIRECTORY)
+    opened: dict[int, int] = {}
+    aborted: list[tuple[int, int, int]] = []  # producer id, first and last offset
+    sequences: Counter[int] = Counter()
+    for _ in range(60):
+        producer_id, end = dice.randrange(6), log.end_offset
+        if producer_id in opened and dice.random() < 0.5:
+            commits = dice.random() < 0.3
+            log.append(marker(commits, producer_id=producer_id))
+            first = opened.pop(producer_id)
+            aborted += [(producer_id, first, end)] * (not commits)
+        else:
+            log.append(batch(sequences[producer_id], transactional=True, producer_id=producer_id))
+            sequences[producer_id] += 1
+            opened.setdefault(producer_id, end)
+        assert log.last_stable_offset == min(opened.values(), default=log.end_offset)
+    for producers in (log.producers, Log.open(log.files, DIRECTORY).producers):
+        for first in range(0, 60, 3):
+            for end in range(first + 1, 61, 4):
+                found = [(a.producer_id, a.first_offset, a.last_offset) for a in producers.find_aborted(first, end)]
+                assert found == [one for one in aborted if one[2] >= first and one[1] < end], (first, end)
+    log.producers.forget_before(30)
+    assert [a.last_offset for a in log.producers.aborted] == [last for _, _, last in aborted if last >= 30]
+
+
+def test_a_read_does_not_look_at_each_producer_nor_at_each_aborted_transaction() -> None:
+    class Counted(list[AbortedTransaction]):
+        looks = 0
+
+        def __getitem__(self, at: Any) -> Any:
+            Counted.looks += 1
+            return super().__getitem__(at)
+
+    class Unwalked(dict[int, Producer]):
+        def values(self) -> Any:
+            raise AssertionError("it looks at each producer")
+
+    log = Log.open(CrashingDisk(), DIRECTORY)
+    for producer_id in range(1_000):
+        log.append(batch(0, transactional=True, producer_id=producer_id))
+        log.append(marker(False, producer_id=producer_id))
+    producers = log.producers
+    producers.aborted = Counted(producers.aborted)
+    producers._producers = Unwalked(producers._producers)
+    assert log.last_stable_offset == 2_000
+    assert [one.producer_id for one in producers.find_aborted(1_000, 1_003)] == [500, 501]
+    assert Counted.looks < 30
+
+
+def test_a_batch_waits_for_an_earlier_one_that_was_to_begin_the_transaction() -> None:
+    producers = Producers()
+    producers.note_attempt(header(3), begins_at_zero=False, now_ms=10)
+    producers.note_attempt(header(4), begins_at_zero=False, now_ms=11)
+    assert producers.check(header(4)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.check(header(3)).error is ErrorCode.NONE
+    producers.note_attempt(header(2), begins_at_zero=False, now_ms=12)
+    assert producers.check(header(3)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers.note_attempt(header(7, epoch=1), begins_at_zero=False, now_ms=13)
+    assert producers.check(header(7, epoch=1)).error is ErrorCode.NONE
+    producers.forget_idle(before_ms=10)
+    assert producers.check(header(8, epoch=1)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers.forget_idle(before_ms=11)
+    assert producers.check(header(8, epoch=1)).error is ErrorCode.NONE
+
+
+def test_a_transaction_that_has_begun_ends_the_wait() -> None:
+    for data, epoch in ((batch(0, transactional=True), 0), (marker(False, epoch=1), 1)):
+        producers = Producers()
+        producers.note_attempt(header(0), begins_at_zero=True, now_ms=10)
+        producers.learn(header_at(data), EndMarker(False, 0) if epoch else None)
+        assert producers._attempts == {}

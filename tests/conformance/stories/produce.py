@@ -230,6 +230,34 @@ def a_producer_that_the_log_does_not_know(k: Stage) -> None:
     send(3, 9)
 
 
+@story("V-007")
+def sequences_go_on_at_zero_behind_the_greatest(k: Stage) -> None:
+    """Within a batch as well."""
+    topic, line = k.topic(), k.line("p")
+
+    def send(sequence: int, *values: bytes, producer_id: int = FAR) -> None:
+        produce(line, topic, batch(*values, producer_id=producer_id, epoch=0, sequence=sequence))
+
+    send(2**31 - 2, b"a", b"b", b"c")
+    send(2, b"e")
+    send(1, b"d")
+    send(2**31 - 2, b"a", b"b", b"c")
+    send(2**31 - 1, b"a", producer_id=FAR + 1)
+    send(0, b"b", producer_id=FAR + 1)
+
+
+@story("V-007")
+def a_producer_whose_records_are_deleted(k: Stage) -> None:
+    """The log still knows which sequence comes next."""
+    topic, line = k.topic(), k.line("p")
+    for sequence in (0, 1):
+        produce(line, topic, batch(b"x", producer_id=FAR, epoch=0, sequence=sequence))
+    everything = [{"name": topic, "partitions": [{"partition_index": 0, "offset": -1}]}]
+    k.line("admin").call("delete_records", 2, topics=everything, timeout_ms=1000)
+    for sequence in (3, 1, 2):
+        produce(line, topic, batch(b"x", producer_id=FAR, epoch=0, sequence=sequence))
+
+
 @story("O-116")
 def transactional_records_need_a_transaction(k: Stage) -> None:
     """Without AddPartitionsToTxn they are refused, by version; with an unknown transactional id as well."""

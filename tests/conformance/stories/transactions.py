@@ -130,6 +130,73 @@ def the_second_form_needs_no_adding(k: Stage) -> None:
     fetch(k, topic, isolation_level=COMMITTED)
 
 
+@story("V-003 V-007")
+def sequences_of_the_second_form_begin_at_zero(k: Stage) -> None:
+    """A producer that the log does not know begins at 0, and after each end of a transaction again."""
+    topic = k.topic()
+    p = begin_producer(k, version=5)
+    for sequence in (3, 0, 2, 1, 0):
+        write(p, topic, b"%d" % sequence, sequence=sequence, version=12)
+    p.end(True, version=5)
+    await_decided(k, topic, 3)
+    for sequence in (2, 1, 0):
+        write(p, topic, b"%d" % sequence, sequence=sequence, version=12)
+
+
+@story("O-116 V-007")
+def sequences_of_the_first_form_begin_anywhere(k: Stage) -> None:
+    """But not behind a batch of the producer that was refused, because the partition was not added."""
+    topic, other = k.topic(), k.topic("other")
+    p = begin_producer(k)
+    p.add_partitions(topic)
+    write(p, topic, b"3", sequence=3)
+    write(p, topic, b"4", sequence=4)
+    for sequence in (3, 4):
+        write(p, other, b"early", sequence=sequence)
+    p.add_partitions(other)
+    for sequence in (4, 3, 4):
+        write(p, other, b"%d" % sequence, sequence=sequence)
+    p.end(True)
+    await_decided(k, other, 3)
+    write(p, other, b"5", sequence=5)
+
+
+@story("O-116 V-007")
+def a_plain_batch_while_a_transaction_is_open(k: Stage) -> None:
+    """It is refused, with the transactional id and without; when the transaction is over, it is appended."""
+    topic, p = write_in_transaction(k, b"a")
+    plain = batch(b"plain", producer_id=p.id, epoch=p.epoch, sequence=1)
+    produce(p.line, topic, plain, version=11, transactional_id=p.transactional_id)
+    produce(p.line, topic, plain, version=11)
+    p.end(True)
+    await_decided(k, topic, 2)
+    produce(p.line, topic, plain, version=11)
+    fetch(k, topic)
+
+
+@story("O-132")
+def aborted_transactions_that_overlap(k: Stage) -> None:
+    """A fetch names those that reach beyond its offset, also where their first records are deleted."""
+    topic, one = write_in_transaction(k, b"a")
+    other = begin_producer(k, "q")
+    other.add_partitions(topic)
+    write(other, topic, b"b")
+    one.end(False)
+    await_decided(k, topic, 1)
+    other.end(False)
+    await_decided(k, topic, 4)
+    for offset in range(5):
+        fetch(k, topic, offset, isolation_level=COMMITTED)
+    k.line("admin").call(
+        "delete_records",
+        2,
+        topics=[{"name": topic, "partitions": [{"partition_index": 0, "offset": 2}]}],
+        timeout_ms=1000,
+    )
+    for offset in range(1, 4):
+        fetch(k, topic, offset, isolation_level=COMMITTED)
+
+
 @story("O-101")
 def transactions_that_cannot_end(k: Stage) -> None:
     """Nothing was begun: the first form forgives neither commit nor abort without a transaction; unknown ids are not mapped."""
