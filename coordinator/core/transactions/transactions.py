@@ -1,6 +1,8 @@
 """All transactional producers, and the producer ids that were given out. Changed by `replay` alone."""
 
 from collections.abc import Callable, Mapping
+from heapq import heapify, heappop, heappush
+from typing import Final
 
 from coordinator.core.catalog.records import (
     CatalogRecord,
@@ -14,6 +16,8 @@ from coordinator.core.result import Markers
 from coordinator.core.transactions.states import State
 from coordinator.core.transactions.transaction import Transaction, restore
 
+STALE_MAX: Final = 64  # timeouts in the heap that count no more, beyond as many as there are
+
 
 class Transactions:
     """Transactions by transactional id."""
@@ -22,25 +26,45 @@ class Transactions:
         self.settings = settings or Settings()
         self.by_id: dict[str, Transaction] = {}
         self.next_producer_id = 0
-        self._deadlines: dict[str, int] = {}  # of those that are open: a handful, so the earliest is looked for
+        self._unfinished: dict[int, str] = {}  # by producer id: those that are open, or whose end is only decided
+        self._deadlines: dict[str, int] = {}  # of those that are open
+        self._timeouts: list[tuple[int, str]] = []  # a heap of the deadlines, with some that are over
 
     def replay(self, record: CatalogRecord) -> None:
         """Apply one fact, new or from the log."""
         match record.key, record.value:
             case TransactionKey(transactional_id), TransactionValue() as value:
-                transaction = self.by_id[transactional_id] = restore(transactional_id, value)
+                transaction = restore(transactional_id, value)
+                self._put(transaction)
                 self._watch(transaction)
             case TransactionKey(transactional_id), None:
-                self.by_id.pop(transactional_id, None)
+                self._remove(transactional_id)
                 self._deadlines.pop(transactional_id, None)
             case ProducerIdKey(), ProducerIdValue(next_id):
                 self.next_producer_id = next_id
 
+    def _put(self, transaction: Transaction) -> None:
+        name = transaction.transactional_id
+        self._note_end(name)
+        self.by_id[name] = transaction
+        if not transaction.state.is_over:
+            self._unfinished[transaction.producer_id] = name
+
+    def _remove(self, transactional_id: str) -> None:
+        self._note_end(transactional_id)
+        self.by_id.pop(transactional_id, None)
+
+    def _note_end(self, transactional_id: str) -> None:
+        known = self.by_id.get(transactional_id)
+        if known is not None and not known.state.is_over:
+            self._unfinished.pop(known.producer_id, None)
+
     def replace(self, others: "Transactions", owns: Callable[[str], bool]) -> None:
         """Put those that were read from the log in the place of the transactional ids that `owns` names."""
         for name in [name for name in self.by_id if owns(name) and name not in others.by_id]:
-            del self.by_id[name]
-        self.by_id.update(others.by_id)
+            self._remove(name)
+        for transaction in others.by_id.values():
+            self._put(transaction)
 
     def suspend_timeouts(self, owns: Callable[[str], bool]) -> None:
         """Let none of the transactions that `owns` names time out: nobody coordinates them."""
@@ -54,11 +78,15 @@ class Transactions:
                 self._watch(transaction)
 
     def _watch(self, transaction: Transaction) -> None:
-        deadline = transaction.deadline_ms
-        if deadline is None:
-            self._deadlines.pop(transaction.transactional_id, None)
-        else:
-            self._deadlines[transaction.transactional_id] = deadline
+        name, deadline_ms = transaction.transactional_id, transaction.deadline_ms
+        if deadline_ms is None:
+            self._deadlines.pop(name, None)
+        elif self._deadlines.get(name) != deadline_ms:
+            self._deadlines[name] = deadline_ms
+            heappush(self._timeouts, (deadline_ms, name))
+            if len(self._timeouts) > 2 * len(self._deadlines) + STALE_MAX:
+                self._timeouts = [(at_ms, name) for name, at_ms in self._deadlines.items()]
+                heapify(self._timeouts)
 
     @property
     def producer_id_record(self) -> CatalogRecord:
@@ -71,25 +99,31 @@ class Transactions:
 
     def next_deadline_ms(self) -> int | None:
         """Return when the next open transaction times out."""
-        return min(self._deadlines.values()) if self._deadlines else None
+        while self._timeouts:
+            at_ms, name = self._timeouts[0]
+            if self._deadlines.get(name) == at_ms:
+                return at_ms
+            heappop(self._timeouts)
+        return None
 
     def pop_overdue(self, now_ms: int, most: int) -> list[Transaction]:
         """Return open transactions that have timed out, the earliest first; each is told once."""
-        late = sorted((at_ms, name) for name, at_ms in self._deadlines.items() if at_ms <= now_ms)[:most]
-        for _, name in late:
+        late: list[Transaction] = []
+        while len(late) < most and (at_ms := self.next_deadline_ms()) is not None and at_ms <= now_ms:
+            _, name = heappop(self._timeouts)
             del self._deadlines[name]
-        return [self.by_id[name] for _, name in late]
+            late.append(self.by_id[name])
+        return late
 
     def find_prepared(self) -> tuple[Markers, ...]:
         """Find the transactions whose end is decided and may not be written in every log. A crash leaves such ones."""
-        return tuple([markers(one) for one in self.by_id.values() if one.state.is_prepared])
+        unfinished = [self.by_id[name] for name in self._unfinished.values()]
+        return tuple([markers(one) for one in unfinished if one.state.is_prepared])
 
     def is_open(self, producer_id: int, partition: tuple[str, int]) -> bool:
         """Return whether a transaction of this producer that has no marker yet holds the partition."""
-        return any(
-            one.producer_id == producer_id and partition in one.partitions and not one.state.is_over
-            for one in self.by_id.values()
-        )
+        name = self._unfinished.get(producer_id)
+        return name is not None and partition in self.by_id[name].partitions
 
 
 def markers(transaction: Transaction) -> Markers:

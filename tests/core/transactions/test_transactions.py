@@ -249,3 +249,44 @@ def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[
         assert again.by_id == driver.transactions.by_id
         assert again.find_prepared() == driver.transactions.find_prepared() == tuple(driver.markers)
         assert again.next_deadline_ms() == driver.transactions.next_deadline_ms()
+
+
+def test_the_next_timeout_and_what_is_unfinished_are_found_without_a_look_at_each(
+    driver: TransactionsDriver,
+) -> None:
+    class Unwalked(dict[Any, Any]):
+        def values(self) -> Any:
+            raise AssertionError("it looks at each transaction")
+
+        items = __iter__ = values
+
+    producers = [driver.begun(f"x{number}") for number in range(200)]
+    for number, producer in enumerate(producers):
+        driver.now_ms = 1_000 + number
+        driver.add(producer, 0, name=f"x{number}")
+    for number in range(0, 200, 2):
+        driver.end(producers[number], name=f"x{number}")
+    transactions = driver.transactions
+    transactions.by_id, transactions._deadlines = Unwalked(transactions.by_id), Unwalked(transactions._deadlines)
+    assert transactions.next_deadline_ms() == 61_001
+    assert [one.transactional_id for one in transactions.pop_overdue(61_005, 2)] == ["x1", "x3"]
+    assert [one.transactional_id for one in transactions.pop_overdue(61_005, 9)] == ["x5"]
+    assert transactions.next_deadline_ms() == 61_007
+    assert len(transactions.find_prepared()) == 100
+    assert [transactions.is_open(producers[number][0], ("t", 0)) for number in (0, 1)] == [True, True]
+    assert not transactions.is_open(producers[1][0], ("t", 1))
+    driver.finish()
+    assert len(transactions.find_prepared()) == 0
+    assert [transactions.is_open(producers[number][0], ("t", 0)) for number in (0, 1)] == [False, True]
+
+
+def test_timeouts_of_transactions_that_are_over_are_not_kept(driver: TransactionsDriver) -> None:
+    first, other = driver.begun("first"), driver.begun("other")
+    driver.add(first, 0, name="first")
+    for number in range(1_000):
+        driver.now_ms = 2_000 + number
+        driver.add(other, 0, name="other")
+        other = driver.end(other, name="other")
+        driver.finish()
+    assert driver.transactions.next_deadline_ms() == 61_000
+    assert len(driver.transactions._timeouts) < 100
