@@ -5,6 +5,7 @@ the later ones win. A setting that cannot be used is a `ConfigError` that names 
 expected. A setting of Kafka that has no effect here is accepted, and reported as ignored.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -25,6 +26,10 @@ _IN_WORDS: Final[Mapping[type, str]] = {
     bool: "true or false",
     str: "a word",
     tuple: "a list of words, split by commas",
+}
+_NUMBERS: Final[Mapping[type, re.Pattern[str]]] = {
+    int: re.compile(r"[+-]?[0-9]+"),
+    float: re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"),
 }
 
 
@@ -84,6 +89,8 @@ class Setting(Struct, frozen=True):
                 return {"true": True, "false": False}[text.lower()]
             if self.kind is tuple:
                 return self.check(tuple(word.strip() for word in text.split(",") if word.strip()), source)
+            if self.kind in _NUMBERS and not _NUMBERS[self.kind].fullmatch(text):
+                raise self.complaint(text, source)  # Python would take "1_000", "nan" and the digits of other scripts
             return self.check(self.kind(text), source)
         except (ValueError, KeyError):
             raise self.complaint(text, source) from None
@@ -94,10 +101,12 @@ class Setting(Struct, frozen=True):
             value = float(value)
         if type(value) is not self.kind:
             raise self.complaint(value, source)
+        if isinstance(value, tuple) and not all(isinstance(word, str) for word in value):
+            raise self.complaint(value, source)
         if self.choices:
             return self._canonical(value, source)
         if isinstance(value, int | float) and self.least is not None:
-            if value < self.least or (self.most is not None and value > self.most):
+            if not self.least <= value <= (value if self.most is None else self.most):
                 raise self.complaint(value, source)
         assert isinstance(value, int | float | bool | str | tuple)
         return value
@@ -111,10 +120,13 @@ class Setting(Struct, frozen=True):
 
     def complaint(self, value: object, source: str = "") -> ConfigError:
         """Return the error about a value that the setting cannot have."""
-        came_from = f" ({source})" if source else ""
-        return ConfigError(
-            f"invalid {self.name} {value!r}{came_from}: expected {self.may_be}{self.hint and f'; {self.hint}'}"
-        )
+        return complain(self.name, value, source, f"{self.may_be}{self.hint and f'; {self.hint}'}")
+
+
+def complain(name: str, value: object, source: str, expected: str) -> ConfigError:
+    """Return the error about a value that a setting or an option cannot have; `source` is empty for its default."""
+    shown = str(value).lower() if isinstance(value, bool) else repr(list(value) if isinstance(value, tuple) else value)
+    return ConfigError(f"invalid {name} {shown}{f' ({source})' if source else ''}: expected {expected}")
 
 
 def format_value(value: Value) -> str:
@@ -164,7 +176,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          least=10_000, most=INT_MAX),
     # offsets
     Setting("offset.metadata.max.bytes", 4_096, _BYTES, "The maximum size of the metadata of a committed offset.", least=0, most=INT_MAX),
-    Setting("offsets.retention.minutes", 10_080, "How long committed offsets are kept once the group has no members.", "How long offsets outlive their group's last member.",
+    Setting("offsets.retention.minutes", 10_080, "minutes", "How long committed offsets are kept once the group has no members.",
          least=1, most=INT_MAX),
     Setting("offsets.retention.check.interval.ms", 600_000, _MS, "How often the broker looks for expired offsets.", least=1, most=LONG_MAX),
     Setting("offsets.topic.num.partitions", 50, _COUNT, "The number of partitions of __consumer_offsets. It cannot change once a data directory exists.",
@@ -362,6 +374,16 @@ class Config:
                 return own
         return name
 
+    def lookup(self, name: str) -> Value:
+        """Return the value in force under a name: of a listener's setting that is not set, that of the wider name."""
+        known = _behind_listener(name)
+        if known is None or name in self._set:
+            value: Value = self[name]
+            return value
+        listener, _, mechanism = name.removeprefix(_OF_LISTENER).removesuffix(f".{known}").partition(".")
+        inherited: Value = self.of_listener(listener, known, mechanism)
+        return inherited
+
     def is_set(self, name: str) -> bool:
         """Return whether the setting was given, even with its default as the value."""
         return name in self._set
@@ -389,9 +411,17 @@ class Config:
         """Return where the value of a setting comes from: `--set`, a variable, a file and its line; "" if unknown."""
         return self._sources.get(name, "")
 
+    def complaint(self, name: str, expected: str, value: object = None) -> ConfigError:
+        """Return the error about the value of a setting, or about a part of it, with where it comes from."""
+        return complain(name, self[name] if value is None else value, self.source(name), expected)
+
     def items(self) -> Iterator[tuple[Setting, Value]]:
         """Yield each setting with its value, in the order of SETTINGS."""
         return ((setting, self[setting.name]) for setting in SETTINGS)
+
+    def items_of_listeners(self) -> Iterator[tuple[Setting, Value]]:
+        """Yield what single listeners have of their own, in the order in which it was given."""
+        return ((find_setting(name), value) for name, value in self._set.items() if name not in BY_NAME)
 
 
 def _refuse_contradictions(config: Config) -> None:
@@ -399,33 +429,41 @@ def _refuse_contradictions(config: Config) -> None:
     for what in ("session.timeout.ms", "heartbeat.interval.ms"):
         least, value, most = (f"group.consumer.{bound}{what}" for bound in ("min.", "", "max."))
         if not config[least] <= config[value] <= config[most]:
-            raise ConfigError(
-                f"invalid {value} {config[value]}: "
-                f"expected a value between {least} ({config[least]}) and {most} ({config[most]})"
-            )
+            raise config.complaint(value, f"a value between {least} ({config[least]}) and {most} ({config[most]})")
     session, beat = "group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"
     if config[beat] >= config[session]:
-        raise ConfigError(f"invalid {beat} {config[beat]}: expected less than {session} ({config[session]})")
+        raise config.complaint(beat, f"less than {session} ({config[session]})")
     if config.node_id + config["virtual.brokers"] - 1 > INT_MAX:
-        raise ConfigError(f"invalid node.id {config.node_id}: expected room for {config['virtual.brokers']} brokers")
-    tuple(read_overrides(config["max.connections.per.ip.overrides"]))
+        raise config.complaint("node.id", f"room for {config['virtual.brokers']} brokers", config.node_id)
+    try:
+        tuple(read_overrides(config["max.connections.per.ip.overrides"]))
+    except ValueError as error:
+        expected = "ADDRESS:COUNT, as in 127.0.0.1:200"
+        raise config.complaint("max.connections.per.ip.overrides", expected, str(error)) from None
     for user in config["super.users"].split(";"):
         if user.strip() and ":" not in user:
-            raise ConfigError(f"invalid super.users {user.strip()!r}: expected TYPE:NAME, as in User:admin")
+            raise config.complaint("super.users", "TYPE:NAME, as in User:admin", user.strip())
     if config.is_set("node.id") and config["broker.id"] not in (-1, config["node.id"]):
-        raise ConfigError(
-            f"invalid broker.id {config['broker.id']}: expected the value of node.id ({config['node.id']})"
-        )
+        raise config.complaint("broker.id", f"the value of node.id ({config['node.id']})")
 
 
 def read_overrides(pairs: Iterable[str]) -> Iterable[tuple[str, int]]:
-    """Read the ADDRESS:COUNT pairs of `max.connections.per.ip.overrides`. Raises ConfigError."""
+    """Read the ADDRESS:COUNT pairs of `max.connections.per.ip.overrides`. Raises ValueError with one that is none."""
     for pair in pairs:
         host, _, count = pair.rpartition(":")
-        if not host or not count.isdecimal():
-            name = "max.connections.per.ip.overrides"
-            raise ConfigError(f"invalid {name} {pair!r}: expected ADDRESS:COUNT, as in 127.0.0.1:200")
-        yield host.strip("[]"), int(count)
+        host = host.strip("[]")
+        if not _is_address(host) or not _NUMBERS[int].fullmatch(count) or not 0 <= int(count) <= INT_MAX:
+            raise ValueError(pair)
+        yield host, int(count)
+
+
+def _is_address(text: str) -> bool:
+    import ipaddress  # few servers have a limit for an address
+
+    try:
+        return bool(ipaddress.ip_address(text))
+    except ValueError:
+        return False
 
 
 def find_setting(name: str, source: str = "") -> Setting:

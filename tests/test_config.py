@@ -1,9 +1,11 @@
 """Settings: where they come from, which are taken, and what is said of those that are not."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from coordinator.cli import main
 from coordinator.config import (
     BY_NAME,
     SETTINGS,
@@ -25,6 +27,10 @@ from coordinator.kafka_settings import INSTEAD, NAMES
 def test_every_knob_accepts_its_own_default() -> None:
     for setting in SETTINGS:
         assert setting.parse(format_value(setting.default)) == setting.default, setting.name
+
+
+def test_units_are_words() -> None:
+    assert {setting.unit for setting in SETTINGS} == {"", "ms", "s", "minutes", "bytes", "per second"}
 
 
 def test_names_are_kafkas_and_there_once() -> None:
@@ -94,8 +100,35 @@ def test_a_table_may_be_dotted_or_quoted() -> None:
     }
     assert read_table({"group.consumer.assignors": ["range"]}).values == {"group.consumer.assignors": ("range",)}
     assert read_table({"num.partitions": "3"}).values == {"num.partitions": 3}
-    with pytest.raises(ConfigError, match=r"^invalid num\.partitions True \(m\.toml, line 3\): expected "):
+    with pytest.raises(ConfigError, match=r"^invalid num\.partitions true \(m\.toml, line 3\): expected "):
         read_table({"num.partitions": True}, lambda name: "m.toml, line 3")
+    with pytest.raises(ConfigError, match=r"^invalid group\.consumer\.assignors \[1\]: expected a list of words"):
+        read_table({"group.consumer.assignors": [1]})
+    with pytest.raises(
+        ConfigError, match=r"^invalid log\.cleaner\.min\.cleanable\.ratio nan: expected a number from 0"
+    ):
+        read_table({"log.cleaner.min.cleanable.ratio": float("nan")})
+
+
+def test_a_file_that_is_nested_without_end_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "deep.toml"
+    file.write_text("a = " + "[" * 5_000)
+    assert main(["config", "--config", str(file)]) == 2
+    assert capsys.readouterr().err == f"muster config: invalid {file}: expected TOML that is nested less deeply\n"
+
+
+@pytest.mark.parametrize("text", ["1_0", "１", "0x1", "1e1", "1.0", "", "+", "9" * 5_000])
+def test_a_whole_number_has_digits_and_nothing_else(text: str) -> None:
+    """Python's `int` takes the first two."""
+    with pytest.raises(ConfigError, match=r"^invalid num\.partitions "):
+        read_pairs([f"num.partitions={text}"])
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "1_0", "0.5x", ".", "1e", "2"])
+def test_a_number_is_finite_and_within_its_bounds(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^invalid log\.cleaner\.min\.cleanable\.ratio "):
+        read_pairs([f"log.cleaner.min.cleanable.ratio={text}"])
+    assert read_pairs(["log.cleaner.min.cleanable.ratio=5e-1"]).values == {"log.cleaner.min.cleanable.ratio": 0.5}
 
 
 def test_of_two_layers_the_upper_one_counts() -> None:

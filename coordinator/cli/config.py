@@ -28,10 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         config = read_settings(args).config
-        named = {find_setting(name).name for name in args.name}
+        named = {find_setting(name).name: find_setting(name) for name in args.name}
     except ConfigError as error:
         return fail("config", error, 2)
-    chosen = [(setting, value) for setting, value in config.items() if not named or setting.name in named]
+    chosen = [(setting, config.lookup(name)) for name, setting in named.items()]
+    chosen = chosen or [*config.items(), *config.items_of_listeners()]
     if args.json:
         print(json.dumps([_to_json(config, setting, value) for setting, value in chosen], indent=2))
     else:
@@ -56,14 +57,15 @@ def _to_json(config: Config, setting: Setting, value: Value) -> dict[str, Any]:
 
 
 def _is_hidden(config: Config, setting: Setting) -> bool:
-    return setting.is_secret and config.is_set(setting.name)
+    return setting.is_secret and config.lookup(setting.name) != setting.default
 
 
 def _lines(config: Config, setting: Setting, value: Value) -> Iterator[str]:
     unit = f" {setting.unit}" if setting.unit else ""
     note = ""
     if config.is_set(setting.name):
-        note = f"; set by {config.source(setting.name)}; the default is {format_value(setting.default)}{unit}"
+        default = f"{format_value(setting.default)}{unit}" if setting.default not in ("", ()) else "nothing"
+        note = f"; set by {config.source(setting.name)}; the default is {default}"
     shown = HIDDEN if _is_hidden(config, setting) else format_value(value)
     yield f"{setting.name} = {shown}{unit}  ({setting.may_be}{note})"
     yield f"    {setting.sentence}"

@@ -181,8 +181,9 @@ def _ends(cluster: Cluster, args: argparse.Namespace, numbers: Iterable[int]) ->
     if leaderless := [key for key in keys if key not in first or key not in last]:
         check(f"read {args.topic}:{leaderless[0][1]}", ErrorCode.LEADER_NOT_AVAILABLE)
     ends = {number: last[topic, number] for topic, number in keys}
-    starts = {n: ends[n] if args.start == LATEST else max(args.start, first[args.topic, n]) for n in ends}
-    return starts, ends
+    if args.start == LATEST:
+        return dict(ends), ends
+    return {n: min(max(args.start, first[args.topic, n]), ends[n]) for n in ends}, ends
 
 
 def _consume_as_member(cluster: Cluster, args: argparse.Namespace, known: Sequence[int], fetcher: "Fetcher") -> Records:

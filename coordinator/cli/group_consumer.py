@@ -123,9 +123,11 @@ class GroupConsumer:
     def leave(self) -> None:
         """Commit, and leave the group. Raises ClientError."""
         if self._epoch > 0:
-            self.commit()
-            self._heartbeat(LEAVE)
-            self._epoch = JOIN
+            try:
+                self.commit()
+            finally:
+                self._heartbeat(LEAVE)
+                self._epoch = JOIN
 
 
 def _find_codes(response: Any) -> list[int]:

@@ -7,7 +7,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.cli.parser import parse_integer
 from coordinator.client import ClientError
+from coordinator.config import INT_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import (
     ListOffsetsRequest,
@@ -199,6 +201,10 @@ def _parse_partition(text: str) -> tuple[str, list[int] | None]:
     topic, colon, numbers = text.partition(":")
     if not colon:
         return topic, None
-    if not topic or not (numbers.isascii() and all(number.isdecimal() for number in numbers.split(","))):
+    try:
+        partitions = [parse_integer(number) for number in numbers.split(",")]
+    except ValueError:
+        partitions = [-1]
+    if not topic or not 0 <= min(partitions) <= max(partitions) <= INT_MAX:
         raise WrongUse(f"invalid TOPIC {text!r}: expected TOPIC or TOPIC:PARTITION,PARTITION")
-    return topic, [int(number) for number in numbers.split(",")]
+    return topic, partitions

@@ -139,7 +139,7 @@ def _match(advertise: OptionWords, names: Sequence[str], controllers: Iterable[s
 def _match_in_order(advertise: OptionWords, names: Sequence[str]) -> dict[str, str]:
     words = advertise.words * len(names) if len(advertise.words) == 1 else advertise.words
     if words and len(words) != len(names):
-        expected = f"one address, or one for each of the {len(names)} listeners"
+        expected = "one address" + (f", or one for each of the {len(names)} listeners" if len(names) > 1 else "")
         raise advertise.origin.complaint(",".join(words), expected)
     return dict(zip(names, words, strict=bool(words)))
 

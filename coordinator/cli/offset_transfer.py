@@ -28,6 +28,7 @@ from coordinator.cli.group_offsets import (
 from coordinator.cli.group_view import describe_group
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
+from coordinator.config import INT_MAX, LONG_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.list_groups import ListGroupsRequest
@@ -37,14 +38,15 @@ BY: Final = ("offset", "lag")
 OUT_OF_RANGE: Final = ("refuse", "clamp", "commit")
 OFFSETS_AT_ONCE: Final = 2_000  # in one OffsetCommit
 
-NotNegative = Annotated[int, Meta(ge=0)]
+Offset = Annotated[int, Meta(ge=0, le=LONG_MAX)]
+Partition = Annotated[int, Meta(ge=0, le=INT_MAX)]
 
 
 class ExportedOffset(Struct, frozen=True, forbid_unknown_fields=True):
     """A committed offset. `end` is the offset of the next record of the partition, null if it could not be read."""
 
-    offset: NotNegative
-    end: NotNegative | None = None
+    offset: Offset
+    end: Offset | None = None
     metadata: str = ""
 
 
@@ -52,8 +54,8 @@ class Export(Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of a file of offsets."""
 
     version: Literal[1]
-    topics: dict[str, Annotated[int, Meta(ge=1)]]  # how many partitions each has
-    groups: dict[str, dict[str, dict[NotNegative, ExportedOffset]]]  # by topic and partition
+    topics: dict[str, Annotated[int, Meta(ge=1, le=INT_MAX)]]  # how many partitions each has
+    groups: dict[str, dict[str, dict[Partition, ExportedOffset]]]  # by topic and partition
 
 
 class PlannedCommit(Struct, frozen=True):
@@ -177,6 +179,7 @@ def read_export(name: str) -> Export:
     try:
         export = msgspec.json.decode(data, type=Export)
     except msgspec.DecodeError as error:
+        name = "standard input" if name == "-" else name
         raise WrongUse(f"invalid {name}: {error}; expected the output of muster offsets export") from None
     for topics in export.groups.values():
         for topic, partitions in topics.items():

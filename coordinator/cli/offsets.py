@@ -19,9 +19,10 @@ from coordinator.cli.group_offsets import (
     partitions_of,
 )
 from coordinator.cli.offset_transfer import add_export_arguments, add_import_arguments, export, import_offsets
-from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, expect
+from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, expect, parse_integer
 from coordinator.cli.tables import print_json, print_table
 from coordinator.client import ClientError
+from coordinator.config import INT_MAX, LONG_MAX
 
 FORM: Final = "TOPIC:PARTITION=OFFSET"
 EXAMPLES: Final = """\
@@ -57,9 +58,12 @@ def parse_offset(text: str) -> tuple[TopicPartition, int]:
     """Return the partition and the offset of `TOPIC:PARTITION=OFFSET`. Raises ValueError."""
     where, equals, offset = text.rpartition("=")
     topic, colon, number = where.rpartition(":")
-    if not (equals and colon and topic and number.isdecimal() and offset.isdecimal() and text.isascii()):
+    if not (equals and colon and topic):
         raise ValueError(text)
-    return (topic, int(number)), int(offset)
+    partition, at = parse_integer(number), parse_integer(offset)
+    if not (0 <= partition <= INT_MAX and 0 <= at <= LONG_MAX):
+        raise ValueError(text)
+    return (topic, partition), at
 
 
 def run(args: argparse.Namespace) -> int:

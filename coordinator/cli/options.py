@@ -2,7 +2,7 @@
 
 import argparse
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -63,6 +63,9 @@ def read_options(args: argparse.Namespace) -> Options:
         _check_address(origin("admin"), admin)
         if choose("admin-token-file", None) is None and not choose("admin-public", False):
             _check_loopback(origin("admin"), admin)
+    data_dir = choose("data-dir", "muster-data")
+    if not data_dir:
+        raise origin("data-dir").complaint(data_dir, "a directory")
     endpoints = _read_endpoints(args, from_file)
     config = _with_brokers(from_file.config, choose("brokers", None), origin("brokers"))
     check_ports(endpoints.brokers, config[BROKERS], _brokers_origin(config, origin("brokers")))
@@ -72,9 +75,9 @@ def read_options(args: argparse.Namespace) -> Options:
         endpoints=endpoints.brokers,
         controllers=endpoints.controllers,
         admin=None if admin == "off" else admin,
-        data_dir=None if ephemeral else choose("data-dir", "muster-data"),
+        data_dir=None if ephemeral else data_dir,
         fsync=choose("fsync", False),
-        topics=dict(_parse_topic(text, origin("topic")) for text in choose("topic", [])),
+        topics=_read_topics(choose("topic", []), origin("topic")),
         ready_file=choose("ready-file", None),
         compat=_check_choice(choose("compat", COMPAT[0]), origin("compat"), COMPAT),
         admin_token_file=choose("admin-token-file", None),
@@ -160,9 +163,21 @@ def _check_choice(text: str, origin: Origin, choices: Sequence[str]) -> str:
     return text
 
 
+def _read_topics(texts: Iterable[str], origin: Origin) -> dict[str, int]:
+    """Return how many partitions each topic has. Raises ConfigError, also for a topic with two numbers."""
+    topics: dict[str, int] = {}
+    for text in texts:
+        name, partitions = _parse_topic(text, origin)
+        if topics.setdefault(name, partitions) != partitions:
+            raise origin.complaint(text, f"one number of partitions for {name}, which has {topics[name]} already")
+    return topics
+
+
 def _parse_topic(text: str, origin: Origin) -> tuple[str, int]:
     name, colon, partitions = text.rpartition(":")
-    if not colon or not partitions.isdecimal() or not 1 <= int(partitions) <= 10_000:
+    if not colon or not (partitions.isascii() and partitions.isdecimal() and len(partitions) < 6):
+        partitions = "0"
+    if not 1 <= int(partitions) <= 10_000:
         raise origin.complaint(text, "NAME:PARTITIONS with 1 to 10000 partitions")
     if reason_invalid(name):
         raise origin.complaint(text, "a name of 1 to 249 letters, digits, '.', '_' and '-', other than '.' and '..'")

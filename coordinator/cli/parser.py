@@ -15,6 +15,9 @@ from coordinator.control.printable import printable
 
 T = TypeVar("T")
 
+SECONDS_MAX: Final = 2_000_000
+SECONDS: Final = f"a number of seconds above 0, up to {SECONDS_MAX}"
+
 _CHOICE: Final = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
 _REWRITES: Final = (
     (re.compile(r"the following arguments are required: (.*)"), r"missing \1"),
@@ -109,12 +112,23 @@ def expect(expected: str, parse: Callable[[str], T]) -> Callable[[str], T]:
     return parse_or_complain
 
 
+def parse_integer(text: str) -> int:
+    """Return a whole number as people write it: `int` would take `1_0` and the digits of other scripts. Raises
+    ValueError."""
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise ValueError(text)
+    return int(text)
+
+
+whole_number: Final = expect("a whole number", parse_integer)
+
+
 def integer(least: int, most: int | None = None) -> Callable[[str], int]:
     """Return a type for `add_argument`: a whole number within bounds."""
 
     def parse(text: str) -> int:
-        number = int(text)
-        if not text.isascii() or number < least or (most is not None and number > most):
+        number = parse_integer(text)
+        if number < least or (most is not None and number > most):
             raise ValueError(text)
         return number
 
@@ -140,9 +154,9 @@ def name_and_value(expected: str) -> Callable[[str], tuple[str, str]]:
 
 
 def seconds(text: str) -> float:
-    """Return a number of seconds above 0. Raises ValueError."""
+    """Return a number of seconds, of which requests can hold the milliseconds. Raises ValueError."""
     number = float(text)
-    if not 0 < number < 1e9:
+    if not 0 < number <= SECONDS_MAX:
         raise ValueError(text)
     return number
 
@@ -173,7 +187,7 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
 def add_timeout_option(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--timeout",
-        type=expect("a number of seconds above 0", seconds),
+        type=expect(SECONDS, seconds),
         metavar="SECONDS",
         default=argparse.SUPPRESS,
         help="how long to wait for a response (10)",

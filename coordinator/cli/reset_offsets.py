@@ -15,7 +15,7 @@ from coordinator.cli.group_offsets import (
     parse_partitions,
 )
 from coordinator.cli.group_view import describe_group
-from coordinator.cli.parser import expect
+from coordinator.cli.parser import expect, whole_number
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
 
@@ -32,13 +32,16 @@ def add_reset_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--to-latest", action="store_true", help="to the end")
     where.add_argument(
         "--to-datetime",
-        type=expect("a time such as 2026-01-31T12:00:00 or 2026-01-31T12:00:00+02:00", to_milliseconds),
+        type=expect("a time since 1970 such as 2026-01-31T12:00:00 or 2026-01-31T12:00:00+02:00", to_milliseconds),
         metavar="TIME",
         help="to the first record at or after this ISO 8601 time (UTC if it has no zone)",
     )
-    where.add_argument("--to-offset", type=expect("a whole number", int), metavar="N", help="to this offset")
+    where.add_argument("--to-offset", type=whole_number, metavar="N", help="to this offset")
     where.add_argument(
-        "--shift-by", type=expect("a whole number", int), metavar="N", help="by N records, back if N is negative"
+        "--shift-by",
+        type=whole_number,
+        metavar="N",
+        help="by N records, back if N is negative",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--dry-run", action="store_true", help="only show what would change (the default)")
@@ -46,9 +49,15 @@ def add_reset_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def to_milliseconds(text: str) -> int:
-    """Return an ISO 8601 time as milliseconds since the epoch. Raises ValueError."""
+    """Return an ISO 8601 time as milliseconds since the epoch. Raises ValueError.
+
+    Numbers below 0 have other meanings in ListOffsets: -1, the last millisecond before 1970, is the end.
+    """
     time = datetime.fromisoformat(text)
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    time_ms = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    if time_ms < 0:
+        raise ValueError(text)
+    return time_ms
 
 
 def reset_offsets(cluster: Cluster, args: argparse.Namespace) -> int:

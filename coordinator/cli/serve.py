@@ -9,7 +9,7 @@ import sys
 from typing import Final
 
 from coordinator.cli import fail
-from coordinator.cli.parser import expect, one_of
+from coordinator.cli.parser import one_of, whole_number
 from coordinator.cli.settings import add_settings
 from coordinator.config import ConfigError, has_no_effect
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--brokers",
-        type=expect("a whole number", int),
+        type=whole_number,
         metavar="N",
         help="be so many brokers to the clients (1), each with the next port of every --listen",
     )
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_settings(parser)
     add("--ready-file", metavar="FILE", help="write a JSON file, atomically, once the server is ready")
-    add("--seed", type=expect("a whole number", int), metavar="N", help="make ids from this seed, for repeatable runs")
+    add("--seed", type=whole_number, metavar="N", help="make ids from this seed, for repeatable runs")
     add("--log-level", metavar="LEVEL", **one_of(("debug", "info", "warning", "error")),
         help="debug, info, warning or error, on standard error (info)")  # fmt: skip
     add("--log-format", metavar="FORMAT", **one_of(("text", "json")), help="text (key=value) or json (text)")

@@ -17,7 +17,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.cli.parser import suggest
-from coordinator.config import Config, ConfigError, read_environment, read_pairs, read_table
+from coordinator.config import Config, ConfigError, complain, read_environment, read_pairs, read_table
 
 FILE_VARIABLE: Final = "MUSTER_CONFIG"  # the file if there is no --config
 OPTIONS: Final[Mapping[str, type]] = {
@@ -48,8 +48,7 @@ class Origin(Struct, frozen=True):
 
     def complaint(self, value: object, expected: str) -> ConfigError:
         """Return the error about a value that the option cannot have."""
-        came_from = f" ({self.source})" if self.source else ""
-        return ConfigError(f"invalid {self.name} {value!r}{came_from}: expected {expected}")
+        return complain(self.name, value, self.source, expected)
 
 
 class Settings(Struct, frozen=True):
@@ -79,11 +78,11 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 def read_settings(args: argparse.Namespace) -> Settings:
     """Read the file, the environment and the command line; later ones win. Raises ConfigError."""
-    if args.config:
+    if args.config is not None:
         given_by, file = "--config", args.config
     else:
         given_by, file = FILE_VARIABLE, os.environ.get(FILE_VARIABLE, "")
-    text = _read(given_by, file) if file else ""
+    text = _read(given_by, file) if file or given_by == "--config" else ""
     table = _parse(file, text) if text else {}
 
     def source(name: str) -> str:
@@ -116,6 +115,8 @@ def _parse(file: str, text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"invalid {file}: expected TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"invalid {file}: expected TOML that is nested less deeply") from None
 
 
 def find_line(text: str, name: str) -> int:
@@ -141,5 +142,5 @@ def _check_option(name: str, value: Any, source: str) -> Any:
         return [value]
     if type(value) is not kind or (isinstance(value, list) and not all(isinstance(one, str) for one in value)):
         words = {list: "a list of strings", str: "a string", bool: "true or false", int: "a whole number"}
-        raise ConfigError(f"invalid {name} {value!r} ({source}): expected {words[kind]}")
+        raise complain(name, value, source, words[kind])
     return value

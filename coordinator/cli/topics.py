@@ -13,6 +13,7 @@ from coordinator.cli.group_offsets import EARLIEST, LATEST, list_offsets
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, integer, name_and_value
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
+from coordinator.config import INT_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
 from protocol.messages.create_topics import (
@@ -37,7 +38,7 @@ muster topics delete orders"""
 TOPIC: Final = 2  # the resource type
 OF_TOPIC: Final = 1  # the source of a setting that is the topic's own
 SET, DELETE = 0, 1  # the operations of IncrementalAlterConfigs
-PARTITIONS_MAX: Final = 10_000
+REPLICAS_MAX: Final = 2**15 - 1  # that a request can hold
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,14 +50,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     creating = actions.add_parser("create", help="create topics")
     creating.add_argument("topic", nargs="+", metavar="TOPIC")
     creating.add_argument(
-        "--partitions", type=integer(1), default=-1, metavar="N", help="the broker's num.partitions if not given"
+        "--partitions",
+        type=integer(1, INT_MAX),
+        default=-1,
+        metavar="N",
+        help="the broker's num.partitions if not given",
     )
     creating.add_argument(
-        "--replicas", type=integer(1), default=-1, metavar="N", help="the broker's default if not given"
+        "--replicas", type=integer(1, REPLICAS_MAX), default=-1, metavar="N", help="the broker's default if not given"
     )
     altering = actions.add_parser("alter", help="add partitions to topics, change their settings")
     altering.add_argument("topic", nargs="+", metavar="TOPIC")
-    altering.add_argument("--partitions", type=integer(1), metavar="N", help="the new number of partitions")
+    altering.add_argument("--partitions", type=integer(1, INT_MAX), metavar="N", help="the new number of partitions")
     altering.add_argument(
         "--unset", action="append", default=[], metavar="NAME", help="back to the broker's value; may be given again"
     )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from coordinator.cli.parser import expect, seconds
+from coordinator.cli.parser import SECONDS, expect, seconds
 
 EVERY_SECONDS: Final = 2.0
 _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
@@ -15,7 +15,7 @@ _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 def add_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch",
-        type=expect("a number of seconds above 0", seconds),
+        type=expect(SECONDS, seconds),
         nargs="?",
         const=EVERY_SECONDS,
         metavar="SECONDS",

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from coordinator.cli import consume, produce
 from coordinator.cli.cluster import BrokerError
 from coordinator.cli.consume import Fetcher
+from coordinator.cli.group_consumer import GroupConsumer
 from coordinator.cli.group_offsets import EARLIEST, list_offsets
 from coordinator.cli.produce import murmur2
 from coordinator.client import ClientError
@@ -126,6 +127,21 @@ class CreatingKafka:
 
     def brokers(self) -> dict[int, Any]:
         return {1: "one", 2: "two"}
+
+
+def test_a_member_that_cannot_commit_leaves_all_the_same(
+    command: Command, muster: Muster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its partitions have no other owner until its session ends."""
+    records(muster.kafka, "uncommitted", {0: 1, 1: 1})
+
+    def refuse(self: GroupConsumer, *, is_urgent: bool = True) -> None:
+        if self.positions:
+            raise BrokerError("commit offsets of leaver", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    monkeypatch.setattr(GroupConsumer, "commit", refuse)
+    assert command("consume", "uncommitted", "--group", "leaver")[0] == 1
+    assert "0 members" in command("groups", "describe", "leaver")[1][0]
 
 
 def test_a_topic_that_the_broker_creates_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
