@@ -106,15 +106,32 @@ def _below(store: Store, topic: str) -> Iterator[LogDir]:
     if own is not None:
         yield LogDir(store, "", store.name(), own)
         return
-    for entry in (e for e in store.list() if e.is_dir):
-        number = _partition(entry.name, topic)
+    names = [entry.name for entry in store.list() if entry.is_dir]
+    logs = [name for name in names if _partition(name, topic) is not None]
+    brokers = [name for name in names if name not in logs]
+    inner = [f"{name}/{log}" for name in brokers for log in _directories(store, name, is_beside_logs=bool(logs))]
+    for path in [*logs, *inner]:
+        number = _partition(path.rpartition("/")[2], topic)
         if number is not None:
-            yield LogDir(store, entry.name, entry.name, number)
-            continue
-        for inner in store.list(entry.name):
-            number = _partition(inner.name, topic)
-            if inner.is_dir and number is not None:
-                yield LogDir(store, f"{entry.name}/{inner.name}", f"{entry.name}/{inner.name}", number)
+            yield LogDir(store, path, path, number)
+
+
+def _directories(store: Store, path: str, *, is_beside_logs: bool) -> list[str]:
+    """Return the names of the directories in one that may be a copy of a broker's.
+
+    A topic's directory may be removed while it is listed, and holds no other log. Beside logs stand other topics' and
+    the file system's own (`lost+found`), so one that cannot be read is passed over there. Elsewhere it is an error:
+    it may be a broker's copy, without which the others would be taken for all.
+    """
+    try:
+        return [entry.name for entry in store.list(path) if entry.is_dir]
+    except FileNotFoundError:
+        return []
+    except PermissionError:
+        if is_beside_logs:
+            return []
+        place = f"{store.display_uri}/{path}"
+        raise PermissionError(f"{place} cannot be read: make it readable, or name the others one by one") from None
 
 
 def entries(log: LogDir) -> list[Entry]:
