@@ -2,6 +2,9 @@
 
 A batch says up to which offset its log had come, and when. Closed segments are taken from their `.timeindex` where
 there is one; of the others every batch header is read.
+
+The times are those that producers wrote, so a record may have none, or one to come. A time counts if the segment was
+written, or the groups' logs were read, at that time or later.
 """
 
 import re
@@ -20,7 +23,7 @@ _DIRECTORY = re.compile(r"^(?!__)(.+)-(\d+)$")
 
 
 class End(msgspec.Struct, frozen=True):
-    """The log end offset of a partition at a moment (ms)."""
+    """The log end offset of a partition at a moment (ms); 0 where it is not known since when."""
 
     topic: str
     partition: int
@@ -37,31 +40,43 @@ def check_path(path: Path) -> None:
         raise UsageError(f"invalid --ends {path}: expected .parquet, .json, .jsonl, a directory or {CHECKPOINT}")
 
 
-def log_ends(path: str) -> list[End]:
-    """Return the ends of every topic whose log is in the directory; topics of the cluster's own (`__...`) are left
-    out."""
+def log_ends(path: str, read_ms: int) -> list[End]:
+    """Return the ends of every topic whose log is in the directory, until the groups' logs were read (`read_ms`).
+
+    What a topic took in later is left out: it would look like lag. So are topics of the cluster's own (`__...`).
+    """
     store = Store(path)
     found: list[End] = []
     for entry in store.list():
         if entry.is_dir and (match := _DIRECTORY.match(entry.name)):
             topic, partition = match[1], int(match[2])
             log = LogDir(store, entry.name, entry.name, partition)
-            found += [End(topic, partition, ts, leo) for ts, leo in _thin(_samples(log))]
+            found += [End(topic, partition, ts, leo) for ts, leo in _thin(_samples(log, read_ms))]
     return found
 
 
-def _samples(log: LogDir) -> list[tuple[int, int]]:
-    """(ms, log end offset) in the order of offsets; times never go back, since a log end stays reached."""
+def _samples(log: LogDir, read_ms: int) -> list[tuple[int, int]]:
+    """(ms, log end offset) in the order of offsets; times never go back, since a log end stays reached.
+
+    A batch whose time does not count is as old as the one before. In a log without any time that counts, and in an
+    empty one, only the end is known, if the log was not written to since.
+    """
     listing = entries(log)
     found = segments(log, listing)
     samples: list[tuple[int, int]] = []
-    latest = 0
+    latest, end, written_ms = -1, 0, 0
     for i, segment in enumerate(found):
         closed = i + 1 < len(found)
+        end, written_ms = segment.base_offset, log.store.changed_ms(segment.path)
         indexed = _by_index(log, segment, listing) if closed else []
         for ts, leo in indexed or _by_headers(log, segment):
-            latest = max(latest, ts)
-            samples.append((latest, leo))
+            end = leo
+            if ts <= max(written_ms, read_ms):
+                latest = max(latest, ts)
+            if 0 <= latest <= read_ms:
+                samples.append((latest, leo))
+    if found and latest < 0 and written_ms <= read_ms:
+        return [(0, end)]
     return samples
 
 
@@ -83,7 +98,7 @@ def _by_headers(log: LogDir, segment: Segment) -> list[tuple[int, int]]:
     for chunk in SpanReader(span):
         headers = chunk.headers
         samples += zip(headers.max_ts.tolist(), (headers.last_offset + 1).tolist(), strict=True)
-    return [(ts, leo) for ts, leo in samples if ts >= 0]
+    return samples
 
 
 def _thin(samples: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -182,6 +182,12 @@ class Store(msgspec.Struct, frozen=True):
             raise FileNotFoundError(full)
         return int(info.size)
 
+    def changed_ms(self, path: str) -> int:
+        """Return when a file was changed last."""
+        filesystem, full = self._at(path)
+        info = filesystem.get_file_info(full)
+        return int(info.mtime.timestamp() * 1000) if info.mtime else 0
+
     def make(self, path: str = "") -> None:
         """Create a directory and those above it; nothing if it is there."""
         filesystem, full = self._at(path)

@@ -23,12 +23,13 @@ ENDS = pa.schema(
     ]
 )
 NEEDED = ("topic", "partition", "ts", "leo")
+LATEST_MS = 10**14  # in the year 5138: as microseconds, every time since 1973 is later
 
 
 def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
     """(topic, partition, ts, leo, source) of a path. Raises UsageError where that tells nothing: lag would be missing.
 
-    What topics' own logs took in after the groups' logs were read (`read_ms`) is left out: it would look like lag.
+    `read_ms` is when the groups' logs were read: topics' own logs may have grown since.
     """
     check_path(path)
     pattern = escape_pattern(str(path.absolute()))
@@ -37,8 +38,7 @@ def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
     if path.is_dir() and any(path.glob("part-*.json")):  # as Spark names them: a data directory has events.jsonl
         return _check_columns(path, spark.read.schema(ddl(ENDS)).json(pattern))
     if path.is_dir():
-        found = [end for end in log_ends(str(path)) if end.ts <= read_ms]
-        rows = [msgspec.structs.astuple(end) for end in found]
+        rows = [msgspec.structs.astuple(end) for end in log_ends(str(path), read_ms)]
     elif path.name == CHECKPOINT:
         ts = int(path.stat().st_mtime * 1000)
         marks = _read_checkpoint(path)
@@ -73,9 +73,13 @@ def _check_columns(path: Path, read: DataFrame) -> DataFrame:
         F.coalesce(given, F.lit("list_offsets")).alias("source"),
     )
     whole = " and ".join(f"{name} is not null" for name in NEEDED)
-    said = rows.agg(F.count("*").alias("all"), F.count_if(F.expr(whole)).alias("whole")).first()
+    said = rows.agg(
+        F.count("*").alias("all"), F.count_if(F.expr(whole)).alias("whole"), F.max("ts").alias("latest")
+    ).first()
     if not said or not said["all"]:
         raise UsageError(f"{path} holds no log ends")
     if said["whole"] < said["all"]:
         raise UsageError(f"{path}: {said['all'] - said['whole']} rows lack one of {', '.join(NEEDED)}")
+    if said["latest"] > LATEST_MS:
+        raise UsageError(f"{path}: invalid ts {said['latest']}: expected milliseconds since 1970")
     return rows

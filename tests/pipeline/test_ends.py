@@ -60,6 +60,7 @@ def test_lines_in_a_directory_as_spark_writes_them(spark: Any, tmp_path: Path) -
     [
         ({"leo": [None]}, "1 rows lack one of topic, partition, ts, leo"),
         ({"ts": pa.array([1], pa.timestamp("ms"))}, "must be milliseconds"),
+        ({"ts": [1_760_000_000_000_000]}, "invalid ts 1760000000000000: expected milliseconds since 1970"),
         ({name: pa.array([], pa.int64()) for name in ROW}, "holds no log ends"),
     ],
 )
