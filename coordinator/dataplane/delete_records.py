@@ -56,5 +56,7 @@ def _validate(state: State, topic: str, index: int) -> ErrorCode:
         return error
     if topic in INTERNAL:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
+    governing = state.catalog.governing(topic)
     # A topic that is only compacted promises to keep the latest of each key.
-    return ErrorCode.NONE if state.catalog.governing(topic).is_deleted else ErrorCode.POLICY_VIOLATION
+    is_kept = governing.is_compacted and not governing.is_deleted
+    return ErrorCode.POLICY_VIOLATION if is_kept else ErrorCode.NONE

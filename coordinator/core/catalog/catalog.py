@@ -198,7 +198,7 @@ class Catalog:
             is_compacted="compact" in policies,
             is_deleted="delete" in policies,
             delete_retention_ms=whole("delete.retention.ms"),
-            min_cleanable_dirty_ratio=float(self.setting(topic, "min.cleanable.dirty.ratio")),
+            min_cleanable_dirty_ratio=topic_configs.parse_double(self.setting(topic, "min.cleanable.dirty.ratio")),
         )
 
     def _place(self, name: str, fact: TopicValue | None) -> Change:

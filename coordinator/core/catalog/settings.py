@@ -42,6 +42,6 @@ class TopicSettings(Struct, frozen=True):
     segment_bytes: int
     segment_ms: int
     is_compacted: bool
-    is_deleted: bool  # whether old records may go, by age, size or request
+    is_deleted: bool  # whether old records go, by age and size
     delete_retention_ms: int
     min_cleanable_dirty_ratio: float

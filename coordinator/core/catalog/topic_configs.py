@@ -1,9 +1,10 @@
 """The settings of a topic, each with its kind, default, bounds, and the broker's setting behind it.
 
 One table, in Kafka's names. Some settings mean nothing to one node that keeps batches as they came (compression levels,
-tiered storage, replication throttles): they are checked, stored and shown, so that tools which set them go on working.
+replication throttles): they are checked, stored and shown, so that tools which set them go on working.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -17,7 +18,10 @@ BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, PASSWORD = 1, 2, 3, 4, 5, 6, 7,
 
 
 class TopicConfig(Struct, frozen=True):
-    """One setting of a topic. `least` and `most` are inclusive; `words` are all that a STRING or LIST may hold."""
+    """One setting of a topic. `least` and `most` are inclusive; `words` are all that a STRING or LIST may hold.
+
+    `reason` says why a value of the right kind cannot be; None where nothing else is asked of it.
+    """
 
     name: str
     kind: int
@@ -27,10 +31,11 @@ class TopicConfig(Struct, frozen=True):
     least: float | None = None
     most: float | None = None
     words: tuple[str, ...] = ()
+    reason: Callable[[str], str | None] | None = None
 
     def reason_invalid(self, text: str) -> str | None:
         """Return why `text` cannot be this setting's value, or None when it can."""
-        reason = _REASONS[self.kind](self, text)
+        reason = _REASONS[self.kind](self, text) or (self.reason(text.strip()) if self.reason is not None else None)
         return None if reason is None else f"Invalid value {text} for configuration {self.name}: {reason}"
 
 
@@ -40,7 +45,7 @@ def _number(parse: Callable[[str], float], words: str) -> Callable[[TopicConfig,
             value = parse(text.strip())
         except ValueError:
             return f"Not a number of type {words}"
-        if config.least is not None and value < config.least:
+        if config.least is not None and not value >= config.least:  # as it is with NaN
             return f"Value must be at least {config.least}"
         if config.most is not None and value > config.most:
             return f"Value must be no more than {config.most}"
@@ -61,6 +66,16 @@ def _whole(bits: int) -> Callable[[str], int]:
     return parse
 
 
+_DOUBLE: Final = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?", re.ASCII)
+
+
+def parse_double(text: str) -> float:
+    """Parse a number as Java's `Double.parseDouble` does, but for hexadecimal ones. Raises ValueError."""
+    if _DOUBLE.fullmatch(text.strip()) is None:
+        raise ValueError(text)
+    return float(text.strip().rstrip("fFdD"))
+
+
 def _truth(_: TopicConfig, text: str) -> str | None:
     return None if text.strip().lower() in ("true", "false") else "Expected value to be either true or false"
 
@@ -72,10 +87,28 @@ def _word(config: TopicConfig, text: str) -> str | None:
 
 
 def _words(config: TopicConfig, text: str) -> str | None:
-    for word in (part.strip() for part in text.split(",")):
-        if word and config.words and word not in config.words:
-            return f"String must be one of: {', '.join(config.words)}"
+    if not text.strip():
+        return None
+    words = [part.strip() for part in text.split(",")]
+    if "" in words:
+        return "An entry of the list is empty"
+    if config.words and not set(config.words).issuperset(words):
+        return f"String must be one of: {', '.join(config.words)}"
     return None
+
+
+def _refuse_zero(text: str) -> str | None:
+    return "Value must be between 1 and 9, or -1" if int(text) == 0 else None
+
+
+def _refuse_tiers(text: str) -> str | None:
+    return "Tiered storage is disabled" if text.lower() == "true" else None
+
+
+def _refuse_throttles(text: str) -> str | None:
+    """Kafka: `ThrottledReplicaListValidator`."""
+    is_right = text in ("", "*") or re.fullmatch(r"\d+:\d+(\s*,\s*\d+:\d+)*", text, re.ASCII)
+    return None if is_right else "Must be the literal '*' or a list of replicas: partition:broker,..."
 
 
 _REASONS: Final[Mapping[int, Callable[[TopicConfig, str], str | None]]] = {
@@ -83,7 +116,7 @@ _REASONS: Final[Mapping[int, Callable[[TopicConfig, str], str | None]]] = {
     STRING: _word,
     INT: _number(_whole(32), "INT"),
     LONG: _number(_whole(64), "LONG"),
-    DOUBLE: _number(float, "DOUBLE"),
+    DOUBLE: _number(parse_double, "DOUBLE"),
     LIST: _words,
 }
 
@@ -94,7 +127,7 @@ TOPIC_CONFIGS: Final[tuple[TopicConfig, ...]] = (
                 "What becomes of old records: deleted, compacted to the latest of each key, or both.",
                 words=("compact", "delete")),
     TopicConfig("compression.gzip.level", INT, "-1", "compression.gzip.level", "Kept; batches stay as they came.",
-                least=-1, most=9),
+                least=-1, most=9, reason=_refuse_zero),
     TopicConfig("compression.lz4.level", INT, "9", "compression.lz4.level", "Kept; batches stay as they came.",
                 least=1, most=17),
     TopicConfig("compression.type", STRING, "producer", "compression.type", "Kept; batches stay as they came.",
@@ -109,9 +142,11 @@ TOPIC_CONFIGS: Final[tuple[TopicConfig, ...]] = (
                 "Kept; when a turn reaches the disk is the server's own setting.", least=1),
     TopicConfig("flush.ms", LONG, str(LONG_MAX), "log.flush.interval.ms",
                 "Kept; when a turn reaches the disk is the server's own setting.", least=0),
-    TopicConfig("follower.replication.throttled.replicas", LIST, "", None, "Kept; there is one copy."),
+    TopicConfig("follower.replication.throttled.replicas", LIST, "", None, "Kept; there is one copy.",
+                reason=_refuse_throttles),
     TopicConfig("index.interval.bytes", INT, "4096", "log.index.interval.bytes", "Kept.", least=0),
-    TopicConfig("leader.replication.throttled.replicas", LIST, "", None, "Kept; there is one copy."),
+    TopicConfig("leader.replication.throttled.replicas", LIST, "", None, "Kept; there is one copy.",
+                reason=_refuse_throttles),
     TopicConfig("local.retention.bytes", LONG, "-2", "log.local.retention.bytes", "Kept; there are no tiers.",
                 least=-2),
     TopicConfig("local.retention.ms", LONG, "-2", "log.local.retention.ms", "Kept; there are no tiers.", least=-2),
@@ -131,7 +166,7 @@ TOPIC_CONFIGS: Final[tuple[TopicConfig, ...]] = (
     TopicConfig("preallocate", BOOLEAN, "false", "log.preallocate", "Kept; files grow as they are written."),
     TopicConfig("remote.log.copy.disable", BOOLEAN, "false", None, "Kept; there are no tiers."),
     TopicConfig("remote.log.delete.on.disable", BOOLEAN, "false", None, "Kept; there are no tiers."),
-    TopicConfig("remote.storage.enable", BOOLEAN, "false", None, "Kept; there are no tiers."),
+    TopicConfig("remote.storage.enable", BOOLEAN, "false", None, "There are no tiers.", reason=_refuse_tiers),
     TopicConfig("retention.bytes", LONG, "-1", "log.retention.bytes", "How much of a partition is kept; -1 all."),
     TopicConfig("retention.ms", LONG, "604800000", "log.retention.ms", "How long records are kept; -1 for ever.",
                 least=-1),
@@ -145,6 +180,7 @@ TOPIC_CONFIGS: Final[tuple[TopicConfig, ...]] = (
                 "Kept; there is one copy."),
 )  # fmt: skip
 
+_COMPACTION_LAG: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 BY_NAME: Final[Mapping[str, TopicConfig]] = {config.name: config for config in TOPIC_CONFIGS}
 BY_BROKER_NAME: Final[Mapping[str, TopicConfig]] = {c.broker: c for c in TOPIC_CONFIGS if c.broker is not None}
 
@@ -157,6 +193,9 @@ def reason_invalid(settings: Mapping[str, str]) -> str | None:
             return f"Unknown topic config name: {name}"
         if reason := config.reason_invalid(text):
             return reason
+    least, most = (int(settings.get(name, BY_NAME[name].default)) for name in _COMPACTION_LAG)
+    if least > most:
+        return f"{_COMPACTION_LAG[0]} ({least}) is greater than {_COMPACTION_LAG[1]} ({most})"
     return None
 
 

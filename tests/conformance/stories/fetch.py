@@ -142,6 +142,16 @@ def the_log_of_groups_is_internal(k: Stage) -> None:
 
 
 @story("V-007")
+def records_are_deleted_by_cleanup_policy(k: Stage) -> None:
+    """All policies but `compact` alone allow it, also none."""
+    for number, policy in enumerate(("delete", "compact", "compact,delete", "")):
+        topic = k.topic(f"t{number}", configs={"cleanup.policy": policy})
+        produce(k.line("p"), topic, batch(b"a", b"b", key=b"k"))
+        upto = [{"name": topic, "partitions": [{"partition_index": 0, "offset": 1}]}]
+        k.line("admin").call("delete_records", 2, topics=upto, timeout_ms=1000)
+
+
+@story("V-007")
 def a_fetch_session_tells_only_what_changed(k: Stage) -> None:
     """Epoch 0 opens a session with all; the next fetch names nothing and hears only news; then it is closed."""
     topic = filled(k, 1)

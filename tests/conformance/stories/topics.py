@@ -1,5 +1,6 @@
 """Topics: made, grown, deleted, and shown."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.conformance.requests import UNKNOWN_ID
@@ -124,6 +125,74 @@ def a_topic_with_configs(k: Stage) -> None:
     create(k, new(k.name("a"), configs=[{"name": "no.such.key", "value": "1"}]))
     create(k, new(k.name("b"), configs=[{"name": "retention.ms", "value": "long"}]))
     create(k, new(k.name("c"), configs=[{"name": "retention.ms", "value": None}]))
+
+
+CONFIGS: Sequence[Mapping[str, str]] = (
+    {"retention.bytes": "-5"},
+    {"retention.ms": "-2"},
+    {"retention.bytes": "0"},
+    {"cleanup.policy": ""},
+    {"cleanup.policy": "delete,delete"},
+    {"cleanup.policy": "delete, compact"},
+    {"cleanup.policy": "compact,"},
+    {"cleanup.policy": "Compact"},
+    {"compression.type": " gzip "},
+    {"compression.type": "GZIP"},
+    {"compression.gzip.level": "0"},
+    {"compression.gzip.level": "10"},
+    {"compression.lz4.level": "0"},
+    {"compression.zstd.level": "-200000"},
+    {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"},
+    {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "10"},
+    {"min.cleanable.dirty.ratio": "nan"},
+    {"min.cleanable.dirty.ratio": "0.5f"},
+    {"min.cleanable.dirty.ratio": "1_0"},
+    {"min.cleanable.dirty.ratio": "1.1"},
+    {"leader.replication.throttled.replicas": "0:1,1:2"},
+    {"leader.replication.throttled.replicas": "*"},
+    {"leader.replication.throttled.replicas": "none"},
+    {"follower.replication.throttled.replicas": "0"},
+    {"remote.storage.enable": "true"},
+    {"remote.storage.enable": "false"},
+    {"remote.log.copy.disable": "true"},
+    {"local.retention.ms": "10", "retention.ms": "5"},
+    {"local.retention.ms": "-3"},
+    {"local.retention.bytes": "100", "retention.bytes": "50"},
+    {"preallocate": "yes"},
+    {"preallocate": "TRUE"},
+    {"segment.bytes": "1048575"},
+    {"segment.bytes": " 1048576 "},
+    {"segment.bytes": "+1048576"},
+    {"segment.bytes": "1e7"},
+    {"segment.ms": "0"},
+    {"segment.jitter.ms": "-1"},
+    {"segment.index.bytes": "3"},
+    {"index.interval.bytes": "-1"},
+    {"flush.messages": "0"},
+    {"flush.ms": "-1"},
+    {"file.delete.delay.ms": "-1"},
+    {"max.message.bytes": "-1"},
+    {"message.timestamp.type": "createtime"},
+    {"message.timestamp.before.max.ms": "-1"},
+    {"message.timestamp.difference.max.ms": "1"},
+    {"message.downconversion.enable": "true"},
+    {"message.format.version": "3.0"},
+    {"min.insync.replicas": "0"},
+    {"min.insync.replicas": "2"},
+    {"unclean.leader.election.enable": "maybe"},
+)
+
+
+@story("V-007")
+def settings_that_a_topic_may_have_or_not(k: Stage) -> None:
+    """Each is tried in a topic that is not created."""
+    for settings in CONFIGS:
+        configs = [{"name": name, "value": value} for name, value in settings.items()]
+        line = k.line("admin")
+        (result,) = line.quietly(
+            "create_topics", 7, topics=[new(k.name("t"), configs=configs)], timeout_ms=10_000, validate_only=True
+        ).topics
+        k.events.append({"configs": settings, "error": result.error_code})
 
 
 @story("V-007")
