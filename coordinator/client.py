@@ -25,6 +25,16 @@ RENEWAL_SHARE: Final = 0.85  # of the time that an authentication counts, after 
 PATIENCE_SECONDS: Final = 1.0  # a response that takes longer is worth a word to the user
 
 
+def _foreign_protocol(start: bytes) -> str | None:
+    """Return the name of the protocol that a server seems to speak instead of Kafka's, None if there is none.
+
+    Read as the size of a frame, the first four bytes of both are larger than any response may be.
+    """
+    if start.startswith(b"\x15\x03"):  # an alert: content type and major version of a TLS record
+        return "TLS"
+    return "HTTP" if start.startswith(b"HTTP/") else None
+
+
 class ClientError(Exception):
     """The broker cannot be reached, or does not support a request. The message is one line for a person."""
 
@@ -64,6 +74,8 @@ class Client:
         self._versions: dict[int, range] = {}
         self._security = security
         self._authenticate_at_s = -math.inf if security is not None else math.inf
+        self._is_new = True  # until a response has come
+        self._is_served = False  # whether a response has come that strangers do not get
 
     @classmethod
     def to(
@@ -122,6 +134,7 @@ class Client:
         if response.correlation_id != self._correlation_id:
             ids = f"correlation id {response.correlation_id}, expected {self._correlation_id}"
             raise ClientError(f"cannot read the response of {self._address}: {ids}")
+        self._is_served |= api is not api_of(ApiVersionsRequest)
         return response.body
 
     def send(self, message: Message, version: int) -> None:
@@ -168,6 +181,10 @@ class Client:
         except OSError as error:
             raise ClientError(f"{self._address} closed the connection: {error}") from None
 
+    def _guess(self) -> str:
+        """Return why a broker may have closed the connection of a stranger."""
+        return "" if self._is_served or self._security is not None else ": does it expect TLS or SASL?"
+
     def _receive(self) -> bytes:
         for frame in self._frames:
             return frame
@@ -186,11 +203,14 @@ class Client:
                     continue
                 raise ClientError(f"{self._address} does not respond: gave up after {self._seconds:g} s") from None
             except OSError as error:
-                raise ClientError(f"{self._address} closed the connection: {error}") from None
+                raise ClientError(f"{self._address} closed the connection: {error}{self._guess()}") from None
             finally:
                 self._sock.settimeout(self._seconds)
             if not chunk:
-                raise ClientError(f"{self._address} closed the connection")
+                raise ClientError(f"{self._address} closed the connection{self._guess()}")
+            if self._is_new and (foreign := _foreign_protocol(chunk)):
+                raise ClientError(f"{self._address} speaks {foreign} instead of Kafka's protocol")
+            self._is_new = False
             self._frames.feed(chunk)
             for frame in self._frames:
                 return frame

@@ -9,7 +9,9 @@ SENTENCES: Final[Mapping[int, str]] = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed: its log says why",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "no such topic or partition",
     ErrorCode.UNKNOWN_TOPIC_ID: "no such topic: it was deleted a moment ago",
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "not a valid topic name: 1 to 249 letters, digits, '.', '_' and '-'",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: (
+        "not a valid topic name (1 to 249 letters, digits, '.', '_' and '-'), or an internal topic"
+    ),
     ErrorCode.TOPIC_ALREADY_EXISTS: "the topic exists already",
     ErrorCode.INVALID_REPLICATION_FACTOR: "the cluster has too few brokers for so many replicas",
     ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader now: try again",

@@ -20,6 +20,8 @@ from protocol.messages.describe_groups import (
     DescribeGroupsResponseDescribedGroupMember,
 )
 
+NOT_CONSUMER = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID})
+"""Errors of ConsumerGroupDescribe that leave DescribeGroups to be asked, which knows a group with an empty id too."""
 CONSUMER_PROTOCOL = "consumer"  # the protocol type of classic groups whose opaque bytes can be read
 Partitions = Mapping[str, tuple[int, ...]]
 
@@ -57,7 +59,7 @@ def describe_group(cluster: Cluster, group: str) -> GroupView | None:
         (found,) = response.groups
         if found.error_code == ErrorCode.NONE:
             return _view_consumer_group(found)
-        if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+        if found.error_code not in NOT_CONSUMER:
             raise BrokerError(f"describe {group}", found.error_code, found.error_message)
     response = cluster.ask_coordinator(group, DescribeGroupsRequest((group,)), _find_codes)
     (found,) = response.groups

@@ -15,7 +15,7 @@ from coordinator.cli.group_offsets import LATEST, fetch_offsets, list_offsets
 from coordinator.cli.group_view import GroupView, MemberView, describe_group
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, one_of
 from coordinator.cli.reset_offsets import add_reset_arguments, reset_offsets
-from coordinator.cli.tables import count, format_partitions, print_json, print_table
+from coordinator.cli.tables import ABSENT, count, format_partitions, print_json, print_table
 from coordinator.cli.watch import add_watch, watch
 from coordinator.client import ClientError
 from coordinator.control.printable import printable
@@ -132,7 +132,7 @@ def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:
     parts += [f"assignor {group.assignor}"] if group.assignor else []
     parts += [] if group.epoch is None else [f"epoch {group.epoch}"]
     parts += [] if lag is None else [f"lag {lag}"]
-    return printable(f"{group.group}: {', '.join(parts)}")
+    return printable(f"{group.group or ABSENT}: {', '.join(parts)}")
 
 
 def _total_lag(positions: list[dict[str, Any]]) -> int | None:

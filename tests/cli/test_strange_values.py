@@ -1,6 +1,7 @@
 """Names that are not UTF-8 or too long, tokens that no header can carry, ports that are another program's: one line."""
 
 import http.server
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -69,6 +70,31 @@ def test_a_token_that_no_header_can_carry_is_refused(
     assert main([*words]) == 2
     complaint = f"muster {words[0]}: invalid MUSTER_TOKEN: expected printable ASCII characters\n"
     assert capsys.readouterr().err == complaint
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP instead of Kafka's protocol"),
+        (b"\x15\x03\x03\x00\x02\x02\x0a", "speaks TLS instead of Kafka's protocol"),
+        (b"", "closed the connection: does it expect TLS or SASL?"),
+    ],
+)
+def test_a_port_that_is_not_a_plain_brokers_is_named(
+    answer: bytes, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def answer_one() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(answer)
+
+        threading.Thread(target=answer_one).start()
+        assert main(["topics", "list", "--bootstrap-server", address]) == 1
+    assert capsys.readouterr().err == f"muster topics: {address} {complaint}\n"
 
 
 @pytest.mark.parametrize("body", [b"[]", b"hello", b"\xff"])
