@@ -17,6 +17,13 @@ def add_commands(parser: Parser) -> None:
             sub.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
 
 
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number") from None
+
+
 def _number(least: int) -> Callable[[str], int]:
     """Return a whole number from `least` on."""
 
@@ -161,7 +168,7 @@ def _dump(parser: Parser) -> None:
 
 def _synth(parser: Parser) -> None:
     parser.add_argument("path", metavar="DIR", help="where the made-up logs go; must be new")
-    parser.add_argument("--seed", type=int, default=1, help="(1)")
+    parser.add_argument("--seed", type=_whole_number, default=1, help="(1)")
     parser.add_argument("--records", type=_number(0), default=20_000, help="offset commits (20000)")
     parser.add_argument("--groups", type=_number(1), default=20, help="(20)")
     parser.add_argument("--partitions", type=_number(1), default=4, help="logs (4)")

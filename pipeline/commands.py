@@ -110,17 +110,31 @@ def _in_words(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def _local(given: str, given_by: str) -> Path:
+    """Return a path that must lie on this machine, as most do. Raises UsageError for a URI."""
+    if is_uri(given):
+        raise UsageError(f"invalid {given_by} {given}: expected a path of this machine")
+    return Path(given)
+
+
 def _settings(args: argparse.Namespace, is_small: bool = False, more: dict[str, str] | None = None) -> Settings:
     """Return the settings of the command line; `more` of Spark's go behind them."""
     conf = tuple(((more or {}) | dict(args.conf)).items())
     settings = Settings(args.master, args.memory, args.executor_memory, conf, tuple(args.py_files), is_small)
+    _check_spark_log(args)
     check(settings)
     return settings
 
 
 def _check_values(args: argparse.Namespace) -> None:
     """Check the settings of a job that may do without Spark."""
+    _check_spark_log(args)
     check_values(Settings(args.master, args.memory, args.executor_memory, py_files=tuple(args.py_files)))
+
+
+def _check_spark_log(args: argparse.Namespace) -> None:
+    if args.spark_log:
+        _check_file(_local(args.spark_log, "--spark-log"), "--spark-log")
 
 
 @contextmanager
@@ -237,11 +251,11 @@ def _judging(args: argparse.Namespace) -> tuple[list[Path], Path | None]:
     """(files of events, log ends), both checked."""
     from pipeline.decode.ends import check_path
 
-    events = [Path(file) for file in args.events]
+    events = [_local(file, "--events") for file in args.events]
     for file in events:
         if not file.is_file():
             raise FileNotFoundError(f"invalid --events {file}: expected a file of the server's events")
-    ends = Path(args.ends) if args.ends else None
+    ends = _local(args.ends, "--ends") if args.ends else None
     if ends is not None:
         check_path(ends)
     return events, ends
@@ -304,10 +318,11 @@ def compact(args: argparse.Namespace) -> int:
     progress, results = Progress(), []
     (path,) = _paths([args.path])
     logs_at([path])
-    _check_new(Path(args.out), "--out")
+    target = _local(args.out, "--out")
+    _check_new(target, "--out")
     from pipeline.jobs.compact import compact as job
 
-    for result in job(path, Path(args.out), args.drop_tombstones_before):
+    for result in job(path, target, args.drop_tombstones_before):
         progress(f"{result.log}: {result.records_before} -> {result.records_after} records")
         results.append(result)
     logs = {
@@ -329,11 +344,14 @@ def report(args: argparse.Namespace) -> int:
     """Write the HTML report, of tables or of logs."""
     from pipeline import published
 
-    progress, target, problems = Progress(), Path(args.out), 0
+    progress, target, problems = Progress(), _local(args.out, "--out"), 0
     if bool(args.paths) == bool(args.tables):
         raise UsageError("invalid arguments: expected either logs or --tables")
-    if not target.absolute().parent.is_dir():
-        raise FileNotFoundError(f"invalid --out {target}: expected a file in a directory that exists")
+    if args.tables and (args.events or args.ends or args.now is not None):
+        raise UsageError(
+            "invalid --tables: expected logs with --events, --ends or --now, which `build` takes for tables"
+        )
+    _check_file(target, "--out")
     paths = _log_paths(args) if args.paths else []
     if args.tables:
         published.load(args.tables)
@@ -399,7 +417,7 @@ def scan(args: argparse.Namespace) -> int:
 
 def synth(args: argparse.Namespace) -> int:
     """Made-up logs."""
-    path = Path(args.path)
+    path = _local(args.path, "path")
     _check_new(path, "path")
     from pipeline.synth import Plan, write_logs
     from pipeline.synth_groups import write_lives
@@ -413,7 +431,7 @@ def synth(args: argparse.Namespace) -> int:
 
 def bench(args: argparse.Namespace) -> int:
     """Print the table of ratios."""
-    if args.out and not Path(args.out).is_dir():
+    if args.out and not _local(args.out, "--out").is_dir():
         raise FileNotFoundError(f"invalid --out {args.out}: expected a directory")
     settings = _settings(args)
     from pipeline.bench import bench as job
@@ -430,6 +448,11 @@ def _paths(given: list[str]) -> list[str]:
         if not is_uri(path) and not Path(path).is_dir():
             raise FileNotFoundError(f"invalid path {path}: expected a directory of logs")
     return paths
+
+
+def _check_file(path: Path, given_by: str) -> None:
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"invalid {given_by} {path}: expected a file in a directory that exists")
 
 
 def _check_new(path: Path, given_by: str) -> None:

@@ -105,6 +105,7 @@ def test_what_a_worker_says_has_the_same_exit_code(
         (("synth", "s", "--groups", 0), "invalid --groups '0': expected a whole number from 1 on"),
         (("synth", "s", "--records", -5), "invalid --records '-5': expected a whole number from 0 on"),
         (("synth", "s", "--lives", "x"), "invalid --lives 'x': expected a whole number from 0 on"),
+        (("synth", "s", "--seed", "x"), "invalid --seed 'x': expected a whole number"),
         (("follow", "l", "--out", "t", "--for", "nan"), "invalid --for 'nan': expected seconds"),
         (("build", "--out", "t", "--conf", "spark.x"), "invalid --conf 'spark.x': expected spark.NAME=VALUE"),
         (("dump", "f", "--json"), "unknown option --json"),
@@ -126,6 +127,9 @@ def test_a_wrong_argument_is_named(words: tuple[object, ...], told: str, capsys:
         (("--py-files", "none.whl"), "invalid --py-files 'none.whl'"),
         (("--ends", "nowhere"), "invalid --ends nowhere: expected a directory"),
         (("--events", "nowhere"), "invalid --events nowhere: expected a file"),
+        (("--events", "s3://a/b"), "invalid --events s3://a/b: expected a path of this machine"),
+        (("--ends", "s3://a/b"), "invalid --ends s3://a/b: expected a path of this machine"),
+        (("--spark-log", "no/log"), "invalid --spark-log no/log: expected a file in a directory that exists"),
     ],
 )
 def test_what_spark_would_refuse_is_refused_before_it_starts(
@@ -173,6 +177,9 @@ def test_wrong_use_is_told_before_anything_that_decodes_is_imported(tmp_path: Pa
         ("build", "--out", nowhere), ("follow", nowhere, "--out", nowhere), ("optimize", "--out", nowhere),
         ("report", "--tables", nowhere, "--out", page), ("report", logs, "--out", page, *options),
         ("report", logs, "--out", page, "--ends", nowhere), ("report", logs, "--out", page, "--events", nowhere),
+        ("report", logs, "--out", empty),
+        ("ingest", logs, "--out", nowhere, "--spark-log", nowhere / "log"),
+        ("synth", "s3://bucket/x"), ("compact", logs, "--out", "s3://bucket/x"), ("bench", "--out", "s3://bucket/x"),
         ("verify", nowhere), ("verify", logs, "--tables", nowhere), ("scan", logs, "--topic", "x"), ("dump", nowhere),
         ("compact", nowhere, "--out", page), ("compact", logs, "--out", logs), ("synth", logs), ("verify", empty),
         ("compact", empty, "--out", page), ("scan", "gopher://logs"),
@@ -184,6 +191,14 @@ def test_wrong_use_is_told_before_anything_that_decodes_is_imported(tmp_path: Pa
     lines = done.stderr.splitlines()
     assert [line.partition(":")[0] for line in lines] == [f"muster pipeline {use[0]}" for use in uses], "one line each"
     assert not page.exists()
+
+
+@pytest.mark.parametrize("words", [("--now", 5), ("--ends", "nowhere"), ("--events", "nowhere")])
+def test_a_report_of_tables_is_not_asked_for_what_only_a_build_can_do(
+    words: tuple[object, ...], read_tables: Path, muster: Shell
+) -> None:
+    told = muster(2, "report", "--tables", read_tables, "--out", read_tables / "r.html", *words)
+    assert "invalid --tables: expected logs with --events, --ends or --now, which `build` takes for tables" in told
 
 
 def test_secrets_are_in_no_line(tmp_path: Path, muster: Shell) -> None:
