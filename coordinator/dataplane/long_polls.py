@@ -7,6 +7,9 @@ their next requests together as well.
 
 An idle consumer repeats the same fetch. So a fetch that was answered without news is remembered for a while: if it
 comes again and nothing has changed, it is parked again without being evaluated again.
+
+A parked fetch of many partitions takes some ten times the memory of its request. Where all of them together have too
+many partitions, the one with the most is answered early.
 """
 
 from heapq import heapify, heappop, heappush
@@ -19,6 +22,7 @@ from storage.log import Log
 
 GRAIN_MS_MAX: Final = 64  # a power of two
 STALE_MAX: Final = 64  # unused deadlines in the heap, beyond as many as are in use
+PARTITIONS_MAX: Final = 500_000  # of all parked fetches: some 250 MiB
 REMEMBERED_MAX: Final = 1_000  # answered fetches; those of one deadline are repeated within milliseconds
 
 
@@ -47,6 +51,7 @@ class LongPolls:
         self._deadlines: list[int] = []  # a heap of the deadlines, with some that are unused
         self._woken: dict[int, Waiting] = {}
         self._remembered: dict[int, Waiting] = {}  # by the `id` of their keys, which they keep alive
+        self._partitions = 0  # of all parked fetches
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -54,13 +59,31 @@ class LongPolls:
     def park(self, waiting: Waiting) -> None:
         """Park a fetch."""
         self._waiting[waiting.ticket] = waiting
+        self._set_deadline(waiting)
+        for partition in waiting.partitions:
+            self._by_partition.setdefault(partition, {})[waiting.ticket] = waiting
+        self._partitions += len(waiting.partitions)
+        if self._partitions > PARTITIONS_MAX:
+            largest = max(self._waiting.values(), key=lambda one: len(one.partitions) if one.deadline_ms else 0)
+            self._remove_deadline(largest)
+            largest.deadline_ms = 0
+            self._set_deadline(largest)
+
+    def _set_deadline(self, waiting: Waiting) -> None:
         ending = self._by_deadline.get(waiting.deadline_ms)
         if ending is None:
             ending = self._by_deadline[waiting.deadline_ms] = {}
             heappush(self._deadlines, waiting.deadline_ms)
         ending[waiting.ticket] = waiting
-        for partition in waiting.partitions:
-            self._by_partition.setdefault(partition, {})[waiting.ticket] = waiting
+
+    def _remove_deadline(self, waiting: Waiting) -> None:
+        ending = self._by_deadline[waiting.deadline_ms]
+        del ending[waiting.ticket]
+        if not ending:
+            del self._by_deadline[waiting.deadline_ms]
+            if len(self._deadlines) > 2 * len(self._by_deadline) + STALE_MAX:  # after many early ends
+                self._deadlines = list(self._by_deadline)
+                heapify(self._deadlines)
 
     def let_go(self, ticket: int) -> Waiting | None:
         """Remove a parked fetch that is answered, or whose client has left. Return it, None if there is none."""
@@ -68,13 +91,8 @@ class LongPolls:
         if waiting is None:
             return None
         self._woken.pop(ticket, None)
-        ending = self._by_deadline[waiting.deadline_ms]
-        del ending[ticket]
-        if not ending:
-            del self._by_deadline[waiting.deadline_ms]
-            if len(self._deadlines) > 2 * len(self._by_deadline) + STALE_MAX:  # after many early ends
-                self._deadlines = list(self._by_deadline)
-                heapify(self._deadlines)
+        self._remove_deadline(waiting)
+        self._partitions -= len(waiting.partitions)
         for partition in waiting.partitions:
             tickets = self._by_partition[partition]
             tickets.pop(ticket, None)

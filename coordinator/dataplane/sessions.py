@@ -19,6 +19,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponsePartitionData
 NO_SESSION: Final = 0
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
+SESSION_PARTITIONS_MAX: Final = 20_000  # more than one request can name; a fetch looks at all of them in one step
 SESSIONS_PARTITIONS_MAX: Final = 1_000_000  # of all sessions together
 EVICTION_MS: Final = 120_000  # Kafka: `MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS`
 
@@ -76,7 +77,7 @@ class FetchSessions:
     def create(self, by_ids: bool, partitions: dict[Key, FetchPartition], now_ms: int) -> int:
         """Create a session, and return its id; NO_SESSION if there is no room for it."""
         size = len(partitions)
-        if not self._slots or size > SESSIONS_PARTITIONS_MAX or _has_overlong_name(partitions):
+        if not self._slots or size > SESSION_PARTITIONS_MAX or _has_overlong_name(partitions):
             return NO_SESSION
         while len(self._sessions) >= self._slots or self._partitions + size > SESSIONS_PARTITIONS_MAX:
             if not self._evict_for(size, now_ms):
@@ -131,7 +132,7 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         if now_ms - session.created_ms > EVICTION_MS and session.evictable_as != size:
             self._set_evictable(session, size)
-        if size > SESSIONS_PARTITIONS_MAX or _has_overlong_name(changed):
+        if size > SESSION_PARTITIONS_MAX or _has_overlong_name(changed):
             self.close(session.id)
         while self._partitions > SESSIONS_PARTITIONS_MAX and session.id in self._sessions:
             if not self._evict_for(size, now_ms):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coordinator.core import records
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.result import Result
-from coordinator.dataplane import sessions, state
+from coordinator.dataplane import long_polls, sessions, state
 from coordinator.dataplane.long_polls import deadline_ms
 from coordinator.dataplane.state import HELD_BYTES_MAX
 from protocol import record_batch
@@ -314,10 +314,42 @@ def test_sessions_do_not_grow_without_a_bound(broker: Broker, monkeypatch: pytes
     assert consumers[1].fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert consumers[0].fetch((8, 0), (9, 0)).error_code == 0
     assert consumers[2].fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert consumers[0].fetch((10, 0), (11, 0)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert consumers[0].fetch((10, 0)).error_code == 0
+    assert consumers[0].fetch((11, 0)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(broker.plane._state.sessions) == 0
     assert broker.plane._state.sessions._partitions == 0
     assert broker.plane._state.sessions._evictable == {}
+
+
+def test_a_session_has_no_more_partitions_than_one_step_can_read(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fetch reads all of them, however short it is."""
+    monkeypatch.setattr(sessions, "SESSION_PARTITIONS_MAX", 3)
+    grows, large = Consumer(broker), Consumer(broker)
+    assert large.fetch(*[(number, 0) for number in range(4)]).session_id == 0
+    grows.fetch((0, 0), (1, 0), (2, 0))
+    assert grows.fetch((3, 0), forget=(0,)).error_code == 0
+    assert grows.fetch((4, 0)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(broker.plane._state.sessions) == 0
+
+
+def test_of_too_many_partitions_that_are_waited_for_the_largest_fetch_is_answered_early(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_polls, "PARTITIONS_MAX", 10)
+    polls = broker.plane._state.polls
+
+    def wait(ticket: int, count: int) -> list[int]:
+        request = fetch_all("t", dict.fromkeys(range(count), 0), max_wait_ms=1000)
+        assert broker.ask(request, ticket) is None
+        return [ticket for ticket, _ in broker.replies()]
+
+    assert [wait(1, 4), wait(2, 6), wait(3, 1), wait(4, 7), wait(5, 1)] == [[], [], [2], [4], []]
+    assert polls._partitions == 6
+    broker.real_ms = 2000
+    assert sorted(ticket for ticket, _ in broker.replies()) == [1, 3, 5]
+    assert (polls._partitions, polls._by_deadline, polls._by_partition) == (0, {}, {})
 
 
 def test_a_session_that_grows_is_closed_rather_than_one_that_was_used_just_now(
