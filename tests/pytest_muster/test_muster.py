@@ -139,6 +139,14 @@ def test_with_a_prefix_others_are_left_alone(server: LiveServer, muster: Muster)
     assert (set(ours.timelines()), set(muster.timelines())) == (set(), {"gw1-billing"}), "each since its own reset"
 
 
+def test_a_name_that_has_the_prefix_stays_as_it_is(server: LiveServer) -> None:
+    ours = Muster(server.kafka, server.ready["admin"], "gw1-")
+    topic, group = ours.topic("orders"), ours.group("billing")
+    ours.commit(group, topic, {0: 1})
+    assert ours.group(group.id).offsets() == {"gw1-orders": {0: 1}}
+    ours.reset()
+
+
 def test_coordinators_move_and_brokers_restart(tmp_path: Path) -> None:
     server = Server(tmp_path, ["--brokers", "3"], f"{sys.executable} -m coordinator")
     server.start()
@@ -171,6 +179,8 @@ def test_coordinators_move_and_brokers_restart(tmp_path: Path) -> None:
         ("127.0.0.1:8092", "http://127.0.0.1:8092", "127.0.0.1:9092"),
         ("http://kafka.test:8092/", "http://kafka.test:8092", "kafka.test:9092"),
         ("[::1]:8092", "http://[::1]:8092", "[::1]:9092"),
+        ("127.0.0.1", "http://127.0.0.1:8092", "127.0.0.1:9092"),
+        ("http://[::1]", "http://[::1]:8092", "[::1]:9092"),
     ],
 )
 def test_an_address_may_be_written_as_for_the_commands(address: str, url: str, bootstrap: str) -> None:

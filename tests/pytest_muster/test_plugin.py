@@ -1,7 +1,9 @@
 """pytest-muster as its users meet it: tests of its own kind, run by a pytest of their own against a real server."""
 
+import http.server
 import re
 import sys
+import threading
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -173,7 +175,66 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
         server.start()
 
 
-@pytest.mark.parametrize("url", ["https://localhost:8092", "http://", "http://localhost/v1", "localhost:8092/v1"])
+@pytest.mark.parametrize(
+    ("command", "options", "complaint"),
+    [
+        ("/nowhere/muster", [], r"cannot run /nowhere/muster: No such file or directory"),
+        (COMMAND, ["--admin", "off"], r"the server has no admin port: take --admin off out of muster_options"),
+    ],
+)
+def test_a_server_that_cannot_be_steered_is_refused(
+    tmp_path: Path, command: str, options: list[str], complaint: str
+) -> None:
+    with pytest.raises(MusterError, match=complaint):
+        Server(tmp_path, options, command).start()
+
+
+def test_a_failure_shows_the_line_of_the_test(inner: pytest.Pytester) -> None:
+    """What the package does to make a call is of no interest."""
+    inner.makepyfile("""
+        def test_expires(muster):
+            muster.group("billing").expire("a")
+    """)
+    result = inner.runpytest_subprocess("-q", "--tb=short")
+    result.stdout.fnmatch_lines(["test_*.py:2: in test_expires", "E * there is no group 'billing'"])
+    result.stdout.no_fnmatch_line("*admin.py*")
+
+
+def test_a_server_of_the_session_has_timelines_too(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        def test_moves(muster_server):
+            muster_server.topic("orders")
+            muster_server.commit("billing", "orders", {0: 1})
+            muster_server.group("billing").forget()
+            assert False
+    """)
+    inner.runpytest_subprocess("-q").stdout.fnmatch_lines(["*muster: timeline of group billing*", "#*group forgotten*"])
+
+
+def test_a_bootstrap_address_without_a_server_is_refused(inner: pytest.Pytester) -> None:
+    result = inner.runpytest_subprocess("--muster-bootstrap", "127.0.0.1:9092")
+    result.stderr.fnmatch_lines(["ERROR: --muster-bootstrap needs --muster-admin or MUSTER_ADMIN*"])
+
+
+def test_a_port_of_another_program_is_named() -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, *arguments: object) -> None:
+            """Print nothing."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.handle_request).start()
+        with pytest.raises(MusterError, match=rf"http://127\.0\.0\.1:{server.server_port} is not the admin port of"):
+            Muster("", f"127.0.0.1:{server.server_port}").groups()
+
+
+@pytest.mark.parametrize(
+    "url", ["https://localhost:8092", "http://", "http://localhost/v1", "localhost:8092/v1", "localhost:x", "[::1"]
+)
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="expected HOST:PORT or http://HOST:PORT"):
         Muster("localhost:9092", url)

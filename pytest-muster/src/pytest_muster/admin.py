@@ -10,6 +10,8 @@ from urllib.parse import quote, urlencode, urlsplit
 Json = dict[str, Any]
 TOKEN_VARIABLE: Final = "MUSTER_TOKEN"  # noqa: S105  # its name
 TIMEOUT_S: Final = 30.0  # for a response, beyond what a request itself waits for
+PORT: Final = 8092  # where an address has none, as for the commands
+__tracebackhide__ = True  # pytest shows the line of the test that made the call, and the sentence
 
 
 class MusterError(Exception):
@@ -30,17 +32,25 @@ class Admin:
     def __init__(self, url: str) -> None:
         """`url` is `http://HOST:PORT`, or `HOST:PORT`. Raises ValueError for anything else."""
         url = url if "://" in url else f"http://{url}"
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port or PORT
+        except ValueError:  # the port is none
+            host, port = None, PORT
+        if host is None or parts.scheme != "http" or parts.path.strip("/"):
             raise ValueError(f"invalid address of a Muster server {url!r}: expected HOST:PORT or http://HOST:PORT")
-        self.url = url.rstrip("/")
-        self._host, self._port = parts.hostname, parts.port or 80
-        self.host = f"[{self._host}]" if ":" in self._host else self._host
+        self._host, self._port = host, port
+        self.host = f"[{host}]" if ":" in host else host
         """As it is written before a port: an IPv6 address in brackets."""
+        self.url = f"http://{self.host}:{port}"
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None, wait_s: float = 0.0) -> Json:
         """Return the JSON object that the server responds with. Raises MusterError."""
-        found: Json = json.loads(self.read(method, path, body, wait_s))
+        content = self.read(method, path, body, wait_s)
+        try:
+            found: Json = json.loads(content)
+        except ValueError:
+            raise MusterError(f"{self.url} is not the admin port of a Muster") from None
         return found
 
     def read_list(self, path: str, name: str) -> list[Json]:

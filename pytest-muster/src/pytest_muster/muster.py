@@ -15,6 +15,7 @@ from pytest_muster.admin import Admin, ExpectationError, Json, MusterError, path
 KeepAlive = Literal["all", "connected", "none"] | Sequence[str]
 WAIT_MS = 10_000
 RESTART_S = 300.0  # that the brokers may take to load all that they coordinate
+__tracebackhide__ = True  # pytest shows the line of the test that made the call, and the sentence
 
 
 class Clock:
@@ -202,8 +203,8 @@ class Muster:
         self._faults: list[Fault] = []
 
     def name(self, name: str) -> str:
-        """Return a name for a group or a topic that no other worker uses."""
-        return self.prefix + name
+        """Return a name for a group or a topic that no other worker uses. One that is such a name stays as it is."""
+        return name if name.startswith(self.prefix) else self.prefix + name
 
     def group(self, name: str) -> Group:
         """Return the group of that name, whether it exists or not. Clients give its `id` as group.id."""
@@ -218,10 +219,15 @@ class Muster:
         self.admin.call("POST", path_of("state"), {"topics": {self.name(name): partitions}})
         return self.name(name)
 
-    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Commit offsets, by partition, for a group without members: the state that a test begins with."""
+    def commit(self, group: str | Group, topic: str, offsets: Mapping[int, int]) -> None:
+        """Commit offsets, by partition, for a group without members: the state that a test begins with.
+
+        Group and topic may be what `group` and `topic` have returned, or their names.
+        """
         by_partition = {str(partition): offset for partition, offset in offsets.items()}
-        self.admin.call("POST", path_of("state"), {"offsets": {self.name(group): {self.name(topic): by_partition}}})
+        self.admin.call(
+            "POST", path_of("state"), {"offsets": {self.name(str(group)): {self.name(topic): by_partition}}}
+        )
 
     def state(self) -> Json:
         """Return topics and offsets of this run: what `POST /v1/state` takes."""

@@ -26,11 +26,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("muster_command", "the command that starts it, if it is not `muster`", default="")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse an address that would not be used: the tests would run on a server of their own."""
+    if config.getoption("--muster-bootstrap") and not _admin(config):
+        raise pytest.UsageError("--muster-bootstrap needs --muster-admin or MUSTER_ADMIN, which name the server")
+
+
+def _admin(config: pytest.Config) -> str:
+    """Return the address of the running server to use, "" for none."""
+    return config.getoption("--muster-admin") or os.environ.get("MUSTER_ADMIN", "")
+
+
 @pytest.fixture(scope="session")
 def muster_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
     """Yield the server of this run: started for it, or the one that is named."""
-    admin = pytestconfig.getoption("--muster-admin") or os.environ.get("MUSTER_ADMIN", "")
-    if admin:
+    if admin := _admin(pytestconfig):
         bootstrap = pytestconfig.getoption("--muster-bootstrap") or os.environ.get("MUSTER_BOOTSTRAP", "")
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")
         yield Muster(bootstrap, admin, f"{worker}-" if worker else "")
@@ -58,7 +68,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add to the report of a failed test what happened to its groups, and why."""
     report = yield
-    server = getattr(item, "funcargs", {}).get("muster")
+    fixtures = getattr(item, "funcargs", {})
+    server = fixtures.get("muster", fixtures.get("muster_server"))
     if report.failed and isinstance(server, Muster):
         report.sections.extend(_timelines(server))
     return report

@@ -50,9 +50,12 @@ class Server:
         """Start the process, and return once it is ready. Raises MusterError."""
         ready_file = self._folder / "ready.json"
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*self._words, "--ready-file", str(ready_file)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            try:
+                self._process = subprocess.Popen(
+                    [*self._words, "--ready-file", str(ready_file)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+            except OSError as error:
+                raise MusterError(f"cannot run {self._words[0]}: {error.strerror}") from None
         deadline_s = time.monotonic() + START_S
         while not ready_file.exists():
             if (code := self._process.poll()) is not None:
@@ -64,6 +67,9 @@ class Server:
         ready: dict[str, Any] = json.loads(ready_file.read_text("utf-8"))
         first, *_ = names = ready["names"]  # each broker has a listener of that name
         self.bootstrap = ",".join(one for one, name in zip(ready["listeners"], names, strict=True) if name == first)
+        if ready["admin"] is None:
+            self.stop()
+            raise MusterError("the server has no admin port: take --admin off out of muster_options")
         self.admin = ready["admin"]
 
     def stop(self) -> None:
