@@ -77,7 +77,7 @@ class Shape(Generic[M]):
         if name in self.constants:
             return self.constants[name]
         defaults = self._cls.__struct_defaults__  # type: ignore[attr-defined]  # of all fields, as every message has
-        return defaults[self._cls.__struct_fields__.index(name)]  # type: ignore[attr-defined]
+        return defaults[self._cls.__struct_fields__.index(name)]  # type: ignore[attr-defined]  # M is a Struct here
 
     def make(self, *values: Any) -> M:
         """Return the message with these values of the fields that have a column."""

@@ -69,10 +69,10 @@ def test_the_one_that_fails_is_told(
     opened = some_files(files, str(tmp_path / "data"), 3)
     bad = opened[at]
     reads, writes = os.pipe()  # which cannot be synced
-    descriptor, bad._descriptor = bad._descriptor, writes  # type: ignore[attr-defined]
+    descriptor, bad._descriptor = bad._descriptor, writes  # type: ignore[attr-defined]  # of RealFile
     syncing = files.begin_syncs(opened, NoWaker())
     syncing.wait()
-    bad._descriptor = descriptor  # type: ignore[attr-defined]
+    bad._descriptor = descriptor  # type: ignore[attr-defined]  # the same
     assert [(path, one.errno, one.operation) for path, one in syncing.failures.items()] == [
         (bad.path, errno.EINVAL, "sync")
     ]

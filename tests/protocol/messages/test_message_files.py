@@ -88,7 +88,7 @@ def hints_of(cls: type[Message]) -> dict[str, Any]:
     for name, hint in hints.items():
         if get_origin(hint) is Sequence:
             assert (cls.__name__, name) in IN_COLUMNS
-            hints[name] = tuple[(*get_args(hint), ...)]  # type: ignore[misc]
+            hints[name] = tuple[(*get_args(hint), ...)]  # type: ignore[misc]  # a type that is made here
     return hints
 
 
