@@ -20,7 +20,8 @@ from msgspec import Struct
 from coordinator.dataplane.topic_logs import TopicPartition
 from storage.log import Log
 
-GRAIN_MS_MAX: Final = 64  # a power of two
+GRAIN_MS_MAX: Final = 128  # a power of two
+LONG_MS: Final = 500  # a wait of this length, and each longer one, ends at a multiple of the largest grain
 STALE_MAX: Final = 64  # unused deadlines in the heap, beyond as many as are in use
 PARTITIONS_MAX: Final = 500_000  # of all parked fetches: some 250 MiB
 REMEMBERED_MAX: Final = 1_000  # answered fetches; those of one deadline are repeated within milliseconds
@@ -154,10 +155,10 @@ class LongPolls:
 def deadline_ms(now_ms: int, wait_ms: int) -> int:
     """Return when a wait that begins now ends: together with others of about its length, and never too early.
 
-    Waits end at multiples of a power of two, the largest one below a quarter of the wait. Most waits are round decimal
-    numbers, which are a little less than such a multiple: 500 ms by 12 ms, 1,000 ms by 24 ms. So a client that repeats
-    its fetch at once is late by that much each time, and not by a whole grain.
+    Waits end at multiples of a power of two, the largest one that is about a quarter of the wait, or less: 128 ms for
+    500. Most waits are round decimal numbers, which are a little less than such a multiple: 500 ms by 12 ms, 1,000 ms
+    by 24 ms. So a client that repeats its fetch at once is late by that much each time, and not by a whole grain.
     """
-    is_long = wait_ms > 4 * GRAIN_MS_MAX  # nearly always
-    grain_ms = GRAIN_MS_MAX if is_long else 1 << max((wait_ms - 1).bit_length() - 3, 0)
+    is_long = wait_ms >= LONG_MS  # nearly always
+    grain_ms = GRAIN_MS_MAX if is_long else 1 << max((wait_ms * GRAIN_MS_MAX // LONG_MS).bit_length() - 1, 0)
     return -(-(now_ms + wait_ms) // grain_ms) * grain_ms

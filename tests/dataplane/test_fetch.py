@@ -81,7 +81,7 @@ def test_a_fetch_waits_for_records(broker: Broker) -> None:
 
 
 def test_waits_end_together(broker: Broker) -> None:
-    """Up to 64 ms later than asked for, never earlier: so that one turn answers many."""
+    """Up to 128 ms later than asked for, never earlier: so that one turn answers many."""
     for ticket, at_ms in enumerate((973, 1000, 1019, 1036)):
         broker.real_ms = at_ms
         broker.ask(fetch("t", max_wait_ms=500), ticket=ticket)
@@ -92,7 +92,7 @@ def test_waits_end_together(broker: Broker) -> None:
     assert [answer.responses[0].partitions[0].records for _, answer in broker.replies()] == [b""] * 4
 
 
-@pytest.mark.parametrize(("wait_ms", "late_ms"), [(100, 12), (250, 6), (500, 12), (1000, 24), (5000, 56)])
+@pytest.mark.parametrize(("wait_ms", "late_ms"), [(100, 12), (250, 6), (500, 12), (1000, 24), (5000, 120)])
 def test_a_client_that_asks_again_at_once_is_hardly_late(wait_ms: int, late_ms: int) -> None:
     """It asks a moment after the end of its last wait, which was at a multiple."""
     asked_ms = deadline_ms(2**40, wait_ms) + 2
@@ -102,7 +102,7 @@ def test_a_client_that_asks_again_at_once_is_hardly_late(wait_ms: int, late_ms: 
 @given(st.integers(0, 2**42), st.integers(1, 2**31 - 1))
 def test_a_wait_is_never_shorter_than_asked_for_and_hardly_longer(now_ms: int, wait_ms: int) -> None:
     longer = deadline_ms(now_ms, wait_ms) - now_ms - wait_ms
-    assert 0 <= longer < min(max(wait_ms / 4, 1), 64)
+    assert 0 <= longer < min(max(wait_ms * 0.256, 1), 128)
 
 
 def test_a_fetch_waits_for_enough(broker: Broker) -> None:
@@ -124,7 +124,7 @@ def test_who_waits_for_more_than_there_is_makes_us_keep_none_of_it(
     for ticket in range(20):
         assert broker.ask(fetch("t", max_wait_ms=10**6, min_bytes=2**31 - 1), ticket=ticket) is None
     assert [one.found for one in broker.plane._state.polls._waiting.values()] == [None] * 20
-    broker.real_ms = 10**6
+    broker.real_ms = 10**6 + 128
     answers = [answer.responses[0].partitions[0].records for _, answer in broker.replies()]
     assert [len(read_values(records)) for records in answers[:4]] == [10, 10, 10, 10]
     assert len(answers) == 20

@@ -31,7 +31,7 @@ def wait(broker: Broker, request: FetchRequest, version: int) -> Any:
     """Return the response, at once or when the wait is over."""
     answer = broker.ask(request, 7, version)
     if answer is None:
-        broker.real_ms += 600
+        broker.real_ms += 650
         ((_, answer),) = broker.replies()
     return answer
 
@@ -49,7 +49,7 @@ def test_a_client_that_fetches_the_same_again_gets_what_a_new_client_gets(broker
         answers = [broker.ask(again, 7, version), broker.ask(replace(again), 8, version)]
         if answers == [None, None]:
             change(broker, dice)
-            broker.real_ms += 600
+            broker.real_ms += 650
             replies = dict(broker.replies())
             answers = [replies[7], replies[8]]
         assert answers[0] == answers[1], f"round {number}"
