@@ -19,6 +19,7 @@ def as_data(events: Iterable[Numbered]) -> list[dict[str, Any]]:
             "number": number,
             "at_ms": event.at_ms,
             "group": event.group,
+            "type": event.type,
             "generation": event.generation,
             "from": event.before,
             "to": event.after,

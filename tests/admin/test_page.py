@@ -80,6 +80,7 @@ def test_a_rebalance_shows_as_it_happens(browser: Browser, muster: Muster) -> No
     assert {"member_joined", "revocation_awaited", "partitions_revoked"} <= set(causes)
     numbers = browser.eval("[...document.querySelectorAll('#events li')].map((one) => Number(one.dataset.number))")
     assert numbers == sorted(set(numbers), reverse=True), "each event is there once, the latest first"
+    assert "(epoch 3)" in browser.text("#events") and "generation" not in browser.text("#events")
 
 
 def test_the_clock_is_moved_and_a_member_expires(browser: Browser, muster: Muster) -> None:

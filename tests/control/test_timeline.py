@@ -24,6 +24,7 @@ def test_a_consumer_group_has_an_epoch_and_no_generation() -> None:
     event = Event(1_000, "g", Cause.ASSIGNMENT_COMPUTED, "Assigning", "Reconciling", 4, type="consumer")
     assert as_text([(7, event)]) == "#7     +0.000s  Assigning -> Reconciling (epoch 4)  assignment computed\n"
     assert "Note over G: Reconciling, epoch 4" in as_mermaid("g", [(7, event)])
+    assert [one["type"] for one in as_data([(7, event), *EVENTS[:1]])] == ["consumer", "classic"]
 
 
 def test_data_has_the_cause_with_its_member() -> None:

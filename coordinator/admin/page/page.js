@@ -249,7 +249,7 @@ function showEvents(events) {
     const text = make("span");
     if (!open) text.append(name(one.group, 60), " ");
     if (one.from !== one.to) text.append(make("span", { className: "move", text: `${one.from} → ${one.to}` }), " ");
-    text.append(make("span", { className: "quiet", text: `(generation ${one.generation})` }), " ", make("bdi", { text: shorten(one.cause.detail, 300) }));
+    text.append(make("span", { className: "quiet", text: `(${one.type === "consumer" ? "epoch" : "generation"} ${one.generation})` }), " ", make("bdi", { text: shorten(one.cause.detail, 300) }));
     const item = make("li", { className: "fresh", "data-number": one.number, "data-cause": one.cause.kind }, make("time", { text: clockTime(one.at_ms), title: new Date(one.at_ms).toISOString() }), text);
     $("events").prepend(item);
   }
