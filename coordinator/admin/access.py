@@ -11,7 +11,7 @@ import hmac
 from pathlib import Path
 from typing import Final
 
-from coordinator.admin.http import Handler, Request, Response, Stream
+from coordinator.admin.http import Handler, Request, Response, Stream, refuse
 
 OPEN: Final = ("/healthz", "/readyz", "/oauth/token", "/oauth/jwks")
 """Health checks have no secrets, and the issuer of tokens for development gives them to everybody."""
@@ -35,7 +35,7 @@ def require_token(handler: Handler, token: str) -> Handler:
     async def handle(request: Request) -> Response | Stream:
         if request.path in OPEN or hmac.compare_digest(_digest(_given(request)), expected):
             return await handler(request)
-        return Response(b"expected the token of --admin-token-file\n", 401, headers=_CHALLENGES)
+        return refuse(request.path, "expected the token of --admin-token-file", 401, _CHALLENGES)
 
     return handle
 

@@ -5,6 +5,7 @@ the `Origin` of another site, or a `Host` that only a name server on the interne
 """
 
 import ipaddress
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -41,6 +42,13 @@ class Response(Struct, frozen=True):
     status: int = 200
     content_type: str = "text/plain; charset=utf-8"
     headers: tuple[tuple[str, str], ...] = ()
+
+
+def refuse(path: str, sentence: str, status: int, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+    """Make the response to a request that is refused: a line of text, or in the control API a JSON object."""
+    if path.startswith("/v1/"):
+        return Response(json.dumps({"error": sentence}).encode() + b"\n", status, "application/json", headers)
+    return Response(f"{sentence}\n".encode("utf-8", "replace"), status, headers=headers)
 
 
 class Stream(Protocol):
@@ -181,12 +189,12 @@ async def conversation(
 
 async def _answer(handler: Handler, hosts: Hosts, request: Request) -> Response | Stream:
     if refusal := hosts.refusal(request.headers):
-        return Response(f"{refusal}\n".encode(), 403)
+        return refuse(request.path, refusal, 403)
     try:
         return await handler(request)
     except Exception:
         log.exception("admin %s %s failed", request.method, request.path)
-        return Response(b"the server failed to answer; its log says why\n", 500)
+        return refuse(request.path, "the server failed to answer; its log says why", 500)
 
 
 async def _read(stream: trio.abc.Stream, connection: h11.Connection) -> Request | None:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from coordinator.admin.http import Request, Response, Stream
+from coordinator.admin.http import Request, Response, Stream, refuse
 
 Handle = Callable[[Request], Response | Awaitable[Response | Stream]]
 
@@ -39,7 +39,8 @@ class Router:
         """Answer a request."""
         segments = _split_path(request.path)
         if segments is None:
-            return Response(b"invalid path: expected no empty segments, dots or characters that are not UTF-8\n", 400)
+            expected = "no empty segments, dots or characters that are not UTF-8"
+            return refuse(request.path, f"invalid path: expected {expected}", 400)
         for pattern, methods in self._routes.items():
             parameters = _match(pattern, segments)
             if parameters is None:
@@ -47,11 +48,11 @@ class Router:
             handle = methods.get("GET" if request.method == "HEAD" else request.method)
             if handle is None:
                 allowed = ", ".join(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
-                return Response(f"only {allowed}\n".encode(), 405, headers=(("Allow", allowed),))
+                return refuse(request.path, f"only {allowed}", 405, (("Allow", allowed),))
             response = handle(replace(request, parameters=parameters))
             return await response if inspect.isawaitable(response) else response
         known = " ".join(self.paths())
-        return Response(f"nothing is at {request.path}; there is {known}\n".encode("utf-8", "replace"), 404)
+        return refuse(request.path, f"nothing is at {request.path}; there is {known}", 404)
 
 
 def _split_path(path: str) -> tuple[str, ...] | None:

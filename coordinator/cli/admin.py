@@ -74,8 +74,16 @@ def get(admin: str, path: str, timeout: float | None) -> bytes:
         raise ClientError(f"http://{admin} wants a token: set {TOKEN_VARIABLE}")
     if response.status != 200:
         where = path.partition("?")[0]
-        raise ClientError(f"http://{admin}{where}: {response.status} {body.decode(errors='replace').strip()}")
+        raise ClientError(f"http://{admin}{where}: {response.status} {_read_sentence(body)}")
     return body
+
+
+def _read_sentence(body: bytes) -> str:
+    """Return why a request is refused: the control API says it in JSON, other paths in a line."""
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace").strip()
 
 
 def get_json(admin: str, path: str, timeout: float | None) -> dict[str, Any]:

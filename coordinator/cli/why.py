@@ -10,6 +10,7 @@ from urllib.parse import quote
 from coordinator.cli import fail
 from coordinator.cli.admin import add_admin_options, find_admin, get
 from coordinator.cli.cluster import WrongUse
+from coordinator.cli.parser import expect
 from coordinator.client import ClientError
 
 EXAMPLES: Final = """\
@@ -18,11 +19,18 @@ muster why shop --format mermaid > shop.mmd"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("group", metavar="GROUP")
+    parser.add_argument("group", type=expect("the id of a group, not empty", _not_empty), metavar="GROUP")
     parser.add_argument(
         "--format", choices=("text", "json", "mermaid"), default="text", help="text by default; mermaid is a diagram"
     )
     add_admin_options(parser)
+
+
+def _not_empty(text: str) -> str:
+    """Return the text: no path can name a group whose id is empty. Raises ValueError."""
+    if not text:
+        raise ValueError(text)
+    return text
 
 
 def run(args: argparse.Namespace) -> int:
