@@ -112,6 +112,11 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
         return bool(self.attributes & CONTROL)
 
     @property
+    def append_time_ms(self) -> int | None:
+        """The time of all its records, if the broker has set it (LogAppendTime), else None: they have their own."""
+        return self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
+
+    @property
     def delete_horizon_ms(self) -> int | None:
         """From when on the tombstones of this batch may go; None while no compaction has seen them."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
@@ -154,7 +159,16 @@ def read(
 ) -> list[Record]:
     """Return the records of the batch at `position`, decompressed to at most `limit` bytes. Raises `ProtocolError`."""
     buffer, start, end = plain(buffer, position, header, limit)
-    return records.read(buffer, start, end, header.count, header.base_offset, header.base_timestamp)
+    found = records.read(buffer, start, end, header.count, header.base_offset, header.base_timestamp)
+    return found if header.append_time_ms is None else with_time(found, header.append_time_ms)
+
+
+T = TypeVar("T", Record, records.Outline)
+
+
+def with_time(found: list[T], time_ms: int) -> list[T]:
+    """Return the records with the time that the broker has given to their batch."""
+    return [msgspec.structs.replace(one, timestamp=time_ms) for one in found]
 
 
 def plain(

@@ -18,9 +18,10 @@ one; of the others the records that survive are copied byte for byte, which is m
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from itertools import repeat
-from operator import le
+from operator import attrgetter, le
 
 import msgspec
 
@@ -47,6 +48,8 @@ MARKED_MAX = 16_000_000
 """So many offsets have a mark each, a byte, that says whether they are their key's latest. Where a log that others have
 compacted leaves out more than that, its batches are looked into."""
 
+_last_offset = attrgetter("last_offset")
+
 
 class DecidedTransactions(msgspec.Struct, frozen=True):
     """The transactions and producers of a log at the start of a compaction; all its transactions are decided."""
@@ -66,7 +69,8 @@ class DecidedTransactions(msgspec.Struct, frozen=True):
     def is_aborted(self, header: BatchHeader) -> bool:
         """Return whether the batch belongs to an aborted transaction."""
         transactions = self.aborted.get(header.producer_id, ()) if header.is_transactional else ()
-        return any(t.first_offset <= header.base_offset <= t.last_offset for t in transactions)
+        at = bisect_left(transactions, header.base_offset, key=_last_offset)  # those of one producer follow each other
+        return at < len(transactions) and transactions[at].first_offset <= header.base_offset
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -97,11 +101,15 @@ class Batch(msgspec.Struct, frozen=True):
     def outlines(self) -> list[Outline]:
         """Made anew whenever it is asked for. Raises `ProtocolError` for records that cannot be read."""
         base_offset, base_timestamp = self.header.base_offset, self.header.base_timestamp
-        return records.outlines(self.data, self.start, self.end, self.header.count, base_offset, base_timestamp)
+        found = records.outlines(self.data, self.start, self.end, self.header.count, base_offset, base_timestamp)
+        time_ms = self.header.append_time_ms
+        return found if time_ms is None else record_batch.with_time(found, time_ms)
 
     def records(self, kept: list[Outline]) -> list[Record]:
         base_offset, base_timestamp = self.header.base_offset, self.header.base_timestamp
-        return [records.read(self.data, o.start, o.end, 1, base_offset, base_timestamp)[0] for o in kept]
+        found = [records.read(self.data, o.start, o.end, 1, base_offset, base_timestamp)[0] for o in kept]
+        time_ms = self.header.append_time_ms
+        return found if time_ms is None else record_batch.with_time(found, time_ms)
 
 
 class KeyIndex(msgspec.Struct):

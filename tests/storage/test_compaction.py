@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import cramjam
 import msgspec
@@ -11,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol import record_batch
-from protocol.record_batch import encode, encode_marker
+from protocol.record_batch import encode, encode_marker, header_at
 from protocol.records import EndMarker, Record
 from storage import cleaner, compaction
 from storage.index import RELATIVE_MAX
 from storage.log import Log, LogConfig, scan
+from storage.producers import AbortedTransaction
 from tests.steps import finish
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -127,6 +129,28 @@ def test_aborted_records_go_and_what_they_hid_stays() -> None:
     cleaner.run(log, RETENTION_MS)
     assert 2 not in markers(log)
     assert log.collect_aborted(0, 100) == []
+
+
+def test_whether_a_batch_was_aborted_is_told_without_a_look_at_each_transaction() -> None:
+    class Counted(list[AbortedTransaction]):
+        looks = 0
+
+        def __getitem__(self, at: Any) -> Any:
+            Counted.looks += 1
+            return super().__getitem__(at)
+
+        def __iter__(self) -> Any:
+            raise AssertionError("it looks at each transaction")
+
+    log = new_log()
+    for number in range(500):
+        begin(log, 7, (b"a", b"1"))
+        end(log, 7, commits=number % 2 == 0)
+    decided = compaction.DecidedTransactions.of(log.producers)
+    counted = compaction.DecidedTransactions({7: Counted(decided.aborted[7])}, decided.last_offsets)
+    headers = [header for header, _ in scan(log) if not header.is_control]
+    assert [counted.is_aborted(header) for header in headers] == [number % 2 == 1 for number in range(500)]
+    assert Counted.looks < 500 * 12
 
 
 def test_the_time_of_a_marker_runs_from_its_first_compaction() -> None:
@@ -379,3 +403,24 @@ def test_a_gap_is_covered_by_batches_that_reach_as_far_as_one_can() -> None:
     assert {header.leader_epoch for header in headers} == {3}
     (following,) = repacker.upto(end_offset + 1, leader_epoch=4)
     assert record_batch.header_at(following).base_offset == end_offset
+
+
+def test_the_time_that_the_broker_has_given_to_a_batch_survives() -> None:
+    """It is that of all records of the batch, whatever they say themselves."""
+
+    def put_at(at_ms: int, *pairs: tuple[bytes, bytes | None]) -> None:
+        data = encode([Record(key, value, (), 0, 5) for key, value in pairs])
+        stamped = msgspec.structs.replace(header_at(data), attributes=record_batch.LOG_APPEND_TIME, max_timestamp=at_ms)
+        log.append(record_batch.seal(stamped, data[record_batch.HEADER_BYTES :]))
+
+    log = new_log()
+    put_at(1000, (b"a", b"1"), (b"b", b"2"))
+    put_at(2000, (b"a", b"3"))
+    put_at(3000, (b"c", None), (b"d", b"4"))
+    put(log, (b"e", b"5"), timestamp=1)
+    for now_ms in (4000, 9000):
+        cleaner.run(log, now_ms)
+        found = {record.key: record.timestamp for _, batch in scan(log) for record in batch}
+        assert found == {b"a": 2000, b"b": 1000, b"d": 3000, b"e": 1} | ({b"c": 3000} if now_ms == 4000 else {})
+        put(log, (b"e", b"5"), timestamp=1)
+    assert log.offset_for_time(2500) == (4, 3000)

@@ -184,6 +184,9 @@ def test_a_read_does_not_look_at_each_producer_nor_at_each_aborted_transaction()
             Counted.looks += 1
             return super().__getitem__(at)
 
+        def __iter__(self) -> Any:
+            raise AssertionError("it looks at each transaction")
+
     class Unwalked(dict[int, Producer]):
         def values(self) -> Any:
             raise AssertionError("it looks at each producer")

@@ -20,9 +20,9 @@ def ask(k: Stage, version: int, name: str, timestamp: int) -> None:
     k.line("a").call("list_offsets", version, replica_id=-1, topics=topics)
 
 
-def filled(k: Stage) -> str:
+def filled(k: Stage, **configs: str) -> str:
     """A topic with records of three times, the latest not last."""
-    name = k.topic()
+    name = k.topic(configs={key.replace("_", "."): value for key, value in configs.items()})
     for values, times in (((b"a", b"b"), (1000, 2000)), ((b"c", b"d"), (9000, 4000)), ((b"e",), (5000,))):
         data = topic_data(name, batch(*values, timestamps=times))
         k.line("stage").quietly("produce", 9, acks=-1, timeout_ms=5000, topic_data=data)
@@ -34,6 +34,14 @@ def offsets_between_the_times_of_records(k: Stage) -> None:
     """The first record that is not older; times between, before and behind all records."""
     name = filled(k)
     for timestamp in (0, 1, 1000, 1001, 2000, 2001, 4000, 5000, 9000, 9001, 2**62):
+        k.line("a").call("list_offsets", 9, replica_id=-1, isolation_level=0, topics=asking(name, timestamp))
+
+
+@story("V-007")
+def offsets_by_the_time_of_the_broker(k: Stage) -> None:
+    """With LogAppendTime the time of a record is that of its batch, whatever its producer said."""
+    name = filled(k, message_timestamp_type="LogAppendTime")
+    for timestamp in (0, 1500, 9001, 2**62, -3):
         k.line("a").call("list_offsets", 9, replica_id=-1, isolation_level=0, topics=asking(name, timestamp))
 
 
