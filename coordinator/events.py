@@ -49,10 +49,14 @@ class Ring:
         while len(self._events) > self._events_max or self.bytes > self._bytes_max:
             self.bytes -= _size(*self._events.popleft())
 
+    @property
+    def dropped(self) -> int:
+        """The number of the latest event that is not kept any more, 0 if there is none."""
+        return self.latest - len(self._events)
+
     def after(self, number: int, group: str | None = None) -> Iterator[tuple[int, bytes]]:
         """Iterate over the events later than the one of that number, oldest first: of one group, or of all."""
-        first = self.latest - len(self._events) + 1
-        for index, (of, event) in enumerate(self._events, first):
+        for index, (of, event) in enumerate(self._events, self.dropped + 1):
             if index > number and group in (None, of):
                 yield index, event
 

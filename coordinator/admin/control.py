@@ -436,11 +436,15 @@ class Control:
     def _verify(self, given: Input) -> VerifyResult:
         body: Verify = given.body
         refuse_nonsense(check_expectations, body.expect)
-        entries = do(lambda: self._operator.requests.journal).entries(
-            Filter(after=body.after), self._operator.requests.topic_name
+        journal = do(lambda: self._operator.requests.journal)
+        verdict = verify(
+            body.expect,
+            journal.entries(Filter(after=body.after), self._operator.requests.topic_name),
+            self._events(0, None),
+            in_order=body.in_order,
+            resets=self._resets,
+            dropped=Mark(journal.dropped if journal.dropped > body.after else 0, self._ring.dropped),
         )
-        events = self._events(0, None)
-        verdict = verify(body.expect, entries, events, in_order=body.in_order, resets=self._resets)
         if not verdict.ok:
             raise Refused("; ".join(verdict.differences), 409)
         return VerifyResult(True)

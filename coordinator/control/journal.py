@@ -104,6 +104,11 @@ class Journal:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def dropped(self) -> int:
+        """The number of the latest entry that is not kept any more, 0 if there is none."""
+        return self.latest - len(self._entries)
+
     def note_request(self, at_ms: int, client: JournalClient, frame: bytes, ticket: int = 0) -> Entry:
         """Add a request."""
         self.latest = number = self.latest + 1

@@ -21,6 +21,7 @@ from coordinator.core.events import Event
 
 MISSES_SHOWN: Final = 3
 _RANGE: Final = frozenset({"gte", "lte", "gt", "lt"})
+_NOTHING: Final = Mark()
 _OF_REQUESTS: Final = ("api", "topic", "error", "request", "response")  # fields that only requests have
 
 
@@ -98,8 +99,12 @@ def verify(
     *,
     in_order: bool = False,
     resets: Resets | None = None,
+    dropped: Mark = _NOTHING,
 ) -> Verdict:
-    """Compare what has happened with what is expected, since the last of the `resets` that concerns it."""
+    """Compare what has happened with what is expected, since the last of the `resets` that concerns it.
+
+    `dropped` has the numbers of the last request and the last event that are no longer kept.
+    """
     all_requests = [(entry, subject, describe_entry(entry)) for entry, subject in entries]
     all_events = list(events)
     differences: list[str] = []
@@ -109,7 +114,11 @@ def verify(
         requests = [each for each in all_requests if each[0].number > since.request]
         happened = [event for number, event in all_events if number > since.event]
         times = _find_event_times(one, happened) if one.event else _find_request_times(one, requests)
-        if not one.counts.agrees(len(times)):
+        agrees = one.counts.agrees(len(times))
+        gone = _describe_gap(one, since, dropped)
+        if gone and not (agrees and one.counts.lte is None):  # more of them could only agree as well
+            differences.append(f"{one}: expected {one.counts}, found {len(times)}, but {gone}")
+        elif not agrees:
             differences.append(f"{one}: expected {one.counts}, found {len(times)}" + _describe_misses(one, requests))
         elif in_order and times:
             following = [at_ms for at_ms in times if at_ms >= last_ms]
@@ -118,6 +127,13 @@ def verify(
             else:
                 last_ms, last = following[0], one
     return Verdict(not differences, differences)
+
+
+def _describe_gap(one: Expectation, since: Mark, dropped: Mark) -> str:
+    """Return why some of what may count is not known; empty if all of it is."""
+    if one.event:
+        return "events are gone: the latest 10,000 are kept, within events.max.bytes" * (dropped.event > since.event)
+    return "requests are gone: a larger journal.max.bytes keeps more" * (dropped.request > since.request)
 
 
 def _find_event_times(one: Expectation, events: Iterable[Event]) -> list[int]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from coordinator.client import Client
+from protocol.messages.metadata import MetadataRequest
 from tests.live import Muster, server_fixture
 
 muster = server_fixture("--ephemeral", "--topic", "orders:4")
@@ -131,6 +133,20 @@ def test_a_wait_ends_when_what_it_waits_for_holds(muster: Muster) -> None:
         status, answer = call(muster, "POST", "/wait", {"group": "seeded", "timeout_ms": 1} | wrong)
         assert (status, missing in answer["error"]) == (408, True), answer
     assert call(muster, "POST", "/reset", {"prefix": "seeded"}) == (200, {"groups": 1, "topics": 0})
+
+
+def test_what_a_full_journal_has_dropped_may_have_happened(tmp_path: Any) -> None:
+    with Muster(tmp_path, "--ephemeral", "--set", "journal.max.bytes=1000") as server:
+        with Client.to(server.kafka) as client:
+            for _ in range(8):
+                client.ask(MetadataRequest())
+        never = {"expect": [{"api": "Metadata", "group": "g", "times": 0}]}
+        status, answer = call(server, "POST", "/verify", never)
+        assert (status, "but requests are gone" in answer["error"]) == (409, True), answer
+        latest = call(server, "GET", "/journal")[1]["latest"]
+        assert call(server, "POST", "/verify", never | {"after": latest - 1})[0] == 200
+        assert call(server, "POST", "/reset", {})[0] == 200
+        assert call(server, "POST", "/verify", never)[0] == 200
 
 
 def test_a_slow_caller_hinders_nobody(muster: Muster) -> None:

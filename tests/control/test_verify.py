@@ -74,6 +74,28 @@ def test_what_came_before_a_reset_does_not_count(journal: Journal) -> None:
     assert check(journal, {**COMMIT, "times": 2}, {**expired, "times": 0}, resets=resets).ok
 
 
+def test_what_is_not_kept_any_more_may_have_counted(journal: Journal) -> None:
+    """An expectation of none, or of no more than some, is not known to hold then."""
+    entries, events = list(journal.entries(Filter())), EVENTS
+
+    def differences(expected: dict[str, Any], dropped: Mark, resets: Resets | None = None) -> list[str]:
+        wanted = [msgspec.convert(expected, Expectation)]
+        return verify(wanted, entries, events, resets=resets, dropped=dropped).differences
+
+    never = {"api": "LeaveGroup", "times": 0}
+    requests = "requests are gone: a larger journal.max.bytes keeps more"
+    assert differences(never, Mark(1, 0)) == [f"LeaveGroup: expected 0, found 0, but {requests}"]
+    assert differences(never, Mark(0, 7)) == []
+    assert differences({**COMMIT, "times": {"gte": 2}}, Mark(1, 0)) == [], "there are enough, whatever is gone"
+    assert differences({**COMMIT, "times": 3}, Mark(1, 0))[0].endswith(f"found 2, but {requests}")
+    (events_gone,) = differences({"event": "member_left", "times": 0}, Mark(0, 1))
+    assert events_gone.endswith("events are gone: the latest 10,000 are kept, within events.max.bytes")
+    resets = Resets()
+    resets.note("", Mark(1, 1))
+    assert differences(never, Mark(1, 1), resets) == []
+    assert differences({"event": "member_left", "times": 0}, Mark(1, 1), resets) == []
+
+
 def test_the_resets_of_many_prefixes_are_bounded() -> None:
     resets = Resets()
     for number in range(PREFIXES_MAX + 1):
