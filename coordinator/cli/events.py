@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from coordinator.cli import fail
 from coordinator.cli.admin import add_admin_options, find_admin, get_json
-from coordinator.cli.cluster import WrongUse
+from coordinator.cli.cluster import TIMEOUT_SECONDS, WrongUse
 from coordinator.cli.group_log import shorten_id
 from coordinator.cli.parser import add_json_option, integer
 from coordinator.client import ClientError
@@ -51,14 +51,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_events(admin: str, args: argparse.Namespace) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the events that the server has kept, and with --follow those that come. A restart of the server begins
-    anew."""
+    """Yield the events that the server has kept, and with --follow those that come.
+
+    A restart of the server begins anew. One that takes longer than a response may is an end: raises ClientError.
+    """
     kept = list(_read_pages(admin, args, 0))
     yield from kept if args.count is None else kept[-args.count :]
     last = kept[-1][0] if kept else 0
+    heard_s = time.monotonic()
     while args.follow:
         time.sleep(PAUSE_SECONDS)
-        page = _get(admin, args, last)
+        try:
+            page = _get(admin, args, last)
+        except ClientError:
+            if time.monotonic() - heard_s > (args.timeout or TIMEOUT_SECONDS):
+                raise
+            continue
+        heard_s = time.monotonic()
         if page["latest"] < last:
             print("muster events: the server has restarted", file=sys.stderr)
             last = 0

@@ -8,7 +8,7 @@ import pytest
 from coordinator.cli import events, main, watch
 from coordinator.cli.cluster import Cluster
 from coordinator.cli.group_consumer import GroupConsumer
-from coordinator.client import Client
+from coordinator.client import Client, ClientError
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from tests.cli.command import classic_member, squeeze
 from tests.live import Muster, server_fixture
@@ -35,7 +35,7 @@ def interrupt_after(steps: list[Callable[[], object]]) -> Callable[[float], None
     return sleep
 
 
-def test_events_follow_prints_what_happens_and_sees_a_restart(
+def test_events_follow_prints_what_happens(
     muster: Muster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Client.to(muster.kafka) as client:
@@ -49,6 +49,32 @@ def test_events_follow_prints_what_happens_and_sees_a_restart(
         monkeypatch.setattr(events.time, "sleep", interrupt_after([leave, lambda: None]))
         assert main(["events", "followed", "--follow", "--admin", muster.ready["admin"]]) == 0
     assert "followed  member left  Stable -> " in capsys.readouterr().out
+
+
+def test_events_follow_survives_a_restart(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def event(group: str) -> dict[str, object]:
+        return {"at_ms": 0, "group": group, "cause": "group_created"}
+
+    def page(latest: int, *groups: str) -> dict[str, object]:
+        return {"latest": latest, "events": [{"number": latest, "event": event(group)} for group in groups]}
+
+    pages: list[dict[str, object] | None] = [page(7, "before"), page(7), None, None, page(1), page(1, "after")]
+
+    def answer(*_: object) -> dict[str, object]:
+        found = pages.pop(0) if pages else None
+        if found is None:
+            raise ClientError("cannot connect to the server")
+        return found
+
+    monkeypatch.setattr(events, "get_json", answer)
+    monkeypatch.setattr(events.time, "sleep", lambda _: None)
+    assert main(["events", "--follow", "--timeout", "0.2"]) == 1, "it is gone for longer"
+    printed = capsys.readouterr()
+    assert [line.split()[2] for line in printed.out.splitlines()] == ["before", "after"]
+    assert printed.err.splitlines() == [
+        "muster events: the server has restarted",
+        "muster events: cannot connect to the server",
+    ]
 
 
 def full_id(client: Client) -> str:
