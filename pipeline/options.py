@@ -1,6 +1,5 @@
 """The options of `format("kafkalog")`, validated when the reader is made."""
 
-import json
 from collections.abc import Mapping
 
 import msgspec
@@ -11,6 +10,13 @@ from pipeline.decode.schema import TABLES
 from pipeline.errors import UsageError
 
 BY_FILTER = ("groups", "log_partitions")  # fields that only filters set
+CHOICES = (
+    ("table", (*TABLES, "latest_offsets")),
+    ("reduce", ("none", "latest")),
+    ("on_error", ("record", "salvage", "fail")),
+)
+POSITIVE = ("num_partitions", "split_bytes", "max_bytes_per_trigger")
+_positions = msgspec.json.Decoder(dict[str, tuple[int, int, int]])
 
 
 class SourceOptions(msgspec.Struct, frozen=True):
@@ -33,17 +39,6 @@ class SourceOptions(msgspec.Struct, frozen=True):
     log_partitions: tuple[int, ...] | None = None
     starting: str = ""  # where to begin, as JSON {log: [next offset, segment, byte]}: what a manifest says
 
-    def __post_init__(self) -> None:
-        for name, allowed in (
-            ("table", (*TABLES, "latest_offsets")),
-            ("reduce", ("none", "latest")),
-            ("on_error", ("record", "salvage", "fail")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise UsageError(f"invalid option {name}={getattr(self, name)!r}: expected one of {', '.join(allowed)}")
-        if self.sink != "none" and not self.sink.startswith("parquet:"):
-            raise UsageError(f"invalid option sink={self.sink!r}: expected none or parquet:<directory>")
-
     @property
     def paths(self) -> list[str]:
         """The paths that were given."""
@@ -52,7 +47,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
     @property
     def starts(self) -> dict[str, Position]:
         """Where reading of each log begins; one that is missing here is read from its beginning."""
-        return positions(json.loads(self.starting)) if self.starting else {}
+        return {name: Position(*at) for name, at in _positions.decode(self.starting).items()} if self.starting else {}
 
     @property
     def wanted_groups(self) -> frozenset[str] | None:
@@ -77,11 +72,6 @@ class SourceOptions(msgspec.Struct, frozen=True):
         )
 
 
-def positions(numbers_of: Mapping[str, list[int]]) -> dict[str, Position]:
-    """Positions from their numbers, as JSON has them."""
-    return {name: Position(*numbers) for name, numbers in numbers_of.items()}
-
-
 def parse(given: Mapping[str, str]) -> SourceOptions:
     """Options as Spark hands them over: strings by names in any case. Raises UsageError with the name that is wrong."""
     known = {field.name: field for field in msgspec.structs.fields(SourceOptions)}
@@ -93,6 +83,26 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
     if unknown := values.keys() - known.keys():
         raise UsageError(f"unknown option {sorted(unknown)[0]}: expected one of {', '.join(sorted(known))}")
     try:
-        return msgspec.convert(values, SourceOptions, strict=False)
+        options = msgspec.convert(values, SourceOptions, strict=False)
     except msgspec.ValidationError as error:
-        raise UsageError(f"invalid option: {error}") from None
+        what, _, name = str(error).rpartition(" - at `$.")
+        name = name.rstrip("`")
+        raise UsageError(f"invalid option {name}={values[name]!r}: {what[0].lower()}{what[1:]}") from None
+    _check(options)
+    return options
+
+
+def _check(options: SourceOptions) -> None:
+    for name, allowed in CHOICES:
+        if (chosen := getattr(options, name)) not in allowed:
+            raise UsageError(f"invalid option {name}={chosen!r}: expected one of {', '.join(allowed)}")
+    for name in POSITIVE:
+        if (number := getattr(options, name)) is not None and number < 1:
+            raise UsageError(f"invalid option {name}={number}: expected a number from 1 on")
+    if options.sink != "none" and not options.sink.startswith("parquet:"):
+        raise UsageError(f"invalid option sink={options.sink!r}: expected none or parquet:<directory>")
+    try:
+        _ = options.starts
+    except msgspec.DecodeError:
+        form = "JSON {log: [next offset, segment, byte]}"
+        raise UsageError(f"invalid option starting={options.starting!r}: expected {form}") from None

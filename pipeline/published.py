@@ -87,6 +87,8 @@ def publish(out: Place, snapshot: Snapshot, views: str) -> None:
     store.replace(NAME, msgspec.json.format(msgspec.json.encode(snapshot)))
     if store.local is not None and snapshot.format == "parquet":
         _link(store.local, snapshot.build)
+    elif store.local is not None and (link := store.local / LINK).is_symlink():
+        link.unlink()  # Delta's tables lie elsewhere: it would go on leading to an old build
     remove_builds(store, keep={snapshot.build, last})
 
 

@@ -28,7 +28,7 @@ class LimitedStreamReader(StreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # type: ignore[override]  # noqa: N802 - as from 4.2 on
         """Return the last whole batch of every log; within the limit, which the logs share equally."""
         starts, logs = positions(start), plan.logs(self.options)
-        most = max(1, limit.max_bytes // len(logs)) if isinstance(limit, ReadMaxBytes) else None
+        most = max(1, limit.max_bytes // max(1, len(logs))) if isinstance(limit, ReadMaxBytes) else None
         ends = {log.name: newest(log, starts.get(log.name, Position()), most) for log in logs}
         if self.last is not None:
             ends = {name: min(ends[name], end, key=_offset) for name, end in self.last.items() if name in ends}

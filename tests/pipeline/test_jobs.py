@@ -1,6 +1,7 @@
 """Build: every table, published as a whole; the source of streams; Spark ingests what one process ingests."""
 
 import json
+import os
 import time
 from functools import cache
 from pathlib import Path
@@ -65,7 +66,9 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (logs / f"{TOPIC}-2" / path.name).write_bytes(b"\xff" * 300)
     read(logs, root / "out")
     read(logs, root / "out")
-    orders.append([Record(None, b"x", timestamp=int(time.time() * 1000) + 3_600_000)])  # after the logs were read
+    later_s = int(time.time()) + 3600  # after the logs were read
+    orders.append([Record(None, b"x", timestamp=later_s * 1000)])
+    os.utime(max((logs / "orders-2").glob("*.log")), (later_s, later_s))
     return root
 
 
@@ -165,6 +168,15 @@ def test_the_current_build_and_the_one_before_it_are_kept(tmp_path: Path) -> Non
             published.publish(tmp_path, published.Snapshot(build=name), "")
     assert {entry.name for entry in (tmp_path / "builds").iterdir()} == {"2", "3"}
     assert published.load(tmp_path).build == "3"
+
+
+def test_the_link_to_the_current_build_goes_with_tables_of_delta(tmp_path: Path) -> None:
+    """These lie elsewhere, and the link would lead to an old build, or to none."""
+    (tmp_path / "builds" / "1").mkdir(parents=True)
+    published.publish(tmp_path, published.Snapshot(build="1"), "")
+    assert (tmp_path / published.LINK).is_dir()
+    published.publish(tmp_path, published.Snapshot(format="delta", build="2"), "")
+    assert not (tmp_path / published.LINK).is_symlink()
 
 
 def test_dates_of_directories_are_in_utc_in_any_session(spark: Any, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan, LessThanO
 
 from pipeline.decode import replay
 from pipeline.decode.latest import latest
-from pipeline.decode.layout import log_dirs, spans
+from pipeline.decode.layout import TOPIC, log_dirs, spans
 from pipeline.decode.rows import Options, read_table
 from pipeline.decode.schema import TABLES
 from pipeline.decode.transactions import read_commits
@@ -18,6 +18,8 @@ from pipeline.errors import UsageError
 from pipeline.options import parse
 from pipeline.pushdown import narrow
 from pipeline.source import BatchReader, PushingReader, freeze_imports
+from pipeline.stream import stream_reader
+from pipeline.stream_limits import LimitedStreamReader
 from pipeline.synth import Plan, Writer, commit, write_logs
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -153,6 +155,34 @@ def test_a_wrong_option_is_named(spark: Any, logs: Path) -> None:
         load(spark, logs, decodr="numpy").count()
     with pytest.raises(Exception, match="no directory other-<n>"):
         load(spark, logs, topic="other").count()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("split_bytes", "x", "expected `int`, got `str`"),
+        ("split_bytes", "0", "expected a number from 1 on"),
+        ("num_partitions", "-1", "expected a number from 1 on"),
+        ("on_error", "skip", "expected one of record, salvage, fail"),
+        ("sink", "csv:/tmp", "expected none or parquet:<directory>"),
+        ("starting", "x", "expected JSON {log: [next offset, segment, byte]}"),
+        ("starting", '{"__consumer_offsets-0":5}', "expected JSON {log: [next offset, segment, byte]}"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_told_in_one_line(name: str, value: str, expected: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse({"path": "x", name: value})
+    shown = value if value.lstrip("-").isdecimal() else repr(value)
+    assert str(error.value) == f"invalid option {name}={shown}: {expected}"
+
+
+def test_a_stream_of_a_group_without_a_log_waits_for_one(tmp_path: Path) -> None:
+    """Its log may come; the limit of a trigger is shared by no log until then."""
+    Writer(tmp_path / f"{TOPIC}-0")
+    options = {"path": str(tmp_path), "group": "g", "num_partitions": "50", "max_bytes_per_trigger": "700"}
+    reader = stream_reader(parse(options))
+    assert isinstance(reader, LimitedStreamReader)
+    assert reader.latestOffset({}, reader.getDefaultReadLimit()) == {}
 
 
 @pytest.mark.parametrize("seed", range(25))
