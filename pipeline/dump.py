@@ -26,6 +26,7 @@ from protocol.schema import Schema
 from protocol.wire import UUID
 
 INVALID, UNREAD = "Found ", "Error in the batch "  # how lines about what cannot be read begin, as in Kafka's tool
+CONTROL_TYPES = {0: "ABORT", 1: "COMMIT"}
 CODECS = {0: "none", **NAMES}
 HORIZON_BIT = 64  # of the attributes: the first timestamp is the delete horizon
 
@@ -93,10 +94,19 @@ def _record_line(batch: plain.PlainBatch, record: plain.PlainRecord) -> str:
         f"| offset: {record.offset} {_time_name(batch)}: {record.ts} keySize: {sizes[0]} valueSize: {sizes[1]}"
         f" sequence: {sequence} headerKeys: []"
     )
-    if batch.is_control and record.value is not None:
-        kind = "COMMIT" if plain.marker(record) else "ABORT"
-        return f"{head} endTxnMarker: {kind} coordinatorEpoch: {int.from_bytes(record.value[2:6], 'big', signed=True)}"
+    if batch.is_control:
+        return f"{head} {_control(record)}"
     return f"{head} {_key_and_payload(record)}"
+
+
+def _control(record: plain.PlainRecord) -> str:
+    """Return what a control record says. Raises ValueError for one without a type."""
+    kind = plain.control_type(record)
+    if kind not in CONTROL_TYPES:
+        return f"controlType: UNKNOWN({kind})"
+    assert record.value is not None, "checked with its type"
+    epoch = int.from_bytes(record.value[2:6], "big", signed=True)
+    return f"endTxnMarker: {CONTROL_TYPES[kind]} coordinatorEpoch: {epoch}"
 
 
 def _key_and_payload(record: plain.PlainRecord) -> str:

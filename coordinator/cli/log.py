@@ -61,6 +61,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    try:
+        return _run(args)
+    except DamagedLog as damage:
+        return fail("log", damage, DAMAGED)
+    except ConfigError as error:
+        return fail("log", error, 2)
+    except (DirectoryLocked, StorageError) as failure:
+        return fail("log", failure)
+    except PermissionError as error:
+        return fail("log", f"{error.filename}: {error.strerror}")
+
+
+def _run(args: argparse.Namespace) -> int:
     if not Path(args.path).exists():
         return fail("log", f"invalid DIR {args.path!r}: no such file or directory", 2)
     if Path(args.path).is_dir() and not logs_of(args.path):
@@ -68,14 +81,7 @@ def run(args: argparse.Namespace) -> int:
     if not Path(args.path).is_dir() and args.action != "dump":
         return fail("log", f"invalid DIR {args.path!r}: expected a directory", 2)
     action = {"dump": _dump, "verify": _verify, "repair": _repair, "compact": _compact}[args.action]
-    try:
-        return action(args)
-    except DamagedLog as damage:
-        return fail("log", damage, DAMAGED)
-    except ConfigError as error:
-        return fail("log", error, 2)
-    except (DirectoryLocked, StorageError) as failure:
-        return fail("log", failure)
+    return action(args)
 
 
 def logs_of(path: str) -> list[str]:

@@ -26,8 +26,10 @@ FACTS: Final[dict[str, Decode]] = {OFFSETS_TOPIC: records.decode, CATALOG_TOPIC:
 
 
 def lines_of(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield a dict for each batch, and behind it one for each of its records. Raises `DamagedLog` where batches end too
-    early."""
+    """Yield a dict for each batch, and behind it one for each of its records.
+
+    Raises `DamagedLog` where batches end too early, and for a batch whose records cannot be read.
+    """
     partition = partition_of(path.resolve().parent.name)
     decode = None if partition is None else FACTS.get(partition[0])
     expected = None
@@ -36,8 +38,11 @@ def lines_of(path: Path) -> Iterator[dict[str, Any]]:
         for found in walk(file):
             header = found.header
             yield _batch(header, found.position)
-            for record in record_batch.read(found.chunk, found.at, header):
-                yield {"offset": record.offset, "timestamp": record.timestamp, **_facts(header, record, decode)}
+            try:
+                for record in record_batch.read(found.chunk, found.at, header):
+                    yield {"offset": record.offset, "timestamp": record.timestamp, **_facts(header, record, decode)}
+            except ProtocolError as error:
+                raise DamagedLog(str(path), found.position, f"offset {header.base_offset}: {error}") from error
             expected = header.next_offset
     except BadBatch as bad:
         raise DamagedLog(str(path), bad.position, bad.reason, expected) from bad

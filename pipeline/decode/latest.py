@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from pipeline.decode.copies import NEVER, Batch, find_divergence, find_epoch_ends
 from pipeline.decode.layout import Span
+from pipeline.decode.records import ABORT, COMMIT
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.decode.transactions import note_markers, verdicts
@@ -82,9 +83,10 @@ class Reduction:
         self.marks: dict[int, dict[int, bool]] = {}
 
     def mark(self, ends: Iterable[tuple[int, int, int]]) -> None:
-        """Ends of transactions: (producer id, offset, 1 for commit). Told before the rows that lie around them."""
+        """Note control records: (producer id, offset, type). They come before the rows that lie around them."""
         for producer, at, kind in ends:
-            self.marks.setdefault(producer, {})[at] = kind == 1
+            if kind in (ABORT, COMMIT):
+                self.marks.setdefault(producer, {})[at] = kind == COMMIT
 
     def add(self, rows: pa.Table) -> None:
         """Rows: the key's columns, `log_offset`, `producer_id`, `is_txn`, `is_tombstone`, and where they are from."""

@@ -166,10 +166,12 @@ def _topic_id(value: bytes, pos: int) -> str | None:
     return None
 
 
-def marker(record: PlainRecord) -> bool:
-    """Return whether a control record commits (or else aborts) its transaction."""
-    assert record.key is not None
-    return bool(struct.unpack_from(">hh", record.key)[1])
+def control_type(record: PlainRecord) -> int:
+    """Return the type of a control record: 0 aborts its transaction, 1 commits it. Raises ValueError without one."""
+    if record.key is None or len(record.key) < 4 or record.value is None or len(record.value) < 6:
+        raise ValueError("a control record without a type")
+    kind: int = struct.unpack_from(">h", record.key, 2)[0]
+    return kind
 
 
 def _check_given(number: int | None) -> int | None:

@@ -13,6 +13,7 @@ from pipeline.decode.codecs import INFLATED_MAX, InflateError, inflate
 from pipeline.decode.headers import HEADER_BYTES, Array, Headers
 from pipeline.decode.spans import Chunk, Problem
 
+ABORT, COMMIT = 0, 1  # types of control records that end a transaction; there are others, which Kafka's groups ignore
 LEAST_RECORD = 7  # bytes: length, attributes, two deltas, two lengths, headers
 CHUNK_INFLATED_MAX = 1 << 30  # bytes of one chunk with all its batches inflated; Arrow counts in int32
 
@@ -107,7 +108,7 @@ def _inflate_all(chunk: Chunk, headers: Headers) -> tuple[bytes, Array, Array, l
 
 
 def read_markers(chunk: Chunk) -> dict[int, tuple[int, int]]:
-    """Return (0 abort or 1 commit, coordinator epoch) of each readable marker by its base offset."""
+    """Return (type, coordinator epoch) of each readable control record by its base offset."""
     known = {}
     headers = chunk.headers.take(chunk.headers.is_control)
     fields, good = np.zeros((len(headers), 6), np.int64), np.zeros(len(headers), np.int64)
@@ -121,3 +122,24 @@ def read_markers(chunk: Chunk) -> dict[int, tuple[int, int]]:
             (epoch,) = struct.unpack_from(">i", chunk.data, value + 2)
             known[base] = (kind, epoch)
     return known
+
+
+def find_unread_markers(chunk: Chunk, known: dict[int, tuple[int, int]]) -> list[Problem]:
+    """Return a problem for each control batch that `read_markers` could not read: its transaction seems open."""
+    headers = chunk.headers.take(chunk.headers.is_control)
+    rows = zip(
+        headers.base_offset.tolist(), headers.last_offset.tolist(), headers.pos.tolist(), headers.length.tolist(),
+        strict=True,
+    )  # fmt: skip
+    return [
+        Problem(
+            "malformed_record",
+            chunk.file_pos + pos,
+            length + 12,
+            "a transaction's marker that cannot be read",
+            base,
+            last,
+        )
+        for base, last, pos, length in rows
+        if base not in known
+    ]

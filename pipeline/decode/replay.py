@@ -8,15 +8,17 @@ there (KAFKA-14505), on ABORT they are dropped.
 import heapq
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from operator import itemgetter
 
 import msgspec
 
 from pipeline.decode.copies import NEVER, find_epoch_ends
 from pipeline.decode.layout import LogDir, segments
-from pipeline.decode.plain import PlainBatch, PlainCommit, PlainRecord, batches, commit, marker, records
+from pipeline.decode.plain import PlainBatch, PlainCommit, PlainRecord, batches, commit, control_type, records
 
 Key = tuple[str, str, int]  # group, topic, partition
+ABORT, COMMIT = 0, 1  # types of control records; others end no transaction
 
 
 class State(msgspec.Struct):
@@ -84,7 +86,9 @@ def replay(entries: Iterable[tuple[PlainBatch, PlainRecord]], state: State | Non
     state = state or State()
     for batch, record in entries:
         if batch.is_control:
-            end(state, batch.producer_id, commits=marker(record))
+            with suppress(ValueError):  # the columns report it as a problem
+                if (kind := control_type(record)) in (ABORT, COMMIT):
+                    end(state, batch.producer_id, commits=kind == COMMIT)
             continue
         value = commit(record)
         if value is not None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pipeline.decode import groups
 from pipeline.decode.layout import Span
 from pipeline.decode.offsets import Commits
-from pipeline.decode.records import Records, read_markers, read_records
+from pipeline.decode.records import Records, find_unread_markers, read_markers, read_records
 from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS, TABLES, UNKNOWN_RECORDS
 from pipeline.decode.spans import CHUNK_BYTES, Chunk, Problem, SpanReader
 from pipeline.errors import LogDamagedError
@@ -63,13 +63,13 @@ class SpanDecoder:
             yield Rows("log_problems", self._problem_rows(found))
 
     def _chunk(self, chunk: Chunk) -> Iterator[Rows]:
-        wanted = self.options.tables
+        wanted, markers = self.options.tables, read_markers(chunk)
         if "batches" in wanted:
-            yield Rows("batches", self._batch_rows(chunk))
+            yield Rows("batches", self._batch_rows(chunk, markers))
         if wanted <= {"batches"}:
             return
         found, problems = read_records(chunk)
-        self._report(problems)
+        self._report(problems + find_unread_markers(chunk, markers))
         commits = Commits(found)
         self._doubtful(chunk, found, commits)
         yield Rows("offset_commits", self._keep_wanted(self._commit_rows(found, commits)))
@@ -119,9 +119,8 @@ class SpanDecoder:
         arrays: dict[str, object] = {**self._place(schema, rows), **columns}
         return pa.RecordBatch.from_arrays([_array(arrays[f.name], f.type) for f in schema], schema=schema)
 
-    def _batch_rows(self, chunk: Chunk) -> pa.RecordBatch:
+    def _batch_rows(self, chunk: Chunk, known: dict[int, tuple[int, int]]) -> pa.RecordBatch:
         h = chunk.headers
-        known = read_markers(chunk)
         kinds = [
             known.get(base) if control else None
             for base, control in zip(h.base_offset.tolist(), h.is_control.tolist(), strict=True)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pipeline.decode.headers import Array
 from pipeline.decode.layout import Position, Span
 from pipeline.decode.positions import between
+from pipeline.decode.records import ABORT, COMMIT
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import OFFSET_COMMITS
 
@@ -57,8 +58,8 @@ def note_markers(markers: Markers, batches: pa.RecordBatch | pa.Table) -> None:
     """Add the ends of transactions among some batches."""
     ends = batches.filter(batches["is_control"]).select(["producer_id", "base_offset", "control_type"])
     for row in ends.to_pylist():
-        if row["control_type"] is not None:
-            markers.setdefault(row["producer_id"], {})[row["base_offset"]] = row["control_type"] == 1
+        if row["control_type"] in (ABORT, COMMIT):
+            markers.setdefault(row["producer_id"], {})[row["base_offset"]] = row["control_type"] == COMMIT
 
 
 def verdicts(rows: pa.RecordBatch | pa.Table, markers: Markers) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ from pipeline.decode import replay
 from pipeline.decode.headers import Headers
 from pipeline.decode.latest import Reduction
 from pipeline.decode.layout import LogDir, Segment, Span, log_dirs, logs_at, spans
-from pipeline.decode.records import Records, read_markers, read_records
+from pipeline.decode.records import Records, find_unread_markers, read_markers, read_records
 from pipeline.decode.spans import Chunk, SpanReader
 from pipeline.decode.strings import byte_strings
 from pipeline.errors import CompactionRefusedError
@@ -147,7 +147,7 @@ def _transactions(chunk: Chunk, started: dict[int, int]) -> None:
 
 def _read(chunk: Chunk) -> Records:
     read, problems = read_records(chunk)
-    if problems:
+    if problems := problems + find_unread_markers(chunk, read_markers(chunk)):
         raise CompactionRefusedError(f"{problems[0].kind} at offset {problems[0].from_offset}: {problems[0].detail}")
     return read
 

@@ -7,6 +7,7 @@ whatever their producer, as in Kafka.
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
+from pipeline.decode.records import ABORT, COMMIT
 from pipeline.tables.copies import IDENTITY
 
 KEY = ("group", "topic", "partition")
@@ -19,8 +20,9 @@ def verdicts(batches: DataFrame) -> DataFrame:
         .orderBy(F.desc("base_offset"))
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    verdict = F.last("control_type", ignorenulls=True).over(later)
-    named = F.when(verdict == 1, "committed").when(verdict == 0, "aborted").otherwise("open")
+    ends = F.when(F.col("control_type").isin(ABORT, COMMIT), F.col("control_type"))
+    verdict = F.last(ends, ignorenulls=True).over(later)
+    named = F.when(verdict == COMMIT, "committed").when(verdict == ABORT, "aborted").otherwise("open")
     ended = batches.where("is_txn").withColumn("txn_state", named).where("not is_control")
     return ended.select("log_partition", F.col("base_offset").alias("batch_base"), "txn_state").distinct()
 

@@ -1,10 +1,12 @@
-"""`muster consume` on a topic whose log is damaged: one line, not a traceback."""
+"""`muster consume` and `muster log dump` of a log that is damaged or may not be read: one line, not a traceback."""
 
 from pathlib import Path
 
 import pytest
 
 from coordinator.cli import main
+from pipeline.synth import Writer
+from protocol.records import Record
 from tests.cli.command import Command, records
 from tests.live import Muster
 
@@ -23,3 +25,28 @@ def test_a_damaged_partition_is_one_line(tmp_path: Path, capsys: pytest.CaptureF
         assert (code, lines, complaint.count("\n")) == (1, [], 1)
         assert complaint.startswith("muster consume: cannot read orders:0: ")
         assert main(["log", "verify", str(server.data_dir)]) == 3
+
+
+def test_a_batch_that_makes_no_sense_ends_a_dump_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its checksum is right: something else has written it."""
+    writer = Writer(tmp_path / "orders-0")
+    writer.append([Record(None, b"one", timestamp=1)])
+    writer.append([Record(None, b"no type", timestamp=1)], producer_id=7, transactional=True, control=True)
+    assert main(["log", "dump", str(tmp_path)]) == 3
+    printed = capsys.readouterr()
+    assert "value=one" in printed.out
+    (file,) = tmp_path.rglob("*.log")
+    assert printed.err == f"muster log: {file}:74: offset 1: a control record without a type in records.key\n"
+
+
+def test_a_directory_that_may_not_be_read_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: str) -> list[str]:
+        raise PermissionError(13, "Permission denied", f"{path}/orders-0")
+
+    monkeypatch.setattr("coordinator.cli.log.logs_of", fail)  # root may read everything
+    assert main(["log", "verify", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"muster log: {tmp_path}/orders-0: Permission denied\n"

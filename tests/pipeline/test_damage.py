@@ -9,8 +9,13 @@ import pytest
 
 from pipeline.decode.layout import log_dirs, segments, spans
 from pipeline.decode.rows import Options, SpanDecoder
-from pipeline.errors import LogDamagedError
+from pipeline.decode.transactions import read_commits
+from pipeline.dump import dump
+from pipeline.errors import CompactionRefusedError, LogDamagedError
+from pipeline.jobs.compact import compact
+from pipeline.jobs.verify import verify
 from pipeline.synth import Plan, Writer, commit, write_logs
+from protocol.records import Record
 from tests.pipeline.group_logs import fill, flip, read_rows
 
 Row = dict[str, Any]
@@ -30,6 +35,38 @@ def read(directory: Path, on_error: str) -> tuple[dict[int, Row], list[Row]]:
                     assert row["log_offset"] not in commits, "an offset appears once"
                     commits[row["log_offset"]] = row
     return commits, problems
+
+
+@pytest.fixture
+def strange_markers(tmp_path: Path) -> Path:
+    """A log of two transactions: behind one a control record of another type, behind the other one without a type."""
+    writer = Writer(tmp_path / "logs" / "__consumer_offsets-0")
+    for producer, marker in enumerate(
+        [Record(b"\0\0\0\2", bytes(6), timestamp=1), Record(b"\0\0", b"\0", timestamp=1)]
+    ):
+        writer.append([commit(("g", "t", producer), 5, 1000)], producer_id=producer, transactional=True)
+        writer.append([marker], producer_id=producer, transactional=True, control=True)
+    return tmp_path / "logs"
+
+
+def test_control_records_that_end_no_transaction(strange_markers: Path) -> None:
+    """All readers leave the transactions open, and tell of the marker that cannot be read."""
+    found = verify([str(strange_markers)])
+    assert (found.keys, found.equal, found.unexplained) == (0, True, 0)
+    told = "malformed_record, offsets 3 to 3, a transaction's marker that cannot be read"
+    assert [one.partition(": ")[2] for one in found.problems] == [told]
+    with pytest.raises(CompactionRefusedError, match="malformed_record at offset 3"):
+        list(compact(str(strange_markers), strange_markers.with_name("copy")))
+    (file,) = strange_markers.rglob("*.log")
+    lines = [line for line in dump(str(file), file.read_bytes()) if not line.startswith("baseOffset")]
+    assert lines[3].endswith("controlType: UNKNOWN(2)")
+    assert lines[5] == "Error in the batch at offset 3, skipping: a control record without a type"
+
+
+def test_commits_behind_which_such_a_record_stands_are_open(strange_markers: Path) -> None:
+    (log,) = log_dirs([str(strange_markers)])
+    states = [state for batch in read_commits(spans(log), Options()) for state in batch["txn_state"].to_pylist()]
+    assert states == ["open", "open"]
 
 
 def reported(offset: int, problems: list[Row]) -> bool:

@@ -33,6 +33,9 @@ def random_log(dice: random.Random, number: int, rows: dict[str, list[dict[str, 
         if control:
             commits = dice.random() < 0.6
             row["control_type"] = int(commits)
+            if dice.random() < 0.1:
+                row["control_type"] = 2  # of a leader that changed, say: no transaction ends
+                continue
             replay.end(state, producer, commits=commits)
             continue
         value = PlainCommit(f"g{number}", "t", dice.randrange(3), None if kind > 0.9 else offset * 10)
