@@ -38,7 +38,7 @@ def test_a_batch_that_makes_no_sense_ends_a_dump_with_its_place(
     printed = capsys.readouterr()
     assert "value=one" in printed.out
     (file,) = tmp_path.rglob("*.log")
-    assert printed.err == f"muster log: {file}:74: offset 1: a control record without a type in records.key\n"
+    assert printed.err == f"muster log: {file}:71: offset 1: a control record without a type in records.key\n"
 
 
 def test_a_directory_that_may_not_be_read_is_one_line(
