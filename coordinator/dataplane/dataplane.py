@@ -10,7 +10,7 @@ transaction goes
 so a crash at any point leaves either no decision, or one that is carried out at the next start.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from coordinator.config import Config
@@ -27,6 +27,7 @@ from coordinator.dataplane.list_offsets import list_offsets
 from coordinator.dataplane.long_polls import Waiting
 from coordinator.dataplane.metadata import metadata
 from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoch
+from coordinator.dataplane.pace import APPEND_WORK, WRITE_WORK, Pace
 from coordinator.dataplane.state import Env, Runtime, State
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from coordinator.dataplane.traffic import Traffic
@@ -176,28 +177,35 @@ class DataPlane:
 
     # -- what the runtime tells ----------------------------------------------------------------------------------------
 
-    def end_transaction(self, markers: Markers, batch: bytes, now_ms: int) -> bool:
-        """Append the batch that ends a transaction to its partitions here. Those of groups are the runtime's.
+    def end_transaction(self, markers: Markers, batch: bytes, now_ms: int) -> Generator[None, None, bool]:
+        """Append the batch that ends a transaction to its partitions here, in steps. Those of groups are the runtime's.
 
         Return whether every marker is written that can ever be: a topic that is gone needs none, but the marker of a
         partition that is closed is still to come, and the transaction is not complete before it has.
         """
-        is_complete = True
+        logs, is_complete = self._state.logs, True
+        losses, pace = logs.losses, Pace(logs)
         for topic, index in markers.partitions:
+            if pace.count_partition():
+                yield
             if topic == OFFSETS_TOPIC or not self._state.has(topic, index):
                 continue
             try:
-                if self._state.logs.is_whole(topic, index):
-                    self._append_marker((topic, index), self._state.logs.log(topic, index), batch, now_ms)
+                if logs.is_whole(topic, index):
+                    self._append_marker((topic, index), logs.log(topic, index), batch, now_ms, pace)
                 else:
                     is_complete = False
             except StorageError as failure:
                 self._state.close_failed(topic, index, failure)
                 is_complete = False
-        return is_complete
+        return is_complete and logs.lost_since(losses).isdisjoint(markers.partitions)
+
+    def begin_pace(self) -> Pace:
+        """Return the pace of a request over many partitions."""
+        return Pace(self._state.logs)
 
     def write_marker(
-        self, partition: TopicPartition, producer_id: int, producer_epoch: int, batch: bytes, now_ms: int
+        self, partition: TopicPartition, producer_id: int, producer_epoch: int, batch: bytes, now_ms: int, pace: Pace
     ) -> ErrorCode:
         """Append a marker that an administrator writes. Returns why that cannot be, else NONE."""
         topic, index = partition
@@ -208,7 +216,7 @@ class DataPlane:
             known = log.producers.get(producer_id)
             if known is not None and known.epoch > producer_epoch:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
-            self._append_marker(partition, log, batch, now_ms)
+            self._append_marker(partition, log, batch, now_ms, pace)
         except StorageError as failure:
             return self._state.close_failed(topic, index, failure)
         return ErrorCode.NONE
@@ -231,7 +239,11 @@ class DataPlane:
         """A partition of `__consumer_offsets`, which clients may fetch as well, has grown by `size` bytes."""
         self._state.polls.note_append((OFFSETS_TOPIC, index), size)
 
-    def _append_marker(self, partition: TopicPartition, log: Log, batch: bytes, now_ms: int) -> None:
+    def _append_marker(
+        self, partition: TopicPartition, log: Log, batch: bytes, now_ms: int, pace: Pace | None = None
+    ) -> None:
+        if pace is not None:
+            pace.add(APPEND_WORK if log.segments else WRITE_WORK)
         self._state.logs.append(partition, log, batch, now_ms, now_ms)
         self._state.polls.wake(partition)
 

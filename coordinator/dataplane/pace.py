@@ -11,6 +11,7 @@ from coordinator.dataplane.topic_logs import TopicLogs
 STEP_WORK: Final = 400  # counted in partitions that are looked up: one or two milliseconds
 READ_WORK: Final = 20  # to read from a log's file
 OPEN_WORK: Final = 50  # to open a log
+APPEND_WORK: Final = 10  # to append a batch to a log that there is
 WRITE_WORK: Final = STEP_WORK  # to write to the disk and wait for it: a step of its own
 
 

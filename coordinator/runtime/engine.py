@@ -106,6 +106,8 @@ class Engine:
         self._emit = emit
         self.is_synced = is_synced
         self.group_commit = GroupCommit(self, files, waker, real_s)
+        self.ending: set[str] = set()
+        """The transactional ids of the transactions whose markers are being written."""
         self._groups_bytes_max: int = config["groups.max.bytes"]
         self.note_input: NoteInput | None = None  # of a journal that may be replayed
         self._held_bytes = 0
@@ -400,11 +402,19 @@ class Engine:
         own = [self.partitions[index] for topic, index in markers.partitions if topic == OFFSETS_TOPIC]
         if not all(partition.is_loaded for partition in own):
             return
-        is_complete = self.dataplane.end_transaction(markers, batch, now_ms)
         for partition in own:
             self.write_marker(partition, markers.producer_id, markers.committed, batch)
-        if is_complete:  # else it stays prepared, and the next start writes the markers that are missing
-            self.ledger.complete(complete(self.ledger.transactions, markers.transactional_id, now_ms), now_ms)
+        self.do_in_steps(self._write_markers(markers, batch, now_ms))
+
+    def _write_markers(self, markers: Markers, batch: bytes, now_ms: int) -> Generator[None, None, None]:
+        """Write the end of a transaction into its partitions of topics, in steps, and complete the transaction."""
+        self.ending.add(markers.transactional_id)
+        try:
+            is_complete = yield from self.dataplane.end_transaction(markers, batch, now_ms)
+            if is_complete:  # else it stays prepared, and the next start writes the markers that are missing
+                self.ledger.complete(complete(self.ledger.transactions, markers.transactional_id, now_ms), now_ms)
+        finally:
+            self.ending.discard(markers.transactional_id)
 
     def write_marker(self, partition: Partition, producer_id: int, committed: bool, batch: bytes) -> None:
         """End a producer's transaction in a partition of `__consumer_offsets`, which is loaded."""

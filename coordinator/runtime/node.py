@@ -220,6 +220,8 @@ class Node(Engine):
         """
         self.append()  # what is only to be settled is not marked twice
         for markers in self.ledger.transactions.find_prepared():
+            if markers.transactional_id in self.ending:
+                continue
             if self.dataplane.closed_partitions.keys().isdisjoint(markers.partitions):
                 self.edge.attempt("transaction", self.record, Result(effects=(markers,)), now_ms)
         self.append()

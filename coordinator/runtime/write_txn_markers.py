@@ -4,9 +4,12 @@ What the coordinator knows of the transaction stays as it is, as in Kafka: its o
 a marker that is there twice changes nothing.
 """
 
+from collections.abc import Generator
+
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
+from coordinator.dataplane.pace import APPEND_WORK, Pace
 from coordinator.runtime.engine import Engine, marker
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import (
@@ -21,32 +24,28 @@ from protocol.messages.write_txn_markers import (
 
 def write_txn_markers(
     engine: Engine, request: WriteTxnMarkersRequest, call: Call, where: Where
-) -> WriteTxnMarkersResponse:
-    """Write each marker into each of its partitions; a producer without partitions has no result."""
+) -> Generator[None, None, WriteTxnMarkersResponse]:
+    """Write each marker into each of its partitions, in steps; a producer without partitions has no result."""
+    pace = engine.dataplane.begin_pace()
     results: list[WriteTxnMarkersResponseWritableTxnMarkerResult] = []
     for one in request.markers:
-        topics = [
-            WriteTxnMarkersResponseWritableTxnMarkerTopicResult(
-                topic.name,
-                tuple(
-                    [
-                        WriteTxnMarkersResponseWritableTxnMarkerPartitionResult(
-                            index, _write(engine, one, topic.name, index, call.now_ms)
-                        )
-                        for index in topic.partition_indexes
-                    ]
-                ),
-            )
-            for topic in one.topics
-            if topic.partition_indexes
-        ]
+        topics: list[WriteTxnMarkersResponseWritableTxnMarkerTopicResult] = []
+        for topic in one.topics:
+            partitions: list[WriteTxnMarkersResponseWritableTxnMarkerPartitionResult] = []
+            for index in topic.partition_indexes:
+                if pace.count_partition():
+                    yield
+                error = _write(engine, one, topic.name, index, call.now_ms, pace)
+                partitions.append(WriteTxnMarkersResponseWritableTxnMarkerPartitionResult(index, error))
+            if partitions:
+                topics.append(WriteTxnMarkersResponseWritableTxnMarkerTopicResult(topic.name, tuple(partitions)))
         if topics:
             results.append(WriteTxnMarkersResponseWritableTxnMarkerResult(one.producer_id, tuple(topics)))
-    return WriteTxnMarkersResponse(markers=tuple(results))  # fmt: skip
+    return WriteTxnMarkersResponse(markers=tuple(results))
 
 
 def _write(
-    engine: Engine, one: WriteTxnMarkersRequestWritableTxnMarker, topic: str, index: int, now_ms: int
+    engine: Engine, one: WriteTxnMarkersRequestWritableTxnMarker, topic: str, index: int, now_ms: int, pace: Pace
 ) -> ErrorCode:
     """Write a marker into one partition. Returns why it is not written, else NONE."""
     fact = engine.ledger.catalog.topics_by_name.get(topic)
@@ -56,12 +55,13 @@ def _write(
         return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which does not expect them
     batch = marker(one.producer_id, one.producer_epoch, one.transaction_result, now_ms)
     if topic != OFFSETS_TOPIC:
-        return engine.dataplane.write_marker((topic, index), one.producer_id, one.producer_epoch, batch, now_ms)
+        return engine.dataplane.write_marker((topic, index), one.producer_id, one.producer_epoch, batch, now_ms, pace)
     partition = engine.partitions[index]
     if not partition.is_loaded:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     known = partition.log.producers.get(one.producer_id) if partition.has_log else None
     if known is not None and known.epoch > one.producer_epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
+    pace.add(APPEND_WORK)
     engine.write_marker(partition, one.producer_id, one.transaction_result, batch)
     return ErrorCode.NONE

@@ -15,7 +15,7 @@ from coordinator.core.catalog.describe_configs import STEP_RESOURCES
 from coordinator.core.result import STEP_ENTRIES
 from coordinator.dataplane import dataplane
 from coordinator.dataplane.fetch import READS_MAX
-from coordinator.dataplane.pace import OPEN_WORK, STEP_WORK
+from coordinator.dataplane.pace import APPEND_WORK, OPEN_WORK, STEP_WORK
 from coordinator.dataplane.topic_logs import TopicLogs
 from coordinator.runtime.ledger import Ledger
 from protocol.errors import ErrorCode
@@ -31,6 +31,11 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestTopic,
 )
 from protocol.messages.produce import ProduceRequest
+from protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestWritableTxnMarker,
+    WriteTxnMarkersRequestWritableTxnMarkerTopic,
+)
 from storage import removal
 from storage.log import Log
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call
@@ -90,6 +95,18 @@ def test_a_produce_makes_a_log_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.base_offset for one in response.responses[0].partition_responses] == [0] * 50
     assert sum(step["_begin"] for step in calls) == 50
     assert max(step["_begin"] for step in calls) == 1
+
+
+def test_an_administrators_markers_are_written_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = fill_partitions()
+    note(monkeypatch, Log, "append")
+    topic = WriteTxnMarkersRequestWritableTxnMarkerTopic("t", tuple(EACH))
+    markers = (WriteTxnMarkersRequestWritableTxnMarker(7, 0, False, (topic,)),)
+    response, calls = ask_in_steps(broker, 27, WriteTxnMarkersRequest(markers))
+    partitions = response.markers[0].topics[0].partitions
+    assert [(one.partition_index, one.error_code) for one in partitions] == [(index, 0) for index in EACH]
+    assert sum(step["append"] for step in calls) == PARTITIONS
+    assert max(step["append"] for step in calls) <= STEP_WORK // APPEND_WORK
 
 
 def test_records_of_a_partition_are_deleted_a_step(monkeypatch: pytest.MonkeyPatch) -> None:

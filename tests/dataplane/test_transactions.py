@@ -1,13 +1,17 @@
 """Records in transactions: who may write them, who may read them, and what a crash at any step leaves."""
 
+import errno
+
 import pytest
 
+from coordinator.core.transactions.states import State
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.dataplane.broker import Broker, batch, read_values
+from storage.files import StorageError
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
 from tests.requests import commit_in_transaction, fetch, fetch_offsets
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -93,6 +97,82 @@ def test_what_is_open_in_a_log_and_in_no_transaction_is_aborted(broker: Broker) 
     assert after.values("t", committed=True) == []
     after.produce("t", 0, batch("b"))
     assert after.values("t", committed=True) == ["b"]
+
+
+# -- many partitions ---------------------------------------------------------------------------------------------------------
+
+MANY = 30
+
+
+def begin_wide(is_synced: bool = False) -> tuple[Broker, tuple[int, int]]:
+    """Begin a transaction over many partitions without a record, whose logs are made with its markers."""
+    broker = Broker(topics={"t": MANY}, is_synced=is_synced)
+    producer = broker.producer("x")
+    add(broker, producer, *range(MANY))
+    return broker, producer
+
+
+def begin_end(broker: Broker, producer: tuple[int, int]) -> None:
+    """Ask for the end of the transaction, which is decided at once, and do some of its steps."""
+    request = EndTxnRequest("x", *producer, True)
+    assert broker.node.handle(26, request, call(request, version=4), NODES).error_code == 0
+    broker.node.flush()
+    for _ in range(MANY // 2):
+        broker.node.step()
+        broker.node.flush()
+
+
+def do_steps(broker: Broker) -> None:
+    while broker.node.has_steps:
+        broker.node.step()
+        broker.node.flush()
+    broker.node.append()
+
+
+def count_markers(broker: Broker) -> list[int]:
+    logs = broker.plane._state.logs
+    return [logs.log("t", index).end_offset for index in range(MANY)]
+
+
+def state_of(broker: Broker) -> State:
+    return broker.ledger.transactions.by_id["x"].state
+
+
+def test_the_markers_of_many_partitions_are_written_in_steps() -> None:
+    """A log that is made waits for the disk: others have their turn in between, and the producer waits for the end."""
+    broker, producer = begin_wide()
+    begin_end(broker, producer)
+    assert 0 < sum(count_markers(broker)) < MANY
+    assert state_of(broker) is State.PREPARE_COMMIT
+    again = InitProducerIdRequest("x", 60_000)
+    answer = broker.node.handle(22, again, call(again, version=5), NODES)
+    assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    broker.node.finish_transactions(NOW)
+    do_steps(broker)
+    assert count_markers(broker) == [1] * MANY, "once each"
+    assert state_of(broker) is State.COMPLETE_COMMIT
+
+
+def test_markers_that_a_crash_has_cut_off_are_written_at_the_next_start() -> None:
+    broker, producer = begin_wide()
+    begin_end(broker, producer)
+    after = Broker(broker.files.copy())
+    do_steps(after)
+    assert min(count_markers(after)) == 1
+    assert state_of(after) is State.COMPLETE_COMMIT
+
+
+def test_a_transaction_is_not_complete_if_one_of_its_markers_is_lost_before_the_last_is_written() -> None:
+    broker, producer = begin_wide(is_synced=True)
+    begin_end(broker, producer)
+    written = count_markers(broker).index(1)
+    broker.plane._state.logs._dirty[("t", written)] = broker.plane._state.logs.log("t", written)
+    broker.plane._state.close_failed("t", written, StorageError("sync", "log", errno.EMFILE, "no descriptor is left"))
+    do_steps(broker)
+    assert state_of(broker) is State.PREPARE_COMMIT
+    broker.node.finish_transactions(NOW)
+    do_steps(broker)
+    assert state_of(broker) is State.COMPLETE_COMMIT
 
 
 # -- crashes ---------------------------------------------------------------------------------------------------------------
