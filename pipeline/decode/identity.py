@@ -1,26 +1,33 @@
-"""Whether a log is still the one that was read before, or was made anew in the same place.
+"""Whether a log is still the one that was read before, or was truncated, or made anew in the same place.
 
-What is remembered is the first batch of the segment in which reading stopped. The newest segment is never cleaned, so
-there it must be the same batch still. In an older segment a cleaner may have rewritten it, or merged the segment into
-one before; then the log is taken for another one only where its first batch is younger than what was read.
+What is remembered is the first batch of the segment in which reading stopped, and the bytes before the place where it
+did. The newest segment is only appended to, so both must be the same there still. In an older segment a cleaner may
+have rewritten them, or merged the segment into one before; then the log is taken for another one only where its first
+batch is younger than what was read.
 """
 
 import struct
 
+import crc32c
 import msgspec
 
-from pipeline.decode.layout import HEADER_BYTES, LogDir, Position, Segment, segments
+from pipeline.decode.layout import HEADER_BYTES, LogDir, Position, Segment, segment_path, segments
 
+TAIL_BYTES = 4096  # before a position: some batches, of which not all can have been the same before they were replaced
 _HEADER = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, checksum
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """The first batch of a segment: its base offset, its checksum, its highest timestamp in ms."""
+    """The first batch of a segment: its base offset, its checksum, its highest timestamp in ms.
+
+    `tail` is the checksum of the last bytes that were read; None of earlier releases, and where none were.
+    """
 
     segment: int
     base_offset: int
     checksum: int
     max_ts: int
+    tail: int | None = None
 
 
 def identify(log: LogDir, position: Position) -> Identity | None:
@@ -28,7 +35,7 @@ def identify(log: LogDir, position: Position) -> Identity | None:
     found = [segment for segment in segments(log) if segment.base_offset <= position.segment]
     for segment in reversed(found):
         if identity := _first_batch(log, segment):
-            return identity
+            return msgspec.structs.replace(identity, tail=_checksum_of_tail(log, position))
     return None
 
 
@@ -45,12 +52,23 @@ def find_replacement(log: LogDir, known: Identity, position: Position) -> str | 
             return f"it ends before offset {position.next_offset}, up to which it was read"
         if (now.base_offset, now.checksum) != (known.base_offset, known.checksum):
             return f"another batch stands at the beginning of segment {known.segment}"
+        if known.tail is not None and position.segment == last.base_offset:
+            if _checksum_of_tail(log, position) != known.tail:
+                return f"other records stand before offset {position.next_offset}, up to which it was read"
     if now is not None and now.checksum == known.checksum:
         return None
     first = _first_batch(log, found[0])
     if first is not None and first.base_offset <= known.base_offset and first.max_ts > known.max_ts:
         return "its first batch is younger than what was read"
     return None
+
+
+def _checksum_of_tail(log: LogDir, position: Position) -> int | None:
+    """Return the checksum of the last bytes before a position; None at the beginning of a segment."""
+    if position.pos <= 0:
+        return None
+    start = max(0, position.pos - TAIL_BYTES)
+    return crc32c.crc32c(log.store.read(segment_path(log, position.segment), start, position.pos - start))
 
 
 def _first_batch(log: LogDir, segment: Segment) -> Identity | None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pipeline import manifest
@@ -34,6 +35,10 @@ def reading(log: LogDir) -> tuple[Position, manifest.Identity]:
 def test_a_log_that_only_grew_is_the_same(tmp_path: Path) -> None:
     directory = tmp_path / f"{TOPIC}-0"
     position, identity = reading(write(directory, 50, 1000))
+    (file,) = directory.glob("*.log")
+    with file.open("ab") as appending:
+        appending.write(b"half a batch")
+    assert find_replacement(log_dirs([str(directory)])[0], identity, position) is None
     log = write(directory, 10, 2000, first=50)
     assert find_replacement(log, identity, position) is None
 
@@ -44,6 +49,28 @@ def test_a_log_that_was_made_anew_is_another(tmp_path: Path, records: int) -> No
     position, identity = reading(write(directory, 50, 1000))
     clear(directory)
     assert find_replacement(write(directory, records, 5000), identity, position)
+
+
+@pytest.mark.parametrize("more", [0, 30])
+def test_a_log_that_lost_its_last_records_and_took_in_others_is_another(tmp_path: Path, more: int) -> None:
+    """As after a power cut, or where a broker has followed another leader: the first batches are the same."""
+    directory = tmp_path / f"{TOPIC}-0"
+    log = write(directory, 50, 1000)
+    position, identity = reading(log)
+    (file,) = directory.glob("*.log")
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) * 40 // 50])
+    write(directory, 10 + more, 5000, first=40)
+    (tail,) = (file for file in directory.glob("*.log") if file.stem.endswith("40"))
+    file.write_bytes(file.read_bytes() + tail.read_bytes())
+    tail.unlink()
+    assert newest(log).next_offset == 50 + more
+    assert find_replacement(log, identity, position) == "other records stand before offset 50, up to which it was read"
+
+
+def test_what_an_older_release_remembered_is_believed(tmp_path: Path) -> None:
+    position, identity = reading(log := write(tmp_path / f"{TOPIC}-0", 50, 1000))
+    assert find_replacement(log, msgspec.structs.replace(identity, tail=None), position) is None
 
 
 def test_also_where_its_segments_end_elsewhere(tmp_path: Path) -> None:
