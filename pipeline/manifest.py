@@ -109,7 +109,7 @@ def save(out: Place, manifest: Manifest) -> None:
     Store.of(out).replace(NAME, msgspec.json.format(msgspec.json.encode(manifest)))
 
 
-def check_unchanged(out: Place, known: Manifest) -> None:
+def check_tables_unchanged(out: Place, known: Manifest) -> None:
     """Raise TablesInUseError if somebody else has read logs into these tables: where files cannot be locked."""
     if load(out).logs != known.logs:
         raise TablesInUseError(f"{Store.of(out).display_uri} was written to by another process; nothing more is saved")

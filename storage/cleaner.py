@@ -88,7 +88,7 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
         before, after = before + sum([segment.size for segment in group]), after + target.size
     if target is None or target not in log.segments:
         return None
-    log.note_compacted(cleaned_to, sources[-1].end_offset, is_ours=epochs <= {log.leader_epoch})
+    log.note_compaction(cleaned_to, sources[-1].end_offset, is_ours=epochs <= {log.leader_epoch})
     return CompactionReport(before, after, cleaned_to)
 
 

@@ -128,7 +128,7 @@ class Log:
             active.sync()
             self.files.sync_directory(self.directory)  # a crash may have come before the segment's name was durable
             self._save(recovery_point=self.end_offset, segment_base=base)
-        self._drop_deleted()  # only now: the old checkpoint may name one of these segments
+        self._drop_deleted_segments()  # only now: the old checkpoint may name one of these segments
         self._written_back = self.segments[-1].size
 
     def _cut_off(self, cut: TornWrite) -> None:
@@ -179,9 +179,9 @@ class Log:
         """
         return max(self.producers.last_stable_offset(self.end_offset), self._checkpoint.start_offset)
 
-    def collect_aborted(self, first: int, end: int) -> list[AbortedTransaction]:
+    def collect_aborted_transactions(self, first: int, end: int) -> list[AbortedTransaction]:
         """Collect the aborted transactions that touch the offsets from `first` up to, not including, `end`."""
-        return self.producers.find_aborted(first, end)
+        return self.producers.find_aborted_transactions(first, end)
 
     @property
     def leader_epoch(self) -> int:
@@ -328,7 +328,7 @@ class Log:
             elif offset > self.segments[-1].base_offset:
                 self.segments[-1].open().sync()  # otherwise a power cut could leave a log that ends before its start
             self._save(start_offset=offset)
-            self._drop_deleted()
+            self._drop_deleted_segments()
         return self.start_offset
 
     @_final
@@ -347,7 +347,7 @@ class Log:
             upto = segment.end_offset
         return self.delete_before(max(upto, self.start_offset))
 
-    def _drop_deleted(self) -> None:
+    def _drop_deleted_segments(self) -> None:
         """Remove the segments that end before the start of the log, except the active one.
 
         A file that cannot be removed is removed at the next start.
@@ -375,7 +375,7 @@ class Log:
         self.segments[first : first + len(group)] = [segment]
 
     @_final
-    def note_compacted(self, cleaned_to: int, end_offset: int, *, is_ours: bool) -> None:
+    def note_compaction(self, cleaned_to: int, end_offset: int, *, is_ours: bool) -> None:
         """Note that keys are unique up to `cleaned_to`, and that everything up to `end_offset` was rewritten.
 
         Rewritten segments have no records of aborted transactions. With `is_ours` their batches have our leader epoch,

@@ -213,7 +213,7 @@ class Producers:
             return earliest.first_open_offset
         return end_offset
 
-    def find_aborted(self, first: int, end: int) -> list[AbortedTransaction]:
+    def find_aborted_transactions(self, first: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that touch the offsets from `first` up to, not including, `end`."""
         found: list[AbortedTransaction] = []
         for at in range(self._find_first(first), len(self.aborted)):

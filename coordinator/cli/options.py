@@ -110,8 +110,8 @@ def _brokers_origin(config: Config, option: Origin) -> Origin:
 def _read_endpoints(args: argparse.Namespace, settings: Settings) -> Endpoints:
     """Read the listeners: of the command line, of Kafka's settings, of the file's options, in this order."""
     config = settings.config
-    listen = _find_given(args, settings, "listen", "listeners")
-    advertise = _find_given(args, settings, "advertise", "advertised.listeners")
+    listen = _find_option_words(args, settings, "listen", "listeners")
+    advertise = _find_option_words(args, settings, "advertise", "advertised.listeners")
     if listen.origin.name == "listeners" and advertise.origin.name == "advertise":
         advertise = OptionWords(
             (), advertise.origin
@@ -121,7 +121,7 @@ def _read_endpoints(args: argparse.Namespace, settings: Settings) -> Endpoints:
     return read_endpoints(listen, advertise, protocols, config["controller.listener.names"])
 
 
-def _find_given(args: argparse.Namespace, settings: Settings, option: str, setting: str) -> OptionWords:
+def _find_option_words(args: argparse.Namespace, settings: Settings, option: str, setting: str) -> OptionWords:
     config = settings.config
     if (words := getattr(args, option)) is not None:
         return OptionWords(tuple(words), Origin(f"--{option}"))

@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]  # argparse has two overloads
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            parsed.parser.error(_describe_unknown(unknown[0], parsed.parser))
+            parsed.parser.error(_describe_unknown_argument(unknown[0], parsed.parser))
         return parsed
 
     def error(self, message: str) -> NoReturn:
@@ -80,7 +80,7 @@ def _first_name(names: str) -> str:
     return names.split("/")[0] if names.startswith("-") else names
 
 
-def _describe_unknown(word: str, parser: argparse.ArgumentParser) -> str:
+def _describe_unknown_argument(word: str, parser: argparse.ArgumentParser) -> str:
     if not word.startswith("-"):
         return f"unexpected argument {word!r}"
     name = word.partition("=")[0]

@@ -33,7 +33,7 @@ def expire_offsets(group: Group, env: Env) -> Result[Any]:
     group_id = group.group_id
     if isinstance(group, ConsumerGroup):
         in_use = partial(is_subscribed, group)
-        keys = list(expiry.find_expired(group_id, offsets, expiry.commit_time, in_use, now_ms, retention_ms))
+        keys = list(expiry.find_expired_offsets(group_id, offsets, expiry.commit_time, in_use, now_ms, retention_ms))
     else:
         keys = expiry.find_expired_of_classic(group, offsets, now_ms, retention_ms)
     committed = sum(map(len, offsets.of_group(group_id).values()))
@@ -44,14 +44,14 @@ def expire_offsets(group: Group, env: Env) -> Result[Any]:
 
 def remove_orphans(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> Result[Any]:
     """Remove the group's offsets of topics that do not exist any more. The group stays until it expires."""
-    return Result(records=_tombstones(expiry.find_orphaned(group_id, offsets, gone)))
+    return Result(records=_tombstones(expiry.find_orphaned_offsets(group_id, offsets, gone)))
 
 
 def remove_forgotten(
     group_id: str, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
 ) -> Result[Any]:
     """Remove the offsets that a start finds of topics that are gone, as the server stopped before it wrote it."""
-    return Result(records=_tombstones(expiry.find_forgotten(group_id, offsets, topics, gone)))
+    return Result(records=_tombstones(expiry.find_forgotten_offsets(group_id, offsets, topics, gone)))
 
 
 def remove_group(group: Group, keys: Collection[Any], env: Env, cause: Cause, by: str) -> Result[Any]:

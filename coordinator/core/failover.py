@@ -11,7 +11,7 @@ from msgspec import Struct
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.rebalance import prepare_rebalance
-from coordinator.core.classic.replies import refuse_parked
+from coordinator.core.classic.replies import refuse_parked_requests
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.consumer.removal import remove_members
 from coordinator.core.consumer.transition import GroupTransition
@@ -81,7 +81,7 @@ def unload_classic(group: ClassicGroup, env: Env, reason: str) -> Result[Classic
     """Answer parked requests NOT_COORDINATOR. Kafka: `GroupMetadataManager.onUnloaded`."""
     waiting: list[Effect] = []
     for member in group.members.values():
-        waiting += refuse_parked(member, ErrorCode.NOT_COORDINATOR, member.member_id)
+        waiting += refuse_parked_requests(member, ErrorCode.NOT_COORDINATOR, member.member_id)
     return unload_consumer(group, env, reason).preceded_by(*waiting)
 
 

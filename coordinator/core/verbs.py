@@ -14,7 +14,7 @@ from coordinator.core.classic.events import Why
 from coordinator.core.classic.expiry import remove_and_rebalance
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.rebalance import prepare_rebalance
-from coordinator.core.classic.replies import refuse_parked
+from coordinator.core.classic.replies import refuse_parked_requests
 from coordinator.core.classic.states import State
 from coordinator.core.cleanup import remove_group
 from coordinator.core.consumer import record_builders
@@ -145,7 +145,7 @@ def forget(group: ClassicGroup | ConsumerGroup, verb: Forget, env: Env) -> Resul
     waiting: list[Effect] = []
     for member in group.members.values():
         if isinstance(member, Member):
-            waiting += refuse_parked(member, ErrorCode.UNKNOWN_MEMBER_ID, "")
+            waiting += refuse_parked_requests(member, ErrorCode.UNKNOWN_MEMBER_ID, "")
     return result.preceded_by(*waiting).answering(VerbResponse())
 
 

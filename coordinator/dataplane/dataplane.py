@@ -169,7 +169,7 @@ class DataPlane:
 
     def close_missing(self, topic: str, partition: int, failure: DamagedLog) -> None:
         """Close a partition whose log is gone."""
-        self._state.logs.close_failed((topic, partition), failure)
+        self._state.logs.close_failed_partition((topic, partition), failure)
 
     def withdraw(self, response: Any, lost: Collection[TopicPartition]) -> Any:
         """Return a response that nobody has heard without what rests on lost records; itself if it does not."""
@@ -196,7 +196,7 @@ class DataPlane:
                 else:
                     is_complete = False
             except StorageError as failure:
-                self._state.close_failed(topic, index, failure)
+                self._state.close_failed_partition(topic, index, failure)
                 is_complete = False
         return is_complete and logs.lost_since(losses).isdisjoint(markers.partitions)
 
@@ -218,7 +218,7 @@ class DataPlane:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
             self._append_marker(partition, log, batch, now_ms, pace)
         except StorageError as failure:
-            return self._state.close_failed(topic, index, failure)
+            return self._state.close_failed_partition(topic, index, failure)
         return ErrorCode.NONE
 
     def apply_topic_changes(self, changes: Iterable[Change]) -> None:
@@ -276,7 +276,7 @@ class DataPlane:
                     state.logs.note_upkeep((topic, index))
             except StorageError as failure:
                 if state.has(topic, index):
-                    state.close_failed(topic, index, failure)
+                    state.close_failed_partition(topic, index, failure)
             yield
 
     def _cut(self, topic: str, log: Log, now_ms: int) -> None:
@@ -292,7 +292,7 @@ class DataPlane:
             if self._state.catalog.governing(partition[0]).is_compacted:
                 yield log
                 if (failure := log.failure or log.compaction_failure) is not None:
-                    self._state.logs.close_failed(partition, failure)
+                    self._state.logs.close_failed_partition(partition, failure)
                 self._state.logs.note_upkeep(partition)
 
     @property

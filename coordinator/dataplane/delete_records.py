@@ -46,7 +46,7 @@ def _delete(state: State, topic: str, index: int, offset: int, pace: Pace) -> De
         try:
             log.delete_before(upto)
         except StorageError as failure:
-            return DeleteRecordsResponsePartitionResult(index, -1, state.close_failed(topic, index, failure))
+            return DeleteRecordsResponsePartitionResult(index, -1, state.close_failed_partition(topic, index, failure))
         state.polls.wake((topic, index))
     return DeleteRecordsResponsePartitionResult(index, log.start_offset)
 

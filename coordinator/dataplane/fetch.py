@@ -202,7 +202,7 @@ def _meant(state: State, request: FetchRequest, call: Call) -> Fetch | ErrorCode
             for one in own.values():
                 one.name = state.name_of(one.topic_id)  # a topic may have come, or gone, since it was named
     asked = tuple(own.values())
-    denied = _find_denied(asked, call)
+    denied = _find_denied_topics(asked, call)
     return Fetch(
         # Denied topics come last, as in Kafka.
         asked=asked if not denied else tuple(sorted(asked, key=lambda one: one.name in denied)),
@@ -217,7 +217,7 @@ def _meant(state: State, request: FetchRequest, call: Call) -> Fetch | ErrorCode
     )
 
 
-def _find_denied(asked: Iterable[FetchPartition], call: Call) -> frozenset[str]:
+def _find_denied_topics(asked: Iterable[FetchPartition], call: Call) -> frozenset[str]:
     """Return the topics that the client may not read, by name."""
     if call.rights is None:
         return frozenset()
@@ -288,13 +288,13 @@ def _read_one(
         try:
             records = log.read(asked.offset, limit, min_one=is_first, before=stable if committed else None)
         except StorageError as failure:
-            return _error(index, state.close_failed(name, index, failure))
+            return _error(index, state.close_failed_partition(name, index, failure))
     return FetchResponsePartitionData(
         partition_index=index,
         high_watermark=end,
         last_stable_offset=stable,
         log_start_offset=start,
-        aborted_transactions=_collect_aborted(log, asked.offset, records) if committed else None,
+        aborted_transactions=_collect_aborted_transactions(log, asked.offset, records) if committed else None,
         records=records,
     )
 
@@ -314,11 +314,11 @@ def _nothing(index: int, committed: bool) -> FetchResponsePartitionData:
     return FetchResponsePartitionData(index, 0, 0, 0, 0, aborted_transactions=aborted, records=b"")
 
 
-def _collect_aborted(log: Log, offset: int, records: bytes) -> tuple[FetchResponseAbortedTransaction, ...]:
+def _collect_aborted_transactions(log: Log, offset: int, records: bytes) -> tuple[FetchResponseAbortedTransaction, ...]:
     """Return the aborted transactions among the records that are returned."""
     if not log.producers.aborted or not records:
         return ()
-    found = log.collect_aborted(offset, _end_of(records))
+    found = log.collect_aborted_transactions(offset, _end_of(records))
     return tuple([FetchResponseAbortedTransaction(one.producer_id, one.first_offset) for one in found])
 
 

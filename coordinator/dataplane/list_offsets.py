@@ -65,7 +65,7 @@ def _answer(
         try:
             offset, timestamp = _find_in(log, asked.timestamp, committed)
         except StorageError as failure:
-            return _error(index, state.close_failed(topic, index, failure))
+            return _error(index, state.close_failed_partition(topic, index, failure))
     epoch = -1 if offset < 0 else LEADER_EPOCH
     return ListOffsetsResponsePartition(index, timestamp=timestamp, offset=offset, leader_epoch=epoch)
 

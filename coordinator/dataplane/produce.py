@@ -159,7 +159,9 @@ def _append(
     try:
         base_offset = state.logs.append(partition, log, batch, max(time_ms, accepted.max_timestamp), call.now_ms)
     except StorageError as failure:
-        return Refusal(state.close_failed(name, data.index, failure), "The log of this topic-partition is closed.")
+        return Refusal(
+            state.close_failed_partition(name, data.index, failure), "The log of this topic-partition is closed."
+        )
     state.polls.note_append(partition, len(batch))
     state.traffic.count_in(name, header.count, len(batch))
     return AppendedBatch(base_offset, time_ms, log.start_offset)

@@ -139,7 +139,7 @@ class State:
             return self.runtime.offsets_log(partition)
         return self.logs.log(topic, partition)
 
-    def close_failed(self, topic: str, partition: int, failure: StorageError) -> ErrorCode:
+    def close_failed_partition(self, topic: str, partition: int, failure: StorageError) -> ErrorCode:
         """Close a partition that the disk has failed, and return the error for the client.
 
         A failed read of `__consumer_offsets` concerns the reader only: what the coordinator knows is in memory.
@@ -147,7 +147,7 @@ class State:
         if topic == OFFSETS_TOPIC:
             log.warning("a fetch of %s-%d failed: %s", topic, partition, failure)
         else:
-            self.logs.close_failed((topic, partition), failure)
+            self.logs.close_failed_partition((topic, partition), failure)
         return ErrorCode.KAFKA_STORAGE_ERROR
 
     def replicas(self, topic: str, partition: int, copies: int, where: Where) -> tuple[int, ...]:

@@ -93,11 +93,11 @@ class TopicLogs:
         try:
             self.log(topic, partition)
         except (DamagedLog, StorageError) as failure:
-            self.close_failed((topic, partition), failure)
+            self.close_failed_partition((topic, partition), failure)
             return False
         return True
 
-    def close_failed(self, partition: TopicPartition, failure: DamagedLog | StorageError) -> None:
+    def close_failed_partition(self, partition: TopicPartition, failure: DamagedLog | StorageError) -> None:
         """Close a partition that cannot be read or written, and leave its files as they are.
 
         It stays closed until the next start, unless all that was missing is a descriptor.
@@ -201,7 +201,7 @@ class TopicLogs:
                 files[partition] = log.file_to_sync()
             except StorageError as failure:
                 self._syncing[partition] = log
-                self.close_failed(partition, failure)
+                self.close_failed_partition(partition, failure)
             else:
                 self._syncing[partition] = log
         return files
@@ -210,7 +210,7 @@ class TopicLogs:
         """The syncs of these files have ended: close the partitions that could not be synced."""
         for partition, failure in failures.items():
             if partition in self._syncing:  # else it is closed already, or its topic is gone
-                self.close_failed(partition, failure)
+                self.close_failed_partition(partition, failure)
         self._syncing.clear()
 
     def take_lost(self) -> frozenset[TopicPartition]:

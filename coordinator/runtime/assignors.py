@@ -22,10 +22,10 @@ def load_assignors(names: Sequence[str]) -> Mapping[str, Assignor]:
     """Load the assignors of these names, in their order. Raises ConfigError if one is missing or does not load."""
     if not names:
         raise ConfigError(f"invalid {SETTING}: expected {', '.join(BUILT_IN)} or an installed assignor")
-    return {name: BUILT_IN.get(name) or _load_installed(name) for name in names}
+    return {name: BUILT_IN.get(name) or _load_installed_assignor(name) for name in names}
 
 
-def _load_installed(name: str) -> Assignor:
+def _load_installed_assignor(name: str) -> Assignor:
     from importlib.metadata import entry_points  # it reads the metadata of every package
 
     registered = {point.name: point for point in entry_points(group=ENTRY_POINTS)}

@@ -170,7 +170,7 @@ class Failover:
                 del self._loads[key]
                 load.serve(now_ms)
                 has_groups |= key[0] == GROUPS
-        if has_groups and node.ledger.transactions.find_prepared():
+        if has_groups and node.ledger.transactions.find_prepared_transactions():
             node.finish_transactions(now_ms)  # those whose end was decided during the loading
 
     def _load(self, key: Key, to: int, load: Load, replaying: Iterator[int]) -> None:

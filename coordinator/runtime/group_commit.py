@@ -200,5 +200,5 @@ class GroupCommit:
     def _note_lost(self) -> None:
         """Note which partitions of topics were closed before they were synced."""
         if lost := self._engine.dataplane.take_lost():
-            self._engine.ledger.leave_prepared(lost)
+            self._engine.ledger.leave_transactions_prepared(lost)
             self._lost |= lost

@@ -126,7 +126,7 @@ class Ledger:
         """Note that the sync that began last has ended."""
         self._synced = max(self._synced, self._syncing)
 
-    def leave_prepared(self, lost: Container[tuple[str, int]]) -> None:
+    def leave_transactions_prepared(self, lost: Container[tuple[str, int]]) -> None:
         """Forget that the transactions are complete of which a marker may be lost: the next start writes it again."""
         self._last = self._without(self._last, lost)
         self._resting = self._without(self._resting, lost)

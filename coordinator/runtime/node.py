@@ -20,7 +20,7 @@ from coordinator.core.events import Event
 from coordinator.core.offsets.commit_history import CommitHistory
 from coordinator.core.result import Call, Result
 from coordinator.core.shard import Shard
-from coordinator.core.transactions.expiry import forget_unused
+from coordinator.core.transactions.expiry import forget_unused_ids
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.dataplane.settings import catalog_settings, own_log_config
@@ -211,7 +211,7 @@ class Node(Engine):
     @property
     def has_prepared_transactions(self) -> bool:
         """Whether the end of a transaction was decided, and its markers are not written."""
-        return bool(self.ledger.transactions.find_prepared())
+        return bool(self.ledger.transactions.find_prepared_transactions())
 
     def finish_transactions(self, now_ms: int) -> None:
         """Write the markers that a crash or a failed write has cut off, or that were decided during the loading.
@@ -219,7 +219,7 @@ class Node(Engine):
         While a partition is closed its transactions stay prepared: the next start finishes them.
         """
         self.append()  # what is only to be settled is not marked twice
-        for markers in self.ledger.transactions.find_prepared():
+        for markers in self.ledger.transactions.find_prepared_transactions():
             if markers.transactional_id in self.ending:
                 continue
             if self.dataplane.closed_partitions.keys().isdisjoint(markers.partitions):
@@ -228,7 +228,7 @@ class Node(Engine):
 
     def forget_transactional_ids(self, now_ms: int) -> None:
         """Forget those that nobody has used for long (`transactional.id.expiration.ms`)."""
-        self.record(forget_unused(self.ledger.transactions, now_ms), now_ms)
+        self.record(forget_unused_ids(self.ledger.transactions, now_ms), now_ms)
         self.flush()
 
     def close(self) -> None:

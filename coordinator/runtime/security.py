@@ -44,7 +44,7 @@ _DECIDE: Final[Mapping[type, Callable[[Catalog, Any, Call], Result[Any]]]] = {
 
 def acls(engine: Engine, request: Any, call: Call, where: Where) -> Any:
     """Handle a request about ACLs. Without an authorizer it is SECURITY_DISABLED, each rule and filter of it."""
-    _refuse_unknown(request)
+    _refuse_unknown_elements(request)
     if engine.authorizer is None:
         return _told(error_response(request, call.version, ErrorCode.SECURITY_DISABLED), _NO_AUTHORIZER)
     return engine.record(_DECIDE[type(request)](engine.ledger.catalog, request, call), call.now_ms)
@@ -73,7 +73,7 @@ def delegation_token(engine: Engine, request: Any, call: Call, where: Where) -> 
     return replace(response, **dict.fromkeys(times, _NEVER))
 
 
-def _refuse_unknown(request: CreateAclsRequest | DeleteAclsRequest | DescribeAclsRequest) -> None:
+def _refuse_unknown_elements(request: CreateAclsRequest | DeleteAclsRequest | DescribeAclsRequest) -> None:
     """Refuse a 0, which stands for the unknown, like bytes that cannot be read. Kafka: `CreateAclsRequest.validate`."""
     for what, numbers in _numbers(request):
         if 0 in numbers:

@@ -145,7 +145,7 @@ def _value(group: str, topic: str, partition: int, value: bytes) -> PlainCommit:
     if version >= 4:
         topic_id = _topic_id(value, pos + 8)
     return PlainCommit(
-        group, topic, partition, offset, _check_given(epoch), metadata, commit_ts, _check_given(expire), topic_id
+        group, topic, partition, offset, _drop_negative(epoch), metadata, commit_ts, _drop_negative(expire), topic_id
     )
 
 
@@ -174,7 +174,7 @@ def control_type(record: PlainRecord) -> int:
     return kind
 
 
-def _check_given(number: int | None) -> int | None:
+def _drop_negative(number: int | None) -> int | None:
     return None if number is None or number < 0 else number
 
 

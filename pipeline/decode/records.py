@@ -65,7 +65,7 @@ def read_records(chunk: Chunk) -> tuple[Records, list[Problem]]:
     failed = {problem.from_offset for problem in problems}
     for b in np.flatnonzero(wrong).tolist():
         if int(headers.base_offset[b]) not in failed:
-            problems.append(_describe_malformed(chunk, headers, b, int(good[b])))
+            problems.append(_describe_malformed_batch(chunk, headers, b, int(good[b])))
     return result, problems
 
 
@@ -77,7 +77,7 @@ def _find_outside(found: Records) -> Array:
     return outside
 
 
-def _describe_malformed(chunk: Chunk, headers: Headers, b: int, good: int) -> Problem:
+def _describe_malformed_batch(chunk: Chunk, headers: Headers, b: int, good: int) -> Problem:
     first, last = int(headers.base_offset[b]), int(headers.last_offset[b])
     detail = f"{good} of {headers.count[b]} records could be read"
     size = int(headers.length[b]) + 12

@@ -72,11 +72,11 @@ class SpanDecoder:
         self._report(problems + find_unread_markers(chunk, markers))
         commits = Commits(found)
         self._doubtful(chunk, found, commits)
-        yield Rows("offset_commits", self._keep_wanted(self._commit_rows(found, commits)))
+        yield Rows("offset_commits", self._keep_wanted_rows(self._commit_rows(found, commits)))
         unknown = [self._undecoded_rows(found, commits)]
         if len(commits.others):
             decoded, undecoded = groups.decode(found, commits.others, commits.key_versions)
-            yield Rows("group_records", self._keep_wanted(self._group_rows(found, decoded)))
+            yield Rows("group_records", self._keep_wanted_rows(self._group_rows(found, decoded)))
             unknown.append(undecoded)
         yield Rows("unknown_records", self._unknown_rows(found, [row for rows in unknown for row in rows]))
 
@@ -210,7 +210,7 @@ class SpanDecoder:
         columns: dict[str, object] = {name: [getattr(p, name) for p in found] for name in LOG_PROBLEMS.names[3:]}
         return self._batch(LOG_PROBLEMS, len(found), columns)
 
-    def _keep_wanted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _keep_wanted_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Only the groups and times that were asked for."""
         options = self.options
         keep = np.ones(rows.num_rows, bool)

@@ -98,7 +98,7 @@ class ClassicHistory:
         is_known: bool,
         is_migrated: bool,
     ) -> Iterator[Row]:
-        replaced = _find_replaced(self.members, now)
+        replaced = _find_replaced_members(self.members, now)
         was_handing_over = self._ownership.is_handing_over
         changes = self._ownership.advance(value.members, _at(record, value))
         if not is_known:
@@ -108,7 +108,9 @@ class ClassicHistory:
         left = sorted(self.members.keys() - now.keys() - replaced.keys())
         is_same = not joined and not left and not replaced
         changed = self._changes_of_the_same_members(now, changes) if is_same else []
-        is_prompted = bool(joined or replaced or was_handing_over or self._wants_other(now) or _find_gained(changes))
+        is_prompted = bool(
+            joined or replaced or was_handing_over or self._wants_other(now) or _has_gained_partitions(changes)
+        )
         departures = {} if is_migrated else self._departures(record, value, left, replaced, step, is_prompted)
         causes = (
             ["migrated"] * is_migrated
@@ -136,7 +138,7 @@ class ClassicHistory:
             return ["subscription_change"]
         if any(change.is_handed_over for change in changes):
             return ["cooperative_handover"]
-        return ["partition_count_change"] if _find_gained(changes) else []
+        return ["partition_count_change"] if _has_gained_partitions(changes) else []
 
     def _wants_other(self, now: Members) -> bool:
         """Return whether a member that stayed has another subscription."""
@@ -260,11 +262,11 @@ def _activity(member: ClassicMember, step: Mapping[Partition, Activity]) -> Acti
     return together(step[one] for one in owned if one in step)
 
 
-def _find_gained(changes: list[Change]) -> bool:
+def _has_gained_partitions(changes: list[Change]) -> bool:
     return any(change.kind == "gained" for change in changes)
 
 
-def _find_replaced(before: Members, now: Members) -> dict[str, str]:
+def _find_replaced_members(before: Members, now: Members) -> dict[str, str]:
     """Member ids before and after of the static members that came back under another one."""
     by_instance = {
         member.group_instance_id: member_id

@@ -34,7 +34,7 @@ def classify_departure(
     """
     if member.session_timeout <= 0:
         return UNKNOWN
-    last = max([alive_ts, *_find_given(committed.last_plain_ts if committed else None)])
+    last = max([alive_ts, *_list_time(committed.last_plain_ts if committed else None)])
     if at_ts - last < member.session_timeout:
         return UNKNOWN if may_have_missed_rebalance else LEAVE
     if committed is None or committed.last_plain_ts is None or not stayed:
@@ -44,7 +44,7 @@ def classify_departure(
     return TIMEOUT if _fell_silent(member.session_timeout, at_ts, alive_ts, committed, stayed) else UNKNOWN
 
 
-def _find_given(ts: int | None) -> list[int]:
+def _list_time(ts: int | None) -> list[int]:
     return [] if ts is None else [ts]
 
 
@@ -87,7 +87,7 @@ def together(parts: Iterable[Activity]) -> Activity | None:
     known = list(parts)
     if not known:
         return None
-    plain = [ts for one in known for ts in _find_given(one.last_plain_ts)]
+    plain = [ts for one in known for ts in _list_time(one.last_plain_ts)]
     beats = [0] * len(SCALES_MS)
     for one in known:
         beats = [mine | theirs for mine, theirs in zip(beats, one.beats, strict=True)]

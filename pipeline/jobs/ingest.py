@@ -43,7 +43,7 @@ def ingest(spark: Any, paths: list[str], out: Place, report: Report = lambda _li
             rows = _by_this_process(given, plan.tasks(given, plan.logs(given), given.starts), report)
         else:
             rows = _by_spark(spark, given)
-        manifest.check_unchanged(out, known)
+        manifest.check_tables_unchanged(out, known)
         check()
         after = _after(known, rows, paths, logs_at(paths, options.get("topic", TOPIC)), begun_ms)
         manifest.save(out, after)
@@ -78,12 +78,12 @@ def _now_ms() -> int:
 
 
 def _by_spark(spark: Any, options: SourceOptions) -> Written:
-    given = {name: str(value) for name, value in _find_changed(options).items()}
+    given = {name: str(value) for name, value in _find_changed_options(options).items()}
     path = given.pop("path")
     return [row.asDict() for row in spark.read.format("kafkalog").options(**given).load(path).collect()]
 
 
-def _find_changed(options: SourceOptions) -> dict[str, Any]:
+def _find_changed_options(options: SourceOptions) -> dict[str, Any]:
     values = msgspec.structs.asdict(options)
     usual = msgspec.structs.asdict(SourceOptions(path=""))
     return {name: value for name, value in values.items() if value != usual[name]}
@@ -147,25 +147,25 @@ class Follower:
         most = None if self.max_bytes is None else max(1, self.max_bytes // len(logs))
         ends = {log.name: newest(log, known.logs.get(log.name, START), most) for log in logs}
         grown = [log for log in logs if ends[log.name].next_offset > known.logs.get(log.name, START).next_offset]
-        stopped = self._find_stopped([log for log in logs if log not in grown], ends)
+        stopped = self._find_stopped_logs([log for log in logs if log not in grown], ends)
         if not grown and not stopped:
             self._note_idle(begun_ms, logs)
             return 0
         given = source_options(self.paths, known, self.out, self.options)
         tasks = plan.tasks(given, grown, known.logs, ends) + plan.tasks(given, stopped, known.logs)
         rows = _by_this_process(given, tasks, lambda _line: None)
-        manifest.check_unchanged(self.out, self.known)
+        manifest.check_tables_unchanged(self.out, self.known)
         self._check_lock()
         more = _after(known, rows, self.paths, [*grown, *stopped], begun_ms)
         after = merge_small_files(self.out, more)
         manifest.save(self.out, after)
-        self._remove_merged(more, after)
+        self._remove_merged_files(more, after)
         self.known = after
         return sum(
             after.logs[log.name].next_offset - known.logs.get(log.name, START).next_offset for log in grown + stopped
         )
 
-    def _find_stopped(self, logs: list[LogDir], ends: Mapping[str, Position]) -> list[LogDir]:
+    def _find_stopped_logs(self, logs: list[LogDir], ends: Mapping[str, Position]) -> list[LogDir]:
         """Return the logs with bytes behind the last whole batch that have not been noted yet.
 
         They are read to the end of the log, as by `ingest`: so an unfinished batch or damage becomes a row of
@@ -180,12 +180,12 @@ class Follower:
         """Note now and then that the logs have been read, though nothing was new, and that they still are the same."""
         if begun_ms >= self.known.read_ms + IDLE_MS:
             self.known.check_identities(logs)
-            manifest.check_unchanged(self.out, self.known)
+            manifest.check_tables_unchanged(self.out, self.known)
             self._check_lock()
             self.known = msgspec.structs.replace(self.known, read_ms=begun_ms)
             manifest.save(self.out, self.known)
 
-    def _remove_merged(self, before: Manifest, after: Manifest) -> None:
+    def _remove_merged_files(self, before: Manifest, after: Manifest) -> None:
         """Remove files a while after they were merged into others, unless a build is reading them perhaps.
 
         At most once in that while: in an object store the builders' lock takes several requests, and seconds if a build

@@ -73,7 +73,7 @@ def optimize(out: Place, orphan_age_s: float = ORPHAN_AGE_S) -> OptimizeReport:
                 after = after.replace_files(table, loose, tuple(_by_date(store, table, loose)))
         for table in after.files:
             after = _merge_dates(store, after, table)
-        manifest.check_unchanged(out, known)
+        manifest.check_tables_unchanged(out, known)
         check()
         manifest.save(out, after)
         removed = remove_orphans(store, after, known, orphan_age_s)

@@ -61,7 +61,7 @@ def verify(paths: list[str], tables: Place | None = None, report: Report = lambd
         reduced |= _by_key(rows.to_pylist())
         problems += unread + [describe_conflict(partition, log, offset) for log, offset in conflicts.items()]
         report(f"{', '.join(log.name for log in copies)}: {len(state.offsets)} offsets")
-    ways = {"columns": reduced} if tables is None else {"columns": reduced, "tables": _read_published(tables)}
+    ways = {"columns": reduced} if tables is None else {"columns": reduced, "tables": _read_published_offsets(tables)}
     strays = _find_in_several_logs(replayed)
     keys = sorted(set(replayed).union(*ways.values()), key=str)
     differing = [key for key in keys if any(way.get(key) != replayed.get(key) for way in ways.values())]
@@ -101,7 +101,7 @@ def _by_key(rows: list[dict[str, Any]]) -> dict[Key, Row]:
     }
 
 
-def _read_published(tables: Place) -> dict[Key, Row]:
+def _read_published_offsets(tables: Place) -> dict[Key, Row]:
     return _by_key(published.dataset(tables, published.load(tables), "latest_offsets").to_table().to_pylist())
 
 

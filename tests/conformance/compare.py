@@ -46,11 +46,11 @@ def differences(kafka: list[Event], here: list[Event]) -> list[Difference]:
     for number in range(max(len(kafka), len(here))):
         theirs = kafka[number] if number < len(kafka) else ABSENT
         ours = here[number] if number < len(here) else ABSENT
-        found += [Difference(number, path, a, b) for path, a, b in events_parted(theirs, ours)]
+        found += [Difference(number, path, a, b) for path, a, b in compare_events(theirs, ours)]
     return found
 
 
-def events_parted(kafka: Event | Absent, here: Event | Absent) -> Iterator[tuple[str, Any, Any]]:
+def compare_events(kafka: Event | Absent, here: Event | Absent) -> Iterator[tuple[str, Any, Any]]:
     """Where two events part. Where one request had two fates (an answer, silence), that is one difference."""
     if isinstance(kafka, Absent) or isinstance(here, Absent):
         yield name_of(here if isinstance(kafka, Absent) else kafka), kafka, here

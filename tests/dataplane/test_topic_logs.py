@@ -201,7 +201,7 @@ def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> Non
             assert after.values("d", 0, committed=True) == ["new"], how
 
 
-def being_compacted() -> tuple[Broker, cleaner.Steps]:
+def begin_compaction() -> tuple[Broker, cleaner.Steps]:
     broker = Broker()
     broker.create("latest", cleanup_policy="compact", segment_ms="1")
     for number in range(16):
@@ -213,10 +213,10 @@ def being_compacted() -> tuple[Broker, cleaner.Steps]:
 @pytest.mark.parametrize("is_made_anew", [False, True])
 def test_a_topic_that_is_deleted_while_it_is_compacted(is_made_anew: bool) -> None:
     """At whichever step: the compaction ends, the server does not, and nothing comes back of what was deleted."""
-    steps = len(list(being_compacted()[1]))
+    steps = len(list(begin_compaction()[1]))
     assert steps > 10
     for taken in range(steps + 1):
-        broker, compaction = being_compacted()
+        broker, compaction = begin_compaction()
         (log,) = broker.plane.compacted_logs()
         assert len(list(islice(compaction, taken))) == taken
         broker.delete("latest")

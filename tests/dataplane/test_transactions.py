@@ -167,7 +167,9 @@ def test_a_transaction_is_not_complete_if_one_of_its_markers_is_lost_before_the_
     begin_end(broker, producer)
     written = count_markers(broker).index(1)
     broker.plane._state.logs._dirty[("t", written)] = broker.plane._state.logs.log("t", written)
-    broker.plane._state.close_failed("t", written, StorageError("sync", "log", errno.EMFILE, "no descriptor is left"))
+    broker.plane._state.close_failed_partition(
+        "t", written, StorageError("sync", "log", errno.EMFILE, "no descriptor is left")
+    )
     do_steps(broker)
     assert state_of(broker) is State.PREPARE_COMMIT
     broker.node.finish_transactions(NOW)

@@ -99,7 +99,7 @@ class Function(Struct, frozen=True):
         found = getattr_static(getattr(module, owner) if owner else module, name)
         function = getattr(found, "__func__", found)
         assert isinstance(function, FunctionType), f"{self.name} is a function"
-        for old, new in pair_nested(function.__code__, code):
+        for old, new in pair_nested_functions(function.__code__, code):
             for closure in gc.get_referrers(old):  # made before, as the handlers in a table are
                 if isinstance(closure, FunctionType) and old.co_freevars == new.co_freevars:
                     closure.__code__ = new
@@ -107,12 +107,12 @@ class Function(Struct, frozen=True):
         function.__globals__.update(names)
 
 
-def pair_nested(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+def pair_nested_functions(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
     """Yield the functions inside a function as they were and as they are, if they are as many."""
     before, after = ([one for one in code.co_consts if isinstance(one, CodeType)] for code in (old, new))
     for pair in zip(before, after, strict=True) if len(before) == len(after) else ():
         yield pair
-        yield from pair_nested(*pair)
+        yield from pair_nested_functions(*pair)
 
 
 def plant_probes(candidates: Iterable[Candidate], reach: Callable[[str], None]) -> None:

@@ -73,13 +73,13 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def build_damaged(spark: Any, root: Path) -> Tables:
+def build_damaged_tables(spark: Any, root: Path) -> Tables:
     build(spark, root / "out", ends=root / "data")
     return Tables(spark, root / "out")
 
 
 def test_damage_is_reported_once_however_often_it_is_met(spark: Any, damaged: Path) -> None:
-    tables = build_damaged(spark, damaged)
+    tables = build_damaged_tables(spark, damaged)
     problems = tables.read_table("log_problems").orderBy("log_dir").collect()
     assert [(p.kind, p.severity, p.from_offset) for p in problems] == [("bad_length", "problem", n) for n in (1, 0)]
     health = [tuple(row) for row in tables.read_table("log_health").orderBy("log_dir").select("batches", "problems").collect()]  # fmt: skip
@@ -87,7 +87,7 @@ def test_damage_is_reported_once_however_often_it_is_met(spark: Any, damaged: Pa
 
 
 def test_ends_of_topics_come_from_their_own_logs(spark: Any, damaged: Path) -> None:
-    tables = build_damaged(spark, damaged)
+    tables = build_damaged_tables(spark, damaged)
     (row,) = tables.read_table("lag_status").where("topic = 'orders'").collect()
     assert (row.current_offset, row.log_end_offset, row.lag, row.leo_source) == (4, 10, 6, "log")
     history = tables.read_table("lag_history").orderBy("ts").collect()

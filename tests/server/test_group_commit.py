@@ -221,7 +221,7 @@ def test_a_transaction_is_complete_once_its_markers_are_on_the_disk(committed: b
             after = InMemory(left, is_synced=True, topics={"t": 3})
             (read,) = after.connect().ask(*fetching(0, 1, level=1)).responses[0].partitions
             assert bool(read.aborted_transactions) is not committed, how
-            assert not after.node.ledger.transactions.find_prepared(), how
+            assert not after.node.ledger.transactions.find_prepared_transactions(), how
         assert server.node.ledger.transactions.by_id["x"].state.is_prepared == is_prepared
         assert (kinds(peer)[-1] == "EndTxn") != is_prepared
         end_sync(disk, server)

@@ -258,7 +258,7 @@ def finishes_no_transactions(method: Any, node: Node, now_ms: int) -> None:
     """Start without the markers that a crash has cut off."""
 
 
-@instead(Producers, "find_aborted")
+@instead(Producers, "find_aborted_transactions")
 def forgets_aborts(method: Any, producers: Producers, *args: Any) -> list[Any]:
     """Tell readers of no aborted transaction."""
     return []

@@ -144,7 +144,7 @@ def deletes_before_it_remembers(save: Any, log: Log, **changes: int) -> None:
     if "start_offset" in changes:
         kept = log._checkpoint
         log._checkpoint = msgspec.structs.replace(kept, **changes)
-        log._drop_deleted()
+        log._drop_deleted_segments()
         log._checkpoint = kept
     save(log, **changes)
 

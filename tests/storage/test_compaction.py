@@ -128,7 +128,7 @@ def test_aborted_records_go_and_what_they_hid_stays() -> None:
     end(log, 9, commits=True)  # so that the marker at 2 is not the producer's last
     cleaner.run(log, RETENTION_MS)
     assert 2 not in markers(log)
-    assert log.collect_aborted(0, 100) == []
+    assert log.collect_aborted_transactions(0, 100) == []
 
 
 def test_whether_a_batch_was_aborted_is_told_without_a_look_at_each_transaction() -> None:

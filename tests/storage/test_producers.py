@@ -124,20 +124,20 @@ def test_aborted_transactions_are_told_for_the_offsets_they_touch(reopened: bool
     log = log_of(
         [batch(0), batch(1, 2, transactional=True), batch(3, transactional=True), marker(commits=False)], reopened
     )
-    aborted = log.collect_aborted(0, 100)
+    aborted = log.collect_aborted_transactions(0, 100)
     assert [(a.producer_id, a.first_offset, a.last_offset, a.last_stable_offset) for a in aborted] == [(ID, 1, 4, 5)]
-    assert log.collect_aborted(4, 5) == aborted
-    assert log.collect_aborted(0, 2) == aborted
-    assert log.collect_aborted(0, 1) == []
-    assert log.collect_aborted(5, 9) == []
+    assert log.collect_aborted_transactions(4, 5) == aborted
+    assert log.collect_aborted_transactions(0, 2) == aborted
+    assert log.collect_aborted_transactions(0, 1) == []
+    assert log.collect_aborted_transactions(5, 9) == []
     log.delete_before(5)
-    assert log.collect_aborted(0, 100) == []
+    assert log.collect_aborted_transactions(0, 100) == []
 
 
 def test_an_epoch_bumped_by_the_marker_ends_the_transaction_of_the_one_before(reopened: bool) -> None:
     log = log_of([batch(0, epoch=2, transactional=True), marker(commits=False, epoch=3)], reopened)
     assert log.last_stable_offset == log.end_offset
-    assert [a.first_offset for a in log.collect_aborted(0, 9)] == [0]
+    assert [a.first_offset for a in log.collect_aborted_transactions(0, 9)] == [0]
 
 
 def test_idle_producers_are_forgotten_but_not_in_a_transaction() -> None:
@@ -170,7 +170,10 @@ def test_what_is_open_and_what_was_aborted_is_found_as_by_a_search_of_everything
     for producers in (log.producers, Log.open(log.files, DIRECTORY).producers):
         for first in range(0, 60, 3):
             for end in range(first + 1, 61, 4):
-                found = [(a.producer_id, a.first_offset, a.last_offset) for a in producers.find_aborted(first, end)]
+                found = [
+                    (a.producer_id, a.first_offset, a.last_offset)
+                    for a in producers.find_aborted_transactions(first, end)
+                ]
                 assert found == [one for one in aborted if one[2] >= first and one[1] < end], (first, end)
     log.producers.forget_before(30)
     assert [a.last_offset for a in log.producers.aborted] == [last for _, _, last in aborted if last >= 30]
@@ -199,7 +202,7 @@ def test_a_read_does_not_look_at_each_producer_nor_at_each_aborted_transaction()
     producers.aborted = Counted(producers.aborted)
     producers._producers = Unwalked(producers._producers)
     assert log.last_stable_offset == 2_000
-    assert [one.producer_id for one in producers.find_aborted(1_000, 1_003)] == [500, 501]
+    assert [one.producer_id for one in producers.find_aborted_transactions(1_000, 1_003)] == [500, 501]
     assert Counted.looks < 30
 
 

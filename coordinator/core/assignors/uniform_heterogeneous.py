@@ -24,7 +24,7 @@ def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
     plan = _Plan(spec)
     if not plan.owners:
         return {}
-    plan.give_unowned()
+    plan.assign_unowned_partitions()
     plan.balance()
     return plan.assignments()
 
@@ -78,7 +78,7 @@ class _Plan:
             ),
         )
 
-    def give_unowned(self) -> None:
+    def assign_unowned_partitions(self) -> None:
         for topic in self.in_order():
             owners = self.owners[topic]
             if _NOBODY not in owners:

@@ -28,7 +28,7 @@ def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
     kept, below, surplus = _keep(spec, in_order, counts)
     # What members below their quota lack is what was taken away from others, unless something was nobody's.
     lacking = sum(quota for _, quota in below)
-    unowned = _find_unowned(spec, counts) if lacking > sum(len(run) for _, run in surplus) else ()
+    unowned = _find_unowned_partitions(spec, counts) if lacking > sum(len(run) for _, run in surplus) else ()
     _hand_out([*unowned, *surplus], below, kept)
     return kept
 
@@ -83,7 +83,7 @@ def _cut_to_quota(
     return kept, quota
 
 
-def _find_unowned(spec: GroupSpec, counts: Mapping[bytes, int]) -> Iterator[Run]:
+def _find_unowned_partitions(spec: GroupSpec, counts: Mapping[bytes, int]) -> Iterator[Run]:
     """Yield partitions in nobody's previous assignment, topic by topic."""
     owned: dict[bytes, list[tuple[int, ...]]] = {topic: [] for topic in counts}
     for member in spec.members.values():

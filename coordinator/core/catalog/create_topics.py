@@ -36,7 +36,7 @@ def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) ->
         facts = _facts(catalog, topic, call.fresh_id, call.now_ms)
         room -= _partitions(topic, catalog)
         records += () if request.validate_only else facts
-        results.append(_describe_created(catalog, topic, facts))
+        results.append(_describe_created_topic(catalog, topic, facts))
         if len(results) % STEP_ENTRIES == 0:
             yield Result(records=tuple(records))
             records.clear()
@@ -161,7 +161,7 @@ def _refuse(name: str, wrong: Refusal) -> CreateTopicsResponseCreatableTopicResu
     return CreateTopicsResponseCreatableTopicResult(name, error_code=wrong.error, error_message=wrong.message)
 
 
-def _describe_created(
+def _describe_created_topic(
     catalog: Catalog, topic: CreateTopicsRequestCreatableTopic, facts: list[CatalogRecord]
 ) -> CreateTopicsResponseCreatableTopicResult:
     value = facts[0].value

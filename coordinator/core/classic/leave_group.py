@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.rebalance import maybe_complete_join, prepare_rebalance
-from coordinator.core.classic.replies import refuse_parked
+from coordinator.core.classic.replies import refuse_parked_requests
 from coordinator.core.classic.states import State
 from coordinator.core.classic.validation import validate_member
 from coordinator.core.env import Env
@@ -84,7 +84,7 @@ def remove_member(group: ClassicGroup, why: Why) -> tuple[ClassicGroup, tuple[Ef
     """Return the group without the member or the pending id that `why` is about, and what ends with it."""
     if why.member is None:
         return group.without_pending_id(why.member_id), ()
-    return group.without_member(why.member), refuse_parked(why.member, ErrorCode.UNKNOWN_MEMBER_ID, "")
+    return group.without_member(why.member), refuse_parked_requests(why.member, ErrorCode.UNKNOWN_MEMBER_ID, "")
 
 
 def _rebalance_without(

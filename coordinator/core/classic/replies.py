@@ -47,7 +47,7 @@ def refuse_sync(error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error)
 
 
-def refuse_parked(member: Member, error: ErrorCode, member_id: str) -> tuple[Reply, ...]:
+def refuse_parked_requests(member: Member, error: ErrorCode, member_id: str) -> tuple[Reply, ...]:
     """Refuse the parked requests of a member. (Kafka never answers the SyncGroup of a member that is removed.)"""
     replies: tuple[Reply, ...] = ()
     if member.join_ticket is not None:

@@ -12,7 +12,7 @@ from coordinator.core.classic import durable
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.rebalance import maybe_complete_join, prepare_rebalance, session_timer
-from coordinator.core.classic.replies import join_response, refuse_parked
+from coordinator.core.classic.replies import join_response, refuse_parked_requests
 from coordinator.core.classic.states import State
 from coordinator.core.classic.voting import choose_protocol, subscribed_topics
 from coordinator.core.events import Cause
@@ -32,7 +32,7 @@ def replace_static_member(
     new = replace(asking, client_id=old.client_id, client_host=old.client_host, assignment=old.assignment)
     after = _rename_member(group, old, new)
     effects = (
-        *refuse_parked(old, ErrorCode.FENCED_INSTANCE_ID, old.member_id),
+        *refuse_parked_requests(old, ErrorCode.FENCED_INSTANCE_ID, old.member_id),
         _session(group.group_id, old, new, call.now_ms),
     )
     why = Why(Cause.STATIC_MEMBER_REPLACED, "JoinGroup", new, reason=request.reason)

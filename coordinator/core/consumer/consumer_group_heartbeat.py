@@ -21,7 +21,7 @@ from coordinator.core.consumer.membership import (
     is_full,
     replace_static_member,
     validate_epoch,
-    validate_released,
+    validate_takeover,
 )
 from coordinator.core.consumer.owners import Owned
 from coordinator.core.consumer.removal import remove_members
@@ -137,7 +137,7 @@ def _joining(transition: GroupTransition, request: ConsumerGroupHeartbeatRequest
     if instance_id is None or old is None:
         known = transition.group.members.get(member_id)
         return Member(member_id) if known is None else known
-    return validate_released(old, instance_id) or replace_static_member(transition, old, member_id)
+    return validate_takeover(old, instance_id) or replace_static_member(transition, old, member_id)
 
 
 def _find_member(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Member | Refusal:

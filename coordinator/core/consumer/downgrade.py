@@ -122,7 +122,7 @@ def build_classic_group(
     for owner in staying:
         member = classic.members[owner.member_id]
         try:
-            assignment = encode_assignment(_find_owned(owner), member.metadata(classic.protocol), topics)
+            assignment = encode_assignment(_find_owned_partitions(owner), member.metadata(classic.protocol), topics)
         except ProtocolError as error:
             message = f"Cannot downgrade the consumer group {group.group_id}: {error}."
             return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
@@ -159,7 +159,7 @@ def _classic_member(member: Member) -> ClassicMember:
     )
 
 
-def _find_owned(member: Member) -> dict[bytes, set[int]]:
+def _find_owned_partitions(member: Member) -> dict[bytes, set[int]]:
     """Return the partitions that the member may own: those of its target, and those that it has yet to give up."""
     owned: dict[bytes, set[int]] = {}
     for part in (member.assigned, member.pending):

@@ -71,7 +71,7 @@ def replace_static_member(transition: GroupTransition, old: Member, member_id: s
     return member
 
 
-def validate_released(member: Member, instance_id: str) -> Refusal | None:
+def validate_takeover(member: Member, instance_id: str) -> Refusal | None:
     """Return why nobody may take over from this static member of the consumer protocol: it has not said that it is
     away."""
     if member.classic is not None or member.epoch == AWAY:

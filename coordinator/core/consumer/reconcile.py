@@ -73,7 +73,7 @@ def _advance(group: ConsumerGroup, member: Member, told: ReportedOwnership, topi
     """Return the member on its way to the latest target; at epoch `stay_at` when it has to give something up first."""
     subscribed = frozenset(topic_ids(group, member, topics))
     target = {topic: parts for topic, parts in group.target(member.member_id).items() if topic in subscribed}
-    kept = _retain_targeted(member.assigned, target)
+    kept = _retain_targeted_partitions(member.assigned, target)
     lost = _find_lost(member.assigned, kept)
     if lost and owns_any(told, lost):
         return _move(member, MemberState.UNREVOKED_PARTITIONS, stay_at, kept, lost)
@@ -104,7 +104,7 @@ def _move(member: Member, state: MemberState, epoch: int, assigned: Owned, pendi
     return replace(member, state=state, epoch=epoch, previous_epoch=member.epoch, assigned=assigned, pending=pending)
 
 
-def _retain_targeted(assigned: Owned, target: Assignment) -> Owned:
+def _retain_targeted_partitions(assigned: Owned, target: Assignment) -> Owned:
     kept = {}
     for topic_id, held in assigned.items():
         still = {partition: held[partition] for partition in target.get(topic_id, ()) if partition in held}

@@ -89,8 +89,8 @@ def _current(group: ConsumerGroup, key: Any, value: Any) -> ConsumerGroup:
             epoch=value.member_epoch,
             previous_epoch=value.previous_member_epoch,
             state=MemberState.read(value.state),
-            assigned=_read_assigned(value.assigned_partitions, value.member_epoch),
-            pending=_read_assigned(value.partitions_pending_revocation, value.member_epoch),
+            assigned=_read_assigned_partitions(value.assigned_partitions, value.member_epoch),
+            pending=_read_assigned_partitions(value.partitions_pending_revocation, value.member_epoch),
         )
     )
 
@@ -104,7 +104,9 @@ def _pattern(group: ConsumerGroup, key: Any, value: Any) -> ConsumerGroup:
     return replace(group, resolved=resolved)
 
 
-def _read_assigned(entries: tuple[ConsumerGroupCurrentMemberAssignmentValueTopicPartitions, ...], epoch: int) -> Owned:
+def _read_assigned_partitions(
+    entries: tuple[ConsumerGroupCurrentMemberAssignmentValueTopicPartitions, ...], epoch: int
+) -> Owned:
     """Read partitions with their assignment epochs; records of older brokers have none, so the member epoch is used."""
     owned: dict[bytes, dict[int, int]] = {}
     for entry in entries:

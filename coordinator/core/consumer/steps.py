@@ -10,7 +10,7 @@ from coordinator.core.consumer import patterns, record_builders, target
 from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata
 from coordinator.core.consumer.reconcile import ReportedOwnership, reconcile
 from coordinator.core.consumer.states import MemberState
-from coordinator.core.consumer.subscription import have_changed, metadata_hash
+from coordinator.core.consumer.subscription import have_topics_changed, metadata_hash
 from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.consumer.validation import of_pattern
 from coordinator.core.events import Cause
@@ -61,7 +61,7 @@ def keep(transition: GroupTransition, found: Member, metadata: Metadata, call: C
     has_other_names = metadata.subscribed_topic_names != found.names
     has_other_assignor = _has_other_assignor(transition, before)
     raises = has_other_names or change.raises_epoch or has_other_assignor
-    if raises or have_changed(before, transition.topics):
+    if raises or have_topics_changed(before, transition.topics):
         raises = _raise_epoch(transition, raises) or raises
     elif transition.group.topics_seen is not transition.topics:
         transition.group = replace(transition.group, topics_seen=transition.topics)

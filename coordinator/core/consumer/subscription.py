@@ -53,7 +53,7 @@ def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
     return _to_signed(b"".join([_topic_hash(topics[name]) for name in found]))
 
 
-def have_changed(group: ConsumerGroup, topics: Topics) -> bool:
+def have_topics_changed(group: ConsumerGroup, topics: Topics) -> bool:
     """Return whether a topic that the group subscribes to has come, changed or gone since its epoch was held against
     them.
 

@@ -11,7 +11,7 @@ from coordinator.core.assignors.spec import Assignment
 from coordinator.core.classic import durable
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.group import Member as ClassicMember
-from coordinator.core.classic.replies import refuse_parked
+from coordinator.core.classic.replies import refuse_parked_requests
 from coordinator.core.classic.voting import CONSUMER
 from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
@@ -79,7 +79,7 @@ def _convert(transition: GroupTransition, group: ClassicGroup) -> GroupTransitio
         return _cannot(group, "an unsupported custom assignor is in use")
     group_id, epoch = group.group_id, group.generation
     for waiting in group.members.values():
-        transition.effects += refuse_parked(waiting, ErrorCode.REBALANCE_IN_PROGRESS, waiting.member_id)
+        transition.effects += refuse_parked_requests(waiting, ErrorCode.REBALANCE_IN_PROGRESS, waiting.member_id)
     transition.records.append(durable.tombstone(group_id))
     transition.write(*(record_builders.member(group_id, member.member_id, member.metadata) for member in members))
     is_whole = _covers_topics(transition.group, members, transition.topics)

@@ -38,7 +38,7 @@ def commit_time(value: OffsetCommitValue) -> int:
     return value.commit_timestamp
 
 
-def find_expired(
+def find_expired_offsets(
     group_id: str,
     offsets: OffsetStore,
     since: Base,
@@ -64,10 +64,10 @@ def find_expired_of_classic(
     if since is None:
         return []
     in_use = _nothing if group.is_empty else lambda topic: is_subscribed(group, topic)
-    return list(find_expired(group.group_id, offsets, since, in_use, now_ms, retention_ms))
+    return list(find_expired_offsets(group.group_id, offsets, since, in_use, now_ms, retention_ms))
 
 
-def find_orphaned(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> list[OffsetCommitKey]:
+def find_orphaned_offsets(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> list[OffsetCommitKey]:
     """Find all offsets of the group, pending ones too, that belong to topics in `gone`."""
     committed = offsets.of_group(group_id)
     found = {(topic, partition) for topic in committed if topic in gone for partition in committed[topic]}
@@ -75,7 +75,7 @@ def find_orphaned(group_id: str, offsets: OffsetStore, gone: Collection[str]) ->
     return [OffsetCommitKey(group_id, topic, partition) for topic, partition in sorted(found)]
 
 
-def find_forgotten(
+def find_forgotten_offsets(
     group_id: str, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
 ) -> list[OffsetCommitKey]:
     """Return the offsets that a start finds of topics that are `gone`: those of a topic that is there again by its old
@@ -85,7 +85,7 @@ def find_forgotten(
     """
     named = {*offsets.of_group(group_id), *(topic for topic, _ in offsets.pending_of(group_id))}
     touched = [name for name in named if name in gone]  # nearly always none: groups are many, and may be asked at once
-    keys = find_orphaned(group_id, offsets, [name for name in touched if name not in topics])
+    keys = find_orphaned_offsets(group_id, offsets, [name for name in touched if name not in topics])
     again = {name: gone[name] for name in touched if name in topics}
     if again:
         of_old = (key for key, value in offsets.entries(group_id) if value.topic_id in again.get(key.topic, ()))

@@ -115,7 +115,7 @@ class Transactions:
             late.append(self.by_id[name])
         return late
 
-    def find_prepared(self) -> tuple[Markers, ...]:
+    def find_prepared_transactions(self) -> tuple[Markers, ...]:
         """Find the transactions whose end is decided and may not be written in every log. A crash leaves such ones."""
         unfinished = [self.by_id[name] for name in self._unfinished.values()]
         return tuple([markers(one) for one in unfinished if one.state.is_prepared])

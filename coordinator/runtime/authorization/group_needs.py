@@ -88,7 +88,7 @@ def offset_fetch_topics(asking: Asking, response: Response) -> Response:
     """
     describes = need(_R.TOPIC, _O.DESCRIBE)
 
-    def hide_denied(topics: Iterable[Entry], is_named: bool) -> tuple[Entry, ...]:
+    def hide_denied_topics(topics: Iterable[Entry], is_named: bool) -> tuple[Entry, ...]:
         found, denied = [], []
         for topic in topics:
             name = asking.topic(topic)
@@ -100,11 +100,12 @@ def offset_fetch_topics(asking: Asking, response: Response) -> Response:
 
     request = asking.request
     if asking.version < GROUPS_SINCE:
-        return replace(response, topics=hide_denied(response.topics, request.topics is not None))
+        return replace(response, topics=hide_denied_topics(response.topics, request.topics is not None))
     named = [group.topics is not None for group in request.groups]
     groups = zip(response.groups, named, strict=True)
     return replace(
-        response, groups=tuple([replace(one, topics=hide_denied(one.topics, is_named)) for one, is_named in groups])
+        response,
+        groups=tuple([replace(one, topics=hide_denied_topics(one.topics, is_named)) for one, is_named in groups]),
     )
 
 

@@ -44,7 +44,7 @@ from coordinator.runtime.authorization.topic_needs import (
     deletable,
     each_config,
     hide_configs,
-    name_deleted,
+    name_deleted_topic,
     once,
     refuse_producers,
     see_topics,
@@ -183,7 +183,7 @@ NEEDS: Final[Mapping[str, Guard]] = {
     ),
     "DeleteTopics": Guard(each=tuple(
         Each(array, "responses", deletable(), LAST, AUTHORIZATION_FAILED,
-             "DELETE on the topic or the cluster, for each topic: TOPIC_AUTHORIZATION_FAILED", name_deleted)
+             "DELETE on the topic or the cluster, for each topic: TOPIC_AUTHORIZATION_FAILED", name_deleted_topic)
         for array in ("topics", "topic_names")
     )),
     "CreatePartitions": Guard(

@@ -100,7 +100,7 @@ def deletable() -> Callable[[Asking], Judge]:
     return judge
 
 
-def name_deleted(asking: Asking, entry: Entry) -> Entry:
+def name_deleted_topic(asking: Asking, entry: Entry) -> Entry:
     """Name a topic that was asked for by its id to a client that may describe it."""
     if entry.topic_id == NO_ID:
         return entry

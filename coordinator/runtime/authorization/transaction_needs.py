@@ -22,11 +22,11 @@ def of_nobody(asking: Asking, entry: Entry) -> Entry:
 def transaction_topics(asking: Asking, response: Response) -> Response:
     """Leave out the topics of transactions that the client may not describe."""
 
-    def hide_denied(state: Entry) -> Entry:
+    def hide_denied_topics(state: Entry) -> Entry:
         topics = [one for one in state.topics if asking.rights.may(_O.DESCRIBE, _R.TOPIC, one.topic)]
         return replace(state, topics=tuple(topics))
 
-    return replace(response, transaction_states=tuple(map(hide_denied, response.transaction_states)))
+    return replace(response, transaction_states=tuple(map(hide_denied_topics, response.transaction_states)))
 
 
 def produce_transaction(asking: Asking) -> str | None:

@@ -30,7 +30,7 @@ def write_in_transaction(k: Stage, *values: bytes, timeout_ms: int = 60_000) -> 
     return topic, p
 
 
-def await_decided(k: Stage, topic: str, end: int) -> Answer:
+def await_stable_offset(k: Stage, topic: str, end: int) -> Answer:
     """Wait until everything before this offset is decided."""
     parts = [{"partition_index": 0, "timestamp": -1}]
     return k.line("watch").eventually(
@@ -90,7 +90,7 @@ def a_committed_transaction_is_seen_when_it_is_over(k: Stage) -> None:
     offsets(k, topic, -1)
     offsets(k, topic, -1, isolation_level=COMMITTED)
     p.end(True)
-    await_decided(k, topic, 3)
+    await_stable_offset(k, topic, 3)
     fetch(k, topic, isolation_level=COMMITTED)
 
 
@@ -99,7 +99,7 @@ def an_aborted_transaction_is_named_to_readers(k: Stage) -> None:
     """Its records are in the log; the fetch of committed records says which producer's to drop."""
     topic, p = write_in_transaction(k, b"a")
     p.end(False)
-    await_decided(k, topic, 2)
+    await_stable_offset(k, topic, 2)
     produce(k.line("q"), topic, batch(b"plain"))
     fetch(k, topic, isolation_level=COMMITTED)
     fetch(k, topic)
@@ -112,7 +112,7 @@ def what_is_behind_an_open_transaction_waits(k: Stage) -> None:
     produce(k.line("q"), topic, batch(b"plain"))
     fetch(k, topic, isolation_level=COMMITTED)
     p.end(True)
-    await_decided(k, topic, 3)
+    await_stable_offset(k, topic, 3)
     fetch(k, topic, isolation_level=COMMITTED)
 
 
@@ -123,10 +123,10 @@ def the_second_form_needs_no_adding(k: Stage) -> None:
     p = begin_producer(k, version=5)
     write(p, topic, b"a", version=12)
     p.end(True, version=5)
-    await_decided(k, topic, 2)
+    await_stable_offset(k, topic, 2)
     write(p, topic, b"b", version=12)
     p.end(False, version=5)
-    await_decided(k, topic, 4)
+    await_stable_offset(k, topic, 4)
     fetch(k, topic, isolation_level=COMMITTED)
 
 
@@ -138,7 +138,7 @@ def sequences_of_the_second_form_begin_at_zero(k: Stage) -> None:
     for sequence in (3, 0, 2, 1, 0):
         write(p, topic, b"%d" % sequence, sequence=sequence, version=12)
     p.end(True, version=5)
-    await_decided(k, topic, 3)
+    await_stable_offset(k, topic, 3)
     for sequence in (2, 1, 0):
         write(p, topic, b"%d" % sequence, sequence=sequence, version=12)
 
@@ -157,7 +157,7 @@ def sequences_of_the_first_form_begin_anywhere(k: Stage) -> None:
     for sequence in (4, 3, 4):
         write(p, other, b"%d" % sequence, sequence=sequence)
     p.end(True)
-    await_decided(k, other, 3)
+    await_stable_offset(k, other, 3)
     write(p, other, b"5", sequence=5)
 
 
@@ -169,7 +169,7 @@ def a_plain_batch_while_a_transaction_is_open(k: Stage) -> None:
     produce(p.line, topic, plain, version=11, transactional_id=p.transactional_id)
     produce(p.line, topic, plain, version=11)
     p.end(True)
-    await_decided(k, topic, 2)
+    await_stable_offset(k, topic, 2)
     produce(p.line, topic, plain, version=11)
     fetch(k, topic)
 
@@ -182,9 +182,9 @@ def aborted_transactions_that_overlap(k: Stage) -> None:
     other.add_partitions(topic)
     write(other, topic, b"b")
     one.end(False)
-    await_decided(k, topic, 1)
+    await_stable_offset(k, topic, 1)
     other.end(False)
-    await_decided(k, topic, 4)
+    await_stable_offset(k, topic, 4)
     for offset in range(5):
         fetch(k, topic, offset, isolation_level=COMMITTED)
     k.line("admin").call(
@@ -222,7 +222,7 @@ def an_end_may_be_asked_for_again(k: Stage) -> None:
     """The same end twice is fine, the other one is not."""
     topic, p = write_in_transaction(k, b"a")
     p.end(True)
-    await_decided(k, topic, 2)
+    await_stable_offset(k, topic, 2)
     p.end(True)
     p.end(False)
 
@@ -259,7 +259,7 @@ def a_fenced_producer_cannot_write(k: Stage) -> None:
     old.add_partitions(topic)
     write(old, topic, b"a")
     Producer(k, "new", "same").begin_eventually()
-    await_decided(k, topic, 2)
+    await_stable_offset(k, topic, 2)
     write(old, topic, b"b", sequence=1)
     old.add_partitions(topic)
     old.end(True)
@@ -270,7 +270,7 @@ def a_fenced_producer_cannot_write(k: Stage) -> None:
 def a_transaction_that_takes_too_long(k: Stage) -> None:
     """After its time it is aborted, and its producer fenced."""
     topic, p = write_in_transaction(k, b"a", timeout_ms=600)
-    await_decided(k, topic, 2)
+    await_stable_offset(k, topic, 2)
     write(p, topic, b"b", sequence=1)
     p.end(True)
 
@@ -321,7 +321,7 @@ def the_producers_of_a_partition_are_described(k: Stage) -> None:
     wanted = [{"name": topic, "partition_indexes": [0, 1, 5]}, {"name": k.name("none"), "partition_indexes": [0]}]
     k.line("watch").call("describe_producers", 0, topics=wanted)
     p.end(True)
-    await_decided(k, topic, 4)
+    await_stable_offset(k, topic, 4)
     k.line("watch").call("describe_producers", 0, topics=[{"name": topic, "partition_indexes": [0]}])
 
 

@@ -13,7 +13,7 @@ def read(k: Stage, group: str, topic: str, *indexes: int, stable: bool = False) 
     return k.line("watch").call("offset_fetch", 9, groups=wanted, require_stable=stable)
 
 
-def await_decided(k: Stage, group: str, topic: str) -> None:
+def await_transaction_end(k: Stage, group: str, topic: str) -> None:
     """Wait until a stable fetch finds no open transaction."""
 
     def is_stable(found: Answer) -> bool:
@@ -42,7 +42,7 @@ def a_committed_transaction_shows_its_offsets(k: Stage) -> None:
     read(k, group, topic)
     read(k, group, topic, stable=True)
     p.end(True)
-    await_decided(k, group, topic)
+    await_transaction_end(k, group, topic)
     read(k, group, topic)
 
 
@@ -56,7 +56,7 @@ def an_aborted_transaction_leaves_no_trace(k: Stage) -> None:
     p.add_offsets(group)
     p.commit_offsets(group, topic, part(7))
     p.end(False)
-    await_decided(k, group, topic)
+    await_transaction_end(k, group, topic)
 
 
 @story("O-213 O-214 Q-033")
@@ -90,10 +90,10 @@ def version_5_adds_the_group_by_itself(k: Stage) -> None:
     p.commit_offsets(group, topic, part(7), version=5)
     read(k, group, topic, stable=True)
     p.end(True, version=5)
-    await_decided(k, group, topic)
+    await_transaction_end(k, group, topic)
     p.commit_offsets(group, topic, part(8), version=5)
     p.end(False, version=5)
-    await_decided(k, group, topic)
+    await_transaction_end(k, group, topic)
 
 
 @story("O-131 Q-032")
@@ -103,7 +103,7 @@ def a_plain_commit_made_meanwhile_wins(k: Stage) -> None:
     commit(k.line("a"), group, topic, part(3))
     read(k, group, topic, stable=True)
     p.end(True)
-    await_decided(k, group, topic)
+    await_transaction_end(k, group, topic)
 
 
 @story("O-130")
@@ -119,7 +119,7 @@ def two_producers_may_hold_the_same_partition(k: Stage) -> None:
     fetch_until(k.line("watch"), group, lambda found: found.topics[0].partitions[0].committed_offset == 8, topic)
     read(k, group, topic, stable=True)
     p.end(True)
-    await_decided(k, group, topic)
+    await_transaction_end(k, group, topic)
 
 
 @story("O-130")
@@ -128,7 +128,7 @@ def a_producer_overwrites_its_own_pending_offset(k: Stage) -> None:
     topic, group, p = commit_in_transaction(k)
     p.commit_offsets(group, topic, part(5))
     p.end(True)
-    await_decided(k, group, topic)
+    await_transaction_end(k, group, topic)
 
 
 @story("O-134 O-306")
@@ -246,12 +246,12 @@ def a_group_with_only_pending_offsets_is_not_cleaned_up(k: Stage) -> None:
     k.pause(1000)
     k.line("watch").call("describe_groups", 6, groups=[group])
     p.end(True)
-    await_decided(k, group, topic)
+    await_transaction_end(k, group, topic)
 
 
 @story("O-132 O-117")
 def a_transaction_that_takes_too_long_is_aborted(k: Stage) -> None:
     """Its time is half a second: the pending offset disappears, and the producer is fenced."""
     topic, group, p = commit_in_transaction(k, timeout_ms=500)
-    await_decided(k, group, topic)
+    await_transaction_end(k, group, topic)
     p.end(True)

@@ -14,7 +14,7 @@ from coordinator.core.result import Call, Markers, Result
 from coordinator.core.topics import Topic, Topics
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
 from coordinator.core.transactions.ending import complete, fence
-from coordinator.core.transactions.expiry import forget_unused
+from coordinator.core.transactions.expiry import forget_unused_ids
 from coordinator.core.transactions.membership import verify_partition
 from coordinator.core.transactions.transaction import EPOCH_MAX, Transaction
 from coordinator.core.transactions.transactions import Transactions
@@ -157,9 +157,9 @@ def test_ids_that_nobody_uses_are_forgotten(driver: TransactionsDriver) -> None:
     rest, busy = driver.begun("rest"), driver.begun("busy")
     driver.add(busy, 0, name="busy")
     old = driver.now_ms + driver.transactions.settings.transactional_id_expiration_ms
-    driver.take(forget_unused(driver.transactions, old - 1))
+    driver.take(forget_unused_ids(driver.transactions, old - 1))
     assert set(driver.transactions.by_id) == {"rest", "busy"}
-    driver.take(forget_unused(driver.transactions, old))
+    driver.take(forget_unused_ids(driver.transactions, old))
     assert set(driver.transactions.by_id) == {"busy"}
     assert driver.end(rest, name="rest") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert restored(driver).by_id == driver.transactions.by_id
@@ -247,7 +247,11 @@ def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[
                 driver.time_out(driver.now_ms)
         again = restored(driver)
         assert again.by_id == driver.transactions.by_id
-        assert again.find_prepared() == driver.transactions.find_prepared() == tuple(driver.markers)
+        assert (
+            again.find_prepared_transactions()
+            == driver.transactions.find_prepared_transactions()
+            == tuple(driver.markers)
+        )
         assert again.next_deadline_ms() == driver.transactions.next_deadline_ms()
 
 
@@ -272,11 +276,11 @@ def test_the_next_timeout_and_what_is_unfinished_are_found_without_a_look_at_eac
     assert [one.transactional_id for one in transactions.pop_overdue(61_005, 2)] == ["x1", "x3"]
     assert [one.transactional_id for one in transactions.pop_overdue(61_005, 9)] == ["x5"]
     assert transactions.next_deadline_ms() == 61_007
-    assert len(transactions.find_prepared()) == 100
+    assert len(transactions.find_prepared_transactions()) == 100
     assert [transactions.is_open(producers[number][0], ("t", 0)) for number in (0, 1)] == [True, True]
     assert not transactions.is_open(producers[1][0], ("t", 1))
     driver.finish()
-    assert len(transactions.find_prepared()) == 0
+    assert len(transactions.find_prepared_transactions()) == 0
     assert [transactions.is_open(producers[number][0], ("t", 0)) for number in (0, 1)] == [False, True]
 
 
