@@ -40,13 +40,15 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
-        files, data_dir = _storage(args.data_dir)
-        replay = Replay(read_journal(data), files, data_dir)
+        recording = read_journal(data)
+        replay = Replay(recording, *_storage(args.data_dir))
         found = replay.run()
         replay.close()
     except OSError as error:
         return fail("replay", f"cannot read {args.file}: {error.strerror}", 2)
-    except (JournalError, UsedDirectory) as error:
+    except JournalError as error:
+        return fail("replay", f"{'standard input' if args.file == '-' else args.file}: {error}", 2)
+    except UsedDirectory as error:
         return fail("replay", error, 2)
     except StorageError as error:
         return fail("replay", error)

@@ -8,14 +8,15 @@ was given it.
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from coordinator.core.failover import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb
 
 INPUT_BYTES: Final = 160  # of memory that an input takes
+PARTITIONS_MAX: Final = 10_000  # of a topic of the start
 
 
 class Kind(StrEnum):
@@ -40,6 +41,9 @@ class Kind(StrEnum):
     FINISH = "finish"  # ends of transactions are written that could not be before; the time
     EXPIRE_IDS = "expire_ids"  # transactional ids that nobody uses are forgotten; the time
 
+
+BARE: Final = frozenset({Kind.REPLIES, Kind.STEP, Kind.FLUSH, Kind.SYNC, Kind.SYNCED, Kind.RETAIN_STEP})
+"""The kinds that come without a value. Of the others all but VERB, ASK and ADVANCE come with a number."""
 
 NoteInput = Callable[[Kind, Any], None]
 
@@ -70,7 +74,7 @@ class Origin(Struct, frozen=True):
     is_empty: bool  # whether it began without logs
     compat: str
     settings: Mapping[str, Any]  # those that were given
-    topics: Mapping[str, int]  # of the start
+    topics: Mapping[str, Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)]]  # of the start
     listeners: tuple[AdvertisedListener, ...]
     is_synced: bool = False  # whether responses wait for the disk
 

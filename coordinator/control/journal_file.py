@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from coordinator import __version__
-from coordinator.control.inputs import VERBS, AdvanceInput, AskInput, Input, Kind, Origin, VerbInput
+from coordinator.control.inputs import BARE, VERBS, AdvanceInput, AskInput, Input, Kind, Origin, VerbInput
 from coordinator.control.journal import Entry, Journal, JournalClient
 from coordinator.core.principal import ANONYMOUS, Principal
 
@@ -90,8 +90,8 @@ def read_journal(data: bytes) -> Recording:
     first, *lines = data.splitlines() or [b""]
     try:
         head = msgspec.json.decode(first, type=_Head)
-    except msgspec.DecodeError:
-        raise JournalError("invalid line 1: expected the head of a journal of Muster") from None
+    except msgspec.DecodeError as error:
+        raise JournalError(f"invalid line 1: expected the head of a journal of Muster: {error}") from None
     if head.muster_journal != FORMAT:
         raise JournalError(f"invalid format {head.muster_journal}: expected {FORMAT}")
     if head.origin is None:
@@ -119,8 +119,8 @@ def _item(line: bytes, latest: int) -> Entry | Input:
     other = msgspec.json.decode(line, type=_InputLine)
     if other.input in _VALUES:
         return Input(latest, other.input, _VALUES[other.input](other.value))
-    if other.value is not None and type(other.value) is not int:
-        raise TypeError(f"invalid value of {other.input}: expected a number")
+    if type(other.value) is not (type(None) if other.input in BARE else int):
+        raise TypeError(f"invalid value of {other.input}: expected {'null' if other.input in BARE else 'a number'}")
     return Input(latest, other.input, other.value)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from coordinator.config import Config, ConfigError
+from coordinator.config import Config, ConfigError, read_table
 from coordinator.control.inputs import AdvanceInput, AdvertisedListener, AskInput, Input, Kind, VerbInput
 from coordinator.control.journal import Entry
 from coordinator.control.journal_file import JournalError, Recording
@@ -229,8 +229,7 @@ _PERFORM: Final[dict[Kind, Perform]] = {
 
 
 def _config(settings: Any) -> Config:
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
     try:
-        return Config(values)
-    except (ConfigError, KeyError) as error:
+        return Config(read_table(settings, lambda name: "the journal").values)
+    except ConfigError as error:
         raise JournalError(f"the settings of the journal cannot be used: {error}") from None

@@ -178,6 +178,8 @@ def test_idle_turns_are_not_kept() -> None:
         (0, "{}", "invalid line 1: expected the head of a journal of Muster"),
         (0, '{"muster_journal": 2, "version": "", "latest": 0, "obstacle": ""}', "invalid format 2: expected 1"),
         (1, '{"input": "fire", "value": "soon"}', "invalid line 2: invalid value of fire: expected a number"),
+        (1, '{"input": "fire", "value": null}', "invalid line 2: invalid value of fire: expected a number"),
+        (1, '{"input": "flush", "value": 1}', "invalid line 2: invalid value of flush: expected null"),
         (1, '{"input": "sing", "value": 1}', "invalid line 2: Invalid enum value 'sing'"),
         (1, '{"input": "verb", "value": {"name": "Sing", "fields": {}, "now_ms": 1}}', "invalid line 2: 'Sing'"),
         (2, "not JSON", "invalid line 3: "),
@@ -198,6 +200,30 @@ def test_a_request_that_cannot_be_read_is_refused(tmp_path: Path, muster_replay:
     file.write_bytes(to_file(lines))
     assert "request 1 cannot be read" in muster_replay(2, file)
     muster_replay(2, tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        (
+            "settings",
+            {"group.max.size": "many"},
+            "invalid group.max.size 'many' (the journal): expected a whole number",
+        ),
+        ("settings", {"group.max.size": [1]}, "invalid group.max.size [1] (the journal): expected a whole number"),
+        ("settings", {"of.a.later.version": 1}, "unknown setting of.a.later.version (the journal)"),
+        ("topics", {"orders": 1 << 70}, "expected the head of a journal of Muster"),
+    ],
+)
+def test_a_beginning_that_no_node_can_have_is_refused(
+    name: str, value: dict[str, object], sentence: str, tmp_path: Path, muster_replay: Shell
+) -> None:
+    lines = lines_of(stable_server())
+    lines[0]["origin"][name] = value
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(to_file(lines))
+    complaint = muster_replay(2, file, "--data-dir", tmp_path / "again")
+    assert complaint.startswith(f"muster replay: {file}: ") and sentence in complaint
 
 
 def test_every_kind_of_input_is_replayed() -> None:
