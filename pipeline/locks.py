@@ -1,11 +1,11 @@
 """Locks of a set of tables: one process at a time reads logs into them, and one builds.
 
-On this machine's file systems a lock is that of a file, and ends with the process. An object store has no locks, and
-not each can refuse to write a file that is there. So a lock there is a *claim*: a file of a random name in one
-directory, which its holder writes anew every `RENEW_S`. Who wants the lock writes a claim and then lists the directory.
-Stores list what was written before, so of two processes the later one, at least, sees the other's claim. It watches
-that claim: one that changes is alive, and one that stays the same for `LEASE_S` belongs to a process that was killed,
-and is removed.
+On this machine's file systems a lock is that of a file, which says who holds it, and ends with the process. An object
+store has no locks, and not each can refuse to write a file that is there. So a lock there is a *claim*: a file of a
+random name in one directory, which its holder writes anew every `RENEW_S`. Who wants the lock writes a claim and then
+lists the directory. Stores list what was written before, so of two processes the later one, at least, sees the other's
+claim. It watches that claim: one that changes is alive, and one that stays the same for `LEASE_S` belongs to a process
+that was killed, and is removed.
 
 A holder that was suspended for longer than that may find its claim gone. It calls `check` before it publishes.
 """
@@ -41,12 +41,25 @@ def lock_tables(out: Place, lock: str = WRITER, report: Report = lambda _line: N
         with hold_claim(store, lock, report) as check:
             yield check
         return
-    with (store.local / lock).open("w") as file:
+    with (store.local / lock).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise TablesInUseError(f"{store.display_uri} is being written to by another process") from None
-        yield lambda: None
+            file.seek(0)
+            by = file.read() or "another process"  # which has not written yet who it is, or is of an older release
+            raise TablesInUseError(f"{store.display_uri} is being written to by {by}") from None
+        file.truncate(0)
+        file.write(describe_process())
+        file.flush()
+        try:
+            yield lambda: None
+        finally:
+            file.truncate(0)
+
+
+def describe_process() -> str:
+    """Return who holds a lock, for whoever is refused."""
+    return f"process {os.getpid()} of {socket.gethostname()}"
 
 
 @contextmanager
@@ -73,7 +86,7 @@ class Claim:
         self.store, self.directory = store, directory
         self.name = secrets.token_hex(8)
         self.path = f"{directory}/{self.name}"
-        self._owner = f"process {os.getpid()} of {socket.gethostname()}"
+        self._owner = describe_process()
         self._renewals = 0
         self._state = "wants"
 

@@ -124,6 +124,8 @@ LEAST_MEMORY_MB = 472  # below this Spark refuses to start
 def check(settings: Settings) -> None:
     """Raise UsageError for what Spark would refuse only after its start, and JavaNotFoundError without a Java."""
     check_values(settings)
+    if lacking := missing(on_spark=True):
+        raise UsageError(f"{INSTALL} (missing: {', '.join(lacking)})")
     if not settings.is_connect:
         java_home()
 

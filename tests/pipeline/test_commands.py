@@ -142,7 +142,18 @@ def test_what_spark_would_refuse_is_refused_before_it_starts(
 def test_a_second_build_ends_before_spark_starts(read_tables: Path, muster: Shell) -> None:
     with locks.lock_tables(read_tables, locks.BUILDER):
         told = muster(2, "build", "--out", read_tables)
-    assert told == f"muster pipeline build: {read_tables} is being written to by another process\n"
+        assert told == f"muster pipeline build: {read_tables} is being written to by {locks.describe_process()}\n"
+    assert (read_tables / locks.BUILDER).read_text() == ""
+
+
+def test_without_spark_a_large_ingestion_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, muster: Shell, logs: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pipeline.session.NEEDED_BY_SPARK", ("not_there_at_all",))
+    monkeypatch.setattr("pipeline.jobs.ingest.FEW_BYTES", 0)
+    told = muster(2, "ingest", logs, "--out", tmp_path / "t")
+    assert "pip install '.[pipeline]' in a checkout (missing: not_there_at_all)" in told
+    muster(0, "ingest", logs, "--out", tmp_path / "t", "--engine", "local")
 
 
 def test_the_tables_are_locked_while_spark_starts(

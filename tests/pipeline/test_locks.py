@@ -1,5 +1,6 @@
 """Locks of a set of tables: files' own, and where files cannot be locked claims, of which one is there at a time."""
 
+import socket
 import subprocess
 import sys
 import threading
@@ -123,8 +124,10 @@ def test_of_two_builds_at_once_one_is_refused_and_the_tables_are_whole(tmp_path:
     both = [subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     lines = {process: process.communicate(timeout=800)[1].splitlines() for process in both}
     assert sorted(process.returncode for process in both) == [0, 2], lines
-    refused = max(both, key=lambda process: process.returncode)
-    assert lines[refused][-1] == f"muster pipeline build: {tmp_path / 't'} is being written to by another process"
+    built, refused = sorted(both, key=lambda process: process.returncode)
+    told, _, by = lines[refused][-1].partition(" is being written to by ")
+    assert told == f"muster pipeline build: {tmp_path / 't'}"
+    assert by in (f"process {built.pid} of {socket.gethostname()}", "another process")
     assert not any("Spark" in line for line in lines[refused]), "it did not start Spark to find that out"
     snapshot = published.load(tmp_path / "t")
     assert [path.name for path in (tmp_path / "t" / published.BUILDS).iterdir()] == [snapshot.build]
