@@ -1,13 +1,13 @@
 """Metadata: which topics and brokers there are. By name, by id, or all; a topic that is missed may be created."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
 from coordinator.core.acls.names import ALL_OPERATIONS, CLUSTER_NAME, NOT_ASKED, Operation, Resource
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import TopicValue
-from coordinator.core.result import Call, Result
+from coordinator.core.result import STEP_ENTRIES, Call, Result
 from coordinator.core.topics import NO_ID
 from coordinator.dataplane.brokers import LEADER_EPOCH, Where
 from coordinator.dataplane.state import Env, State
@@ -23,6 +23,7 @@ from protocol.messages.metadata import (
 
 NAMES_MAY_BE_NULL_SINCE: Final = 12
 TOPIC_OPERATIONS: Final = ALL_OPERATIONS[Resource.TOPIC]
+STEP_PARTITIONS: Final = 2_000  # described in one step: a millisecond
 CLUSTER_OPERATIONS: Final = ALL_OPERATIONS[Resource.CLUSTER]
 
 
@@ -31,16 +32,54 @@ def wants_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def metadata(state: State, request: MetadataRequest, env: Env) -> MetadataResponse:
-    """Create the topics that are asked for and not there, if that is wanted, and answer from what there is then."""
-    if names := _missing(request, state.catalog, env.call):
-        from coordinator.core.catalog.create_topics import auto_create
+def metadata(
+    state: State, request: MetadataRequest, env: Env
+) -> MetadataResponse | Generator[None, None, MetadataResponse]:
+    """Create the topics that are asked for and not there, if that is wanted, and answer from what there is then.
 
-        state.runtime.record(Result(records=auto_create(state.catalog, names, env.call)), env.call.now_ms)
-    return _describe(request, env, state)
+    Many topics are created, and many partitions are described, in steps.
+    """
+    names = _find_missing_topics(request, state.catalog, env.call)
+    if len(names) > STEP_ENTRIES or _count_partitions(request, state.catalog, env.call) > STEP_PARTITIONS:
+        return _answer_in_steps(state, request, env, names)
+    if names:
+        _create(state, names, env)
+    return _answer(request, env, state, list(_describe_topics(request, env, state)))
 
 
-def _missing(request: MetadataRequest, catalog: Catalog, call: Call) -> tuple[str, ...]:
+def _answer_in_steps(
+    state: State, request: MetadataRequest, env: Env, names: Sequence[str]
+) -> Generator[None, None, MetadataResponse]:
+    for at in range(0, len(names), STEP_ENTRIES):
+        _create(state, names[at : at + STEP_ENTRIES], env)
+        yield
+    topics: list[MetadataResponseTopic] = []
+    work = 0
+    for topic in _describe_topics(request, env, state):
+        topics.append(topic)
+        work += 1 + len(topic.partitions)
+        if work > STEP_PARTITIONS:
+            work = 0
+            yield
+    return _answer(request, env, state, topics)
+
+
+def _create(state: State, names: Sequence[str], env: Env) -> None:
+    from coordinator.core.catalog.create_topics import auto_create
+
+    state.runtime.record(Result(records=auto_create(state.catalog, names, env.call)), env.call.now_ms)
+
+
+def _count_partitions(request: MetadataRequest, catalog: Catalog, call: Call) -> int:
+    """Return how many partitions there are to describe, or more."""
+    if catalog.partitions <= STEP_PARTITIONS or wants_all(request, call.version) or request.topics is None:
+        return catalog.partitions
+    by_id = catalog.topics.by_id
+    names = [known.name if (known := by_id(one.topic_id)) is not None else one.name for one in request.topics]
+    return sum([catalog.partitions_of(name) for name in names if name is not None])
+
+
+def _find_missing_topics(request: MetadataRequest, catalog: Catalog, call: Call) -> tuple[str, ...]:
     """Return the names of topics that are asked for, are not there, and may be created because they were asked for."""
     creates = catalog.settings.auto_create_topics and request.allow_auto_topic_creation
     if not creates or request.topics is None:
@@ -57,15 +96,19 @@ def _may_create(name: str, call: Call) -> bool:
     )
 
 
-def _describe(request: MetadataRequest, env: Env, state: State) -> MetadataResponse:
-    version, where, brokers = env.call.version, env.where, env.brokers
-    if wants_all(request, version):
-        topics: Iterable[MetadataResponseTopic] = [
-            _describe_topic(name, state, where) for name in state.catalog.topics_by_name
-        ]
-    else:
-        assert request.topics is not None, "null asks for all"
-        topics = _select_topics(request.topics, version, state, where)
+def _describe_topics(request: MetadataRequest, env: Env, state: State) -> Iterator[MetadataResponseTopic]:
+    """Describe the topics that are asked for, one at each `next`. Of all topics, those that have gone are left out."""
+    if wants_all(request, env.call.version):
+        known = state.catalog.topics_by_name
+        return (_describe_topic(name, state, env.where) for name in list(known) if name in known)
+    assert request.topics is not None, "null asks for all"
+    return _select_topics(request.topics, env.call.version, state, env.where)
+
+
+def _answer(
+    request: MetadataRequest, env: Env, state: State, topics: Sequence[MetadataResponseTopic]
+) -> MetadataResponse:
+    brokers = env.brokers
     if request.include_topic_authorized_operations:
         topics = [_with_operations(topic) for topic in topics]
     asks_cluster = request.include_cluster_authorized_operations
@@ -80,15 +123,15 @@ def _describe(request: MetadataRequest, env: Env, state: State) -> MetadataRespo
 
 def _select_topics(
     asked: Sequence[MetadataRequestTopic], version: int, state: State, where: Where
-) -> list[MetadataResponseTopic]:
-    """Return each topic once; where any is asked for by its id, those by name are not looked at, as in Kafka."""
+) -> Iterator[MetadataResponseTopic]:
+    """Describe each topic once; where any is asked for by its id, those by name are not looked at, as in Kafka."""
     if version < NAMES_MAY_BE_NULL_SINCE and any(t.name is None or t.topic_id != NO_ID for t in asked):
-        return [_error(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in asked]
+        return (_error(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in asked)
     ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != NO_ID)
     if ids:
-        return [_by_id(topic_id, state, where) for topic_id in ids]
+        return (_by_id(topic_id, state, where) for topic_id in ids)
     names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
-    return [_by_name(name, state, where) for name in names]
+    return (_by_name(name, state, where) for name in names)
 
 
 def _by_id(topic_id: bytes, state: State, where: Where) -> MetadataResponseTopic:

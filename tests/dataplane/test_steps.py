@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from coordinator.core.catalog import create_topics as create_topics_module
 from coordinator.core.catalog.describe_configs import STEP_RESOURCES
 from coordinator.core.result import STEP_ENTRIES
 from coordinator.dataplane import dataplane
 from coordinator.dataplane.fetch import READS_MAX
+from coordinator.dataplane.metadata import STEP_PARTITIONS
 from coordinator.dataplane.pace import APPEND_WORK, OPEN_WORK, STEP_WORK
+from coordinator.dataplane.state import State
 from coordinator.dataplane.topic_logs import TopicLogs
 from coordinator.runtime.ledger import Ledger
 from protocol.errors import ErrorCode
@@ -25,6 +28,7 @@ from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsReq
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
@@ -107,6 +111,39 @@ def test_an_administrators_markers_are_written_in_steps(monkeypatch: pytest.Monk
     assert [(one.partition_index, one.error_code) for one in partitions] == [(index, 0) for index in EACH]
     assert sum(step["append"] for step in calls) == PARTITIONS
     assert max(step["append"] for step in calls) <= STEP_WORK // APPEND_WORK
+
+
+def test_topics_that_metadata_creates_are_created_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    names = [f"t{number}" for number in range(3 * STEP_ENTRIES)]
+    note(monkeypatch, create_topics_module, "_facts")
+    request = MetadataRequest(tuple([MetadataRequestTopic(name=name) for name in names]))
+    response, calls = ask_in_steps(broker, 3, request)
+    assert [(one.name, one.error_code, len(one.partitions)) for one in response.topics] == [(n, 0, 1) for n in names]
+    assert max(step["_facts"] for step in calls) == STEP_ENTRIES
+
+
+def test_many_partitions_are_described_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(topics={f"t{number}": STEP_PARTITIONS // 2 for number in range(8)} | {"small": 1})
+    note(monkeypatch, State, "replicas")
+    response, calls = ask_in_steps(broker, 3, MetadataRequest(None))
+    assert sum(len(one.partitions) for one in response.topics) == 4 * STEP_PARTITIONS + 1 + 4
+    assert max(step["replicas"] for step in calls) <= 2 * STEP_PARTITIONS
+    few = MetadataRequest((MetadataRequestTopic(name="small"),))
+    assert len(ask_in_steps(broker, 3, few)[1]) == 1, "at once"
+    by_id = tuple([MetadataRequestTopic(one.topic_id, None) for one in response.topics])
+    again, calls = ask_in_steps(broker, 3, MetadataRequest(by_id))
+    assert again == response
+    assert len(calls) > 2
+
+
+def test_a_topic_that_goes_while_all_are_described_is_left_out() -> None:
+    broker = Broker(topics={f"t{number}": STEP_PARTITIONS for number in range(4)})
+    request = MetadataRequest(None)
+    assert broker.node.handle(3, request, call(request, ticket=9), NODES) is None
+    broker.delete("t3")
+    ((_, response),) = [reply for reply in broker.replies() if reply[0] == 9]
+    assert {one.name for one in response.topics} == {"__consumer_offsets", "t0", "t1", "t2"}
 
 
 def test_records_of_a_partition_are_deleted_a_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -229,4 +229,7 @@ class Catalog:
             self.configs[resource].pop(key.name, None)
             if not self.configs[resource]:
                 del self.configs[resource]
-        self._governing.clear()
+        if key.resource_type == TOPIC:
+            self._governing.pop(key.resource_name, None)
+        elif key.resource_type == BROKER:
+            self._governing.clear()

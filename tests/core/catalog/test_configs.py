@@ -67,6 +67,15 @@ def test_a_topics_value_is_its_own_else_the_brokers_else_the_default(catalog: Ca
     assert catalog.governing("t").retention_ms == 999
 
 
+def test_a_change_of_one_topic_is_worked_out_for_that_topic_alone(catalog: Catalog) -> None:
+    catalog.replay(CatalogRecord(TopicKey("u"), TopicValue(b"u" * 16, 1, 1)))
+    before = catalog.governing("u")
+    change(catalog, TOPIC, "t", "retention.ms", "5")
+    assert catalog.governing("u") is before
+    change(catalog, BROKER, "", "log.retention.ms", "6")
+    assert [catalog.governing(name).retention_ms for name in "tu"] == [5, 6]
+
+
 def test_the_brokers_own_settings_are_described(catalog: Catalog) -> None:
     """Those behind topics' settings as well, whether it has them in its file or not."""
     found = {name: (entry.value, entry.is_default) for name, entry in describe(catalog, BROKER, "0").items()}
