@@ -5,11 +5,14 @@ A subcommand with further exit codes lists them in its help. `EXAMPLES`, if the 
 """
 
 import argparse
+import errno
 import importlib
+import io
 import os
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Final
 
@@ -38,6 +41,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "completion": "print a script that completes this command in a shell",
 }
 BROKER_COMMANDS: Final = frozenset({"topics", "produce", "consume", "groups", "offsets"})
+CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 EXAMPLES: Final = """\
 muster serve                                   start a server on 127.0.0.1:9092
 muster serve --ephemeral --topic orders:4      keep nothing on disk, and create a topic
@@ -48,6 +52,7 @@ muster config group.max.size                   explain a setting"""
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand and return its exit code."""
+    prepare_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     is_completing = "_ARGCOMPLETE" in os.environ
     parser = build_parser(COMMANDS if is_completing else words)
@@ -55,6 +60,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         import argcomplete  # the shell asks for completions: nobody else pays for the import
 
         argcomplete.autocomplete(parser)
+    try:
+        try:
+            return _run(parser, words)
+        finally:
+            sys.stdout.flush()  # also after help, which ends in SystemExit
+    except BrokenPipeError:
+        discard_output()  # whoever read our output has left
+        return 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in CANNOT_WRITE:
+            raise
+        discard_output()
+        command = next((word for word in words if word in COMMANDS), "")
+        return fail(command, f"cannot write to standard output: {error.strerror}")
+
+
+def _run(parser: Parser, words: Sequence[str]) -> int:
     if not words:
         parser.print_help()
         return 0
@@ -64,13 +86,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     _refuse_useless_options(parser, args)
     try:
         code: int = args.run(args)
-        sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has left
-        return 0
     return code
+
+
+def prepare_streams() -> None:
+    """Make standard streams that can be used: Python has none in the place of one that is closed.
+
+    A letter that the encoding of standard output lacks is printed as an escape, as it is on standard error.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the lowest descriptors that are free are those of the streams
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # for the whole process
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def discard_output() -> None:
+    """Let nothing that is still to be written fail, when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse_useless_options(parser: Parser, args: argparse.Namespace) -> None:
@@ -118,5 +153,6 @@ def load_module(command: str) -> ModuleType:
 
 def fail(command: str, message: object, code: int = 1) -> int:
     """Print in one line on standard error what went wrong, and return `code`."""
-    print(f"{emphasize_error(f'muster {command}:')} {printable(str(message))}", file=sys.stderr)
+    name = f"muster {command}".rstrip()
+    print(f"{emphasize_error(f'{name}:')} {printable(str(message))}", file=sys.stderr)
     return code

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from coordinator.admin import CONNECTIONS_MAX
-from coordinator.cli import fail
+from coordinator.cli import discard_output, fail
 from coordinator.cli.group_log import GroupLog
 from coordinator.cli.listeners import AUTHENTICATED, ENCRYPTED, Endpoint, shift_ports
 from coordinator.cli.logs import QueuedHandler, set_up
@@ -444,11 +444,15 @@ class Server:
         admin = f"http://{self._admin.address}" if self._admin else None
         data = self._options.data_dir
         told = "" if advertised == listeners else f" advertised={','.join(dict.fromkeys(advertised))}"
-        print(
-            f"muster ready kafka={','.join(listeners)}{told} admin={admin or 'off'} data={data or 'memory'}"
-            f" after {seconds:.2f} s",
-            flush=True,
-        )
+        try:
+            print(
+                f"muster ready kafka={','.join(listeners)}{told} admin={admin or 'off'} data={data or 'memory'}"
+                f" after {seconds:.2f} s",
+                flush=True,
+            )
+        except OSError as error:
+            discard_output()
+            raise StartFailed(f"cannot write to standard output: {error.strerror}") from None
         if self._options.ready_file:
             from json import dumps
 

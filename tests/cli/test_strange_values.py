@@ -1,9 +1,13 @@
 """Names that are not UTF-8 or too long, tokens that no header can carry, ports that are another program's: one line."""
 
 import http.server
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +63,40 @@ def test_a_name_neither_steers_the_terminal_nor_forges_a_line(
     with pytest.raises(SystemExit):
         main(["serve", "a\x1bb", f"--{name}"])
     assert capsys.readouterr().err.startswith("muster serve: unexpected argument 'a\\x1bb'")
+
+
+def muster_command(words: str, **variables: str) -> tuple[int, str]:
+    """Run `muster` as a shell does, with its redirections. Returns the exit code, and what came out of either stream."""
+    line = f"exec {sys.executable} -m coordinator {words}"
+    ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=os.environ | variables, timeout=60)
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "words", ["config", "config num.partitions", "", "--help", "serve --ephemeral --listen 127.0.0.1:0 --admin off"]
+)
+def test_output_that_cannot_be_written_is_a_failure_of_one_line(words: str) -> None:
+    name = words.partition(" ")[0].removeprefix("--help")
+    complaint = f"{f'muster {name}'.strip()}: cannot write to standard output: No space left on device\n"
+    assert muster_command(f"{words} > /dev/full") == (1, complaint)
+
+
+@pytest.mark.parametrize(
+    ("words", "ended"),
+    [
+        ("config num.partitions >&-", (0, "")),
+        ("config absent 2>&-", (2, "")),
+        ("decode - <&-", (2, "muster decode: 0 bytes too few for a request: expected 4 at least\n")),
+    ],
+)
+def test_a_stream_may_be_closed(words: str, ended: tuple[int, str]) -> None:
+    assert muster_command(words) == ended
+
+
+def test_a_letter_that_the_terminal_has_not_is_an_escape() -> None:
+    code, text = muster_command("config super.users --set super.users=User:größer", PYTHONIOENCODING="ascii")
+    assert (code, r"super.users = User:gr\xf6\xdfer" in text) == (0, True), text
 
 
 @pytest.mark.parametrize("token", ["secret\nsecond line", "sécret→"])
