@@ -211,7 +211,7 @@ def _decoding(root: Path, watch: Stopwatch) -> list[Figure]:
 
 
 def _against(log: LogDir, decoding: float, watch: Stopwatch) -> list[Figure]:
-    """Decoding against what must be done in any case, and against the reader of aiokafka where it is installed."""
+    """Compare decoding with what must be done in any case, and with the reader of aiokafka where it is installed."""
     walking = watch.measure("headers and checksums", partial(_walk, log))
     reading = watch.measure("reading", lambda: [log.store.read(segment.path) for segment in segments(log)])
     figures = [
@@ -265,7 +265,7 @@ def _growth(root: Path, mb: int, report: Report) -> tuple[dict[str, str], Figure
 
 
 def _measure(path: Path) -> tuple[float, int]:
-    """(seconds, peak kilobytes) of one reduction in a process of its own."""
+    """Return (seconds, peak kilobytes) of one reduction in a process of its own."""
     child = f"from pipeline.bench import measure; measure({str(path)!r})"
     said = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True).stdout.split()
     return float(said[0]), int(said[1])

@@ -139,7 +139,7 @@ def _check_spark_log(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _spark(args: argparse.Namespace, settings: Settings, progress: Progress) -> Iterator[Any]:
-    """A session of Spark, whose own log goes to a file that is removed unless something fails."""
+    """Start a session of Spark, whose own log goes to a file that is removed unless something fails."""
     from pipeline.session import quiet, session
 
     log = Path(args.spark_log or tempfile.mkstemp(prefix="muster-spark-", suffix=".log")[1])
@@ -197,7 +197,7 @@ def _options(args: argparse.Namespace) -> dict[str, str]:
 
 
 def ingest(args: argparse.Namespace) -> int:
-    """Logs to raw tables."""
+    """Read logs into raw tables."""
     progress, paths = Progress(), _log_paths(args)
     _check_values(args)
     from pipeline.jobs.ingest import FEW_BYTES, bytes_to_read
@@ -219,7 +219,7 @@ def ingest(args: argparse.Namespace) -> int:
 
 
 def build(args: argparse.Namespace) -> int:
-    """Raw tables to derived ones."""
+    """Make the derived tables of the raw ones."""
     progress = Progress()
     if not Store.of(args.out).exists(manifest.NAME):
         raise FileNotFoundError(f"{args.out} holds no tables: run ingest first")
@@ -230,7 +230,7 @@ def build(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict[str, int], int]:
-    """(rows of the derived tables, problems of the logs)"""
+    """Make the derived tables; return their numbers of rows, and how many problems the logs have."""
     events, ends = _judging(args)
     size = sum(file.size for file in Store.of(out).tree("raw"))
     form = getattr(args, "format", None) or _format(out)
@@ -248,7 +248,7 @@ def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict
 
 
 def _judging(args: argparse.Namespace) -> tuple[list[Path], Path | None]:
-    """(files of events, log ends), both checked."""
+    """Check and return the files of events and the path of log ends."""
     from pipeline.decode.ends import check_path
 
     events = [_local(file, "--events") for file in args.events]
@@ -262,7 +262,7 @@ def _judging(args: argparse.Namespace) -> tuple[list[Path], Path | None]:
 
 
 def _format(out: str) -> str | None:
-    """Return the schema of the tables that exist."""
+    """Return the format of the tables that exist; None where nothing was built."""
     from pipeline import published
 
     try:
@@ -304,7 +304,7 @@ def _problems(out: str, after: "manifest.Manifest") -> int:
 
 
 def optimize(args: argparse.Namespace) -> int:
-    """Fewer and larger files."""
+    """Merge small files of the raw tables."""
     if not Store.of(args.out).exists(manifest.NAME):
         raise FileNotFoundError(f"{args.out} holds no tables: run ingest first")
     from pipeline.jobs.optimize import optimize as job
@@ -314,7 +314,7 @@ def optimize(args: argparse.Namespace) -> int:
 
 
 def compact(args: argparse.Namespace) -> int:
-    """Compacted copies, each proved."""
+    """Write compacted copies of logs, and prove each."""
     progress, results = Progress(), []
     (path,) = _paths([args.path])
     logs_at([path])
@@ -390,7 +390,7 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def dump(args: argparse.Namespace) -> int:
-    """Segments as lines."""
+    """Print segments line by line."""
     for name in args.files:
         if not Path(name).is_file():
             raise FileNotFoundError(f"invalid path {name}: expected a segment file")
@@ -406,7 +406,7 @@ def dump(args: argparse.Namespace) -> int:
 
 
 def scan(args: argparse.Namespace) -> int:
-    """Batches and problems."""
+    """Count the batches of logs, and list their problems."""
     paths = _log_paths(args)
     from pipeline.jobs.scan import scan as job
 
@@ -416,7 +416,7 @@ def scan(args: argparse.Namespace) -> int:
 
 
 def synth(args: argparse.Namespace) -> int:
-    """Made-up logs."""
+    """Write made-up logs."""
     path = _local(args.path, "path")
     _check_new(path, "path")
     from pipeline.synth import Plan, write_logs
@@ -442,7 +442,7 @@ def bench(args: argparse.Namespace) -> int:
 
 
 def _paths(given: list[str]) -> list[str]:
-    """Paths as workers elsewhere can use them: absolute, or URIs without secrets."""
+    """Return paths as workers elsewhere can use them: absolute, or URIs without secrets."""
     paths = [normalize(path) for path in given]
     for path in paths:
         if not is_uri(path) and not Path(path).is_dir():
@@ -461,7 +461,7 @@ def _check_new(path: Path, given_by: str) -> None:
 
 
 def _log_paths(args: argparse.Namespace) -> list[str]:
-    """Return the same, of which at least one holds a log."""
+    """Return the paths of logs, as `_paths` does. Raises FileNotFoundError if none of them holds a log."""
     paths = _paths(args.paths)
     logs_at(paths, getattr(args, "topic", TOPIC))
     return paths

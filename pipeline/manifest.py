@@ -35,7 +35,7 @@ class Manifest(msgspec.Struct, frozen=True):
     read_ms: int = 0
 
     def add_places(self, places: dict[str, str]) -> "Manifest":
-        """With these places of logs. Raises UsageError for a known name elsewhere, and a known place by another name.
+        """Add places of logs. Raises UsageError for a known name elsewhere, and a known place by another name.
 
         The position of the one log would be taken for the other's, or a log be read once more under its other name.
         """
@@ -63,7 +63,7 @@ class Manifest(msgspec.Struct, frozen=True):
     def add_files(
         self, positions: dict[str, Position], written: list[tuple[str, str, int]], paths: list[str]
     ) -> "Manifest":
-        """With more files (table, path, rows) and later positions. A file that is known already counts once."""
+        """Add files (table, path, rows) and later positions. A file that is known already counts once."""
         files, rows = dict(self.files), dict(self.rows)
         for table, file, count in written:
             if file not in files.get(table, ()):
@@ -74,7 +74,7 @@ class Manifest(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, logs=self.logs | positions, files=files, rows=rows, paths=known)
 
     def replace_files(self, table: str, old: tuple[str, ...], new: tuple[str, ...]) -> "Manifest":
-        """With some files of a table replaced by others that hold the same rows, at the place of the first."""
+        """Replace some files of a table by others that hold the same rows, at the place of the first."""
         gone = set(old)
         files = self.files[table]
         at = files.index(old[0])

@@ -73,7 +73,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
 
 
 def parse(given: Mapping[str, str]) -> SourceOptions:
-    """Options as Spark hands them over: strings by names in any case. Raises UsageError with the name that is wrong."""
+    """Read options as Spark hands them over: strings by names in any case. Raises UsageError for a wrong one."""
     known = {field.name: field for field in msgspec.structs.fields(SourceOptions)}
     for name in BY_FILTER:
         del known[name]

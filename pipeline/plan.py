@@ -48,7 +48,7 @@ def tasks(
 
 
 def _without_old_segments(log: LogDir, spans: list[Span], since_ms: int | None) -> list[Span]:
-    """Without the closed segments whose `.timeindex` says that all of their records are older."""
+    """Leave out the closed segments whose `.timeindex` says that all of their records are older."""
     if since_ms is None or not spans:
         return spans
     listing = entries(log)
@@ -58,7 +58,7 @@ def _without_old_segments(log: LogDir, spans: list[Span], since_ms: int | None) 
 
 
 def _pack(spans: list[Span], split_bytes: int) -> list[Task]:
-    """Neighbouring spans together until a task has about `split_bytes`."""
+    """Pack neighbouring spans together until a task has about `split_bytes`."""
     result: list[Task] = []
     pack: list[Span] = []
     size = 0

@@ -110,7 +110,7 @@ def remove_builds(store: Store, keep: set[str]) -> None:
 
 
 def views(out: Place, snapshot: Snapshot) -> str:
-    """SQL for Spark: a view of every table of the build, and `effective_commits`, the commits that count."""
+    """Write SQL for Spark: a view of every table of the build, and `effective_commits`, the commits that count."""
     store = Store.of(out)
     lines = [f"-- The tables of build {snapshot.build}; made anew by every build."]
     for name, table in sorted(snapshot.tables.items()):
@@ -135,7 +135,7 @@ def _quote(name: str) -> str:
 
 
 def _no_rows(table: Table) -> str:
-    """SQL for the columns of a table without files, which no file can tell."""
+    """Write SQL for the columns of a table without files, which no file can tell."""
     columns = (f"CAST(NULL AS {field.dataType.simpleString()}) AS `{field.name}`" for field in _columns(table))
     return f"SELECT {', '.join(columns)} WHERE false"
 

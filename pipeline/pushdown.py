@@ -32,7 +32,7 @@ def _common(known: tuple[Any, ...] | None, values: tuple[Any, ...]) -> tuple[Any
 
 
 def _within(options: SourceOptions, kind: str, value: int) -> SourceOptions:
-    """With times from `since_ms` on and before `until_ms`."""
+    """Narrow the times: from `since_ms` on, and before `until_ms`."""
     since = {"GreaterThan": value + 1, "GreaterThanOrEqual": value, "EqualTo": value}.get(kind)
     until = {"LessThan": value, "LessThanOrEqual": value + 1, "EqualTo": value + 1}.get(kind)
     if since is not None:

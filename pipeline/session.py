@@ -252,7 +252,7 @@ def _is_configured() -> dict[str, str]:
 
 
 def _properties(text: str) -> dict[str, str]:
-    """Lines of `name value`, as in `spark-defaults.conf`."""
+    """Read lines of `name value`, as in `spark-defaults.conf`."""
     lines = (line.strip() for line in text.splitlines())
     pairs = (re.split(r"[\s=:]+", line, maxsplit=1) for line in lines if line and not line.startswith("#"))
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
@@ -277,7 +277,7 @@ def _add_to_python_path() -> None:
 
 @contextmanager
 def quiet(log: Path) -> Iterator[None]:
-    """While the block runs, what is written to standard error goes to the log, also by processes that it starts.
+    """Send standard error to the log while the block runs, also that of processes which it starts.
 
     Spark's Java process is started once and keeps the standard error that it was started with.
     """

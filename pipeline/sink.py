@@ -63,7 +63,7 @@ def read_file(directory: Store, path: str, columns: list[str] | None = None) -> 
 
 
 def _end(span: Span, decoder: SpanDecoder) -> list[int] | None:
-    """[next offset, segment, byte] when this is the last span of its log that is read now.
+    """Return [next offset, segment, byte] if this is the last span of its log that is read now.
 
     A stream agreed on an end beforehand; otherwise it is the last whole batch of the newest segment.
     """

@@ -44,11 +44,11 @@ class KafkaLog(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """As in `spark.read.format(...)`."""
+        """Return the name for `spark.read.format(...)`."""
         return "kafkalog"
 
     def schema(self) -> str:
-        """Of the table, of the latest commits, or of the list of files that were written."""
+        """Return the columns of the table, of the latest commits, or of the list of files that were written."""
         if self.parsed.sink != "none":
             return ddl(sink.WRITTEN)
         if self.parsed.is_reduced:
@@ -56,11 +56,11 @@ class KafkaLog(DataSource):
         return ddl(EFFECTIVE_COMMITS if self.parsed.table == "offset_commits" else TABLES[self.parsed.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Two classes, because Spark refuses a reader with `pushFilters` where that is not switched on."""
+        """Return the reader of batches; one with `pushFilters` is refused by Spark where that is not switched on."""
         return PushingReader(self.parsed) if self.parsed.pushdown else BatchReader(self.parsed)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """For `readStream`."""
+        """Return the reader for `readStream`."""
         from pipeline.stream import stream_reader
 
         return stream_reader(self.parsed)
@@ -115,7 +115,7 @@ class BatchReader(DataSourceReader):
         self.options = options
 
     def partitions(self) -> list[InputPartition]:
-        """One for each task of the plan; at least one, which Spark wants."""
+        """Return a partition for each task of the plan; at least one, which Spark wants."""
         tasks = plan.tasks(self.options, plan.logs(self.options), self.options.starts)
         return [LogPartition(task, self.options) for task in tasks] or [LogPartition(plan.Task(()), self.options)]
 

@@ -21,7 +21,7 @@ class LimitedStreamReader(StreamReader, SupportsTriggerAvailableNow):
         self.last = {log.name: newest(log) for log in plan.logs(self.options)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """`max_bytes_per_trigger`, when it is given."""
+        """Return `max_bytes_per_trigger` as a limit, if it is given."""
         most = self.options.max_bytes_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxBytes(most)
 

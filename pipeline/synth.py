@@ -90,7 +90,7 @@ class Writer:
         self._path.touch()
 
     def _index(self, base: int, size: int) -> None:
-        """A sparse index as Kafka writes it: an entry every 4 KiB, none for the first batch."""
+        """Write a sparse index as Kafka does: an entry every 4 KiB, none for the first batch."""
         if self._size - self._indexed >= 4096:
             with self._path.with_suffix(".index").open("ab") as file:
                 file.write(struct.pack(">ii", base - self._base, self._size))
@@ -130,13 +130,13 @@ def commit(
 
 
 def fact(key: facts.Key, value: facts.Value | None, at_ms: int) -> Record:
-    """Any other record, as the server writes it."""
+    """Return any other record, as the server writes it."""
     raw_key, raw_value = facts.encode(facts.Record(key, value))
     return Record(raw_key, raw_value, timestamp=at_ms)
 
 
 def write_logs(directory: Path, plan: Plan) -> None:
-    """Logs `__consumer_offsets-0` and so on below the directory, each group in the log where Kafka would keep it."""
+    """Write logs `__consumer_offsets-0` and so on, each group in the log where Kafka would keep it."""
     dice = random.Random(plan.seed)
     names = [f"{plan.prefix}{i}" for i in range(plan.groups)]
     homes: dict[int, list[str]] = {}
@@ -153,7 +153,7 @@ def write_logs(directory: Path, plan: Plan) -> None:
 def _history(
     dice: random.Random, plan: Plan, groups: list[str], total: int
 ) -> Iterator[tuple[list[Record], dict[str, object]]]:
-    """Batches of one log: commits, now and then in a transaction that ends some time later, or never."""
+    """Yield batches of one log: commits, now and then in a transaction that ends some time later, or never."""
     now, written, positions = plan.start_ms, 0, dict[tuple[str, str, int], int]()
     running: dict[int, int] = {}  # producer id -> batches until its marker
     while written < total:

@@ -56,7 +56,7 @@ def log_ends(path: str, read_ms: int) -> list[End]:
 
 
 def _samples(log: LogDir, read_ms: int) -> list[tuple[int, int]]:
-    """(ms, log end offset) in the order of offsets; times never go back, since a log end stays reached.
+    """Return (ms, log end offset) in the order of offsets; times never go back, since a log end stays reached.
 
     A batch whose time does not count is as old as the one before. In a log without any time that counts, and in an
     empty one, only the end is known, if the log was not written to since.

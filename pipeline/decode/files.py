@@ -124,7 +124,7 @@ class Store(msgspec.Struct, frozen=True):
         return "s3a://" + full.removeprefix("s3://") if full.startswith("s3://") else full
 
     def _split_query(self) -> tuple[str, str]:
-        """(URI without its query, query with its question mark). In a local path a question mark is like any other."""
+        """Return the URI without its query, and the query with its question mark. A local path has none."""
         head, mark, query = self.uri.partition("?") if is_uri(self.uri) else (self.uri, "", "")
         return head, mark + query
 

@@ -132,7 +132,7 @@ def _subscription_of(subscription: bytes) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Structs as dicts, bytes as hex."""
+    """Return structs as dicts, and bytes as hex."""
     if isinstance(value, msgspec.Struct):
         return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, bytes):

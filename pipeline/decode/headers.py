@@ -34,7 +34,7 @@ FIELDS = (
 
 
 def gather(data: bytes, positions: Array, kind: str) -> Array:
-    """Numbers of a numpy type at any (unaligned) positions, in native order. Positions must lie within the data."""
+    """Read numbers of a numpy type at any (unaligned) positions, which must lie within the data; in native order."""
     size = np.dtype(kind).itemsize
     if len(data) < size:
         return np.zeros(len(positions), np.dtype(kind).newbyteorder("="))
@@ -64,7 +64,7 @@ class Headers:
         return len(self.columns["pos"])
 
     def take(self, which: Array) -> "Headers":
-        """Some of the batches, by index or mask."""
+        """Return some of the batches, by index or mask."""
         return Headers({name: column[which] for name, column in self.columns.items()})
 
     @property
@@ -96,7 +96,7 @@ class Headers:
 
 
 def chain(data: bytes, start: int, end: int) -> tuple[Array, int]:
-    """Positions of whole batches that follow one another, and where that stops.
+    """Return the positions of whole batches that follow one another, and where that stops.
 
     It stops at the end, at a batch that reaches past the end, or at bytes that cannot be a header.
     """

@@ -22,7 +22,7 @@ def compile_kernel(function: Callable[..., Any]) -> Any:
 
 
 def _crc_tables() -> Array:
-    """Tables of CRC-32C for eight bytes at a time (slicing-by-8)."""
+    """Return tables of CRC-32C for eight bytes at a time (slicing-by-8)."""
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         value = byte
@@ -58,7 +58,7 @@ def chain(data: Array, start: int, end: int, out: Array) -> tuple[int, int]:
 
 @compile_kernel
 def checksums(data: Array, starts: Array, ends: Array, tables: Array, out: Array) -> None:
-    """CRC-32C of data[starts[i]:ends[i]], for pieces that are too short to be worth a call each."""
+    """Compute CRC-32C of data[starts[i]:ends[i]], for pieces that are too short to be worth a call each."""
     for i in range(starts.shape[0]):
         crc, pos, end = np.uint32(0xFFFFFFFF), starts[i], ends[i]
         while pos + 8 <= end:
@@ -87,7 +87,7 @@ def checksums(data: Array, starts: Array, ends: Array, tables: Array, out: Array
 
 @compile_kernel
 def varint(data: Array, pos: int, end: int) -> tuple[Any, int]:
-    """(zigzag varint of up to 64 bits, position after it); position -1 when it does not end in time."""
+    """Read a zigzag varint of up to 64 bits; (value, position after it), -1 when it does not end in time."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while pos < end and shift < 70:
@@ -102,7 +102,7 @@ def varint(data: Array, pos: int, end: int) -> tuple[Any, int]:
 
 @compile_kernel
 def boundaries(data: Array, starts: Array, ends: Array, first: Array, counts: Array, out: Array, good: Array) -> None:
-    """Where the records of some batches lie.
+    """Find where the records of some batches lie.
 
     Batch b holds counts[b] records in data[starts[b]:ends[b]]; the rows of `out` from first[b] on become (offset delta,
     timestamp delta, key start, key length, value start, value length), a length of -1 meaning null. good[b] is how many

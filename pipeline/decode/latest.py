@@ -89,7 +89,7 @@ class Reduction:
                 self.marks.setdefault(producer, {})[at] = kind == COMMIT
 
     def add(self, rows: pa.Table) -> None:
-        """Rows: the key's columns, `log_offset`, `producer_id`, `is_txn`, `is_tombstone`, and where they are from."""
+        """Add rows: the key's columns, `log_offset`, `producer_id`, `is_txn`, `is_tombstone`, and where they lie."""
         certain = pc.or_(pc.invert(rows["is_txn"]), rows["is_tombstone"])
         self.settled = pa.concat_tables([self.settled, _winners(rows.filter(certain), self.key)])
         self.pending = pa.concat_tables([self.pending, rows.filter(pc.invert(certain))])
@@ -110,7 +110,7 @@ class Reduction:
 
 
 def _winners(rows: pa.Table, key: list[str]) -> pa.Table:
-    """Of every key the row with the highest offset; of several copies of that row the one of the highest epoch."""
+    """Return of every key the row with the highest offset; of copies of that row the one of the highest epoch."""
     if not len(rows):
         return rows
     best = rows.group_by(key).aggregate([("log_offset", "max")])["log_offset_max"].to_numpy()

@@ -175,7 +175,7 @@ def spans(log: LogDir, split_bytes: int = 32 << 20) -> list[Span]:
 
 
 def _cuts(log: LogDir, segment: Segment, split_bytes: int, sizes: dict[str, int]) -> list[tuple[int, int]]:
-    """(position, base offset) of batches to cut before. An entry that does not lead to a batch is not believed."""
+    """Find (position, base offset) of batches to cut before. Entries that do not lead to a batch are not believed."""
     index = segment.path.removesuffix(".log") + ".index"
     if segment.size <= split_bytes or not sizes.get(index.rsplit("/", 1)[-1]):
         return []
@@ -211,7 +211,7 @@ def newest_ts(log: LogDir, segment: Segment, listing: list[Entry]) -> int | None
 
 
 def high_watermarks(store: Store) -> dict[tuple[str, int], int]:
-    """(topic, partition) -> high watermark, from a broker's `replication-offset-checkpoint`; empty without one."""
+    """Read the high watermarks by (topic, partition) from a `replication-offset-checkpoint`; none without one."""
     try:
         lines = store.read("replication-offset-checkpoint").decode().splitlines()
     except FileNotFoundError:

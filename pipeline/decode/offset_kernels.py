@@ -54,7 +54,7 @@ def number(data: Array, pos: int, size: int) -> Any:
 
 @compile_kernel
 def uvarint(data: Array, pos: int, end: int) -> tuple[Any, int]:
-    """(unsigned varint of at most five bytes, position after it); -1 and `end` when it does not end in time."""
+    """Read an unsigned varint of at most five bytes; (value, position after it), (-1, `end`) if it is longer."""
     value, shift = np.int64(0), np.int64(0)
     while pos < end and shift < 35:
         byte = np.int64(data[pos])

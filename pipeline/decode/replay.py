@@ -101,7 +101,7 @@ def replay(entries: Iterable[tuple[PlainBatch, PlainRecord]], state: State | Non
 
 
 def apply(state: State, batch: PlainBatch, at: int, value: PlainCommit) -> None:
-    """One offset commit or tombstone, whose record has the offset `at`."""
+    """Apply an offset commit or tombstone, whose record has the offset `at`."""
     key = (value.group, value.topic, value.partition)
     if value.is_tombstone:
         state.offsets.pop(key, None)
@@ -114,7 +114,7 @@ def apply(state: State, batch: PlainBatch, at: int, value: PlainCommit) -> None:
 
 
 def end(state: State, producer_id: int, *, commits: bool) -> None:
-    """The marker that ends a producer's transaction."""
+    """End the transaction of a producer, as its marker says."""
     waiting = state.pending.pop(producer_id, {})
     for key, (at, value) in waiting.items() if commits else ():
         standing = state.offsets.get(key)

@@ -81,7 +81,7 @@ class SpanDecoder:
         yield Rows("unknown_records", self._unknown_rows(found, [row for rows in unknown for row in rows]))
 
     def _within(self, rows: Rows) -> Rows:
-        """Only the offsets that are this span's to read."""
+        """Keep only the offsets that are this span's to read."""
         first, until = self.span.from_offset, self.span.until_offset
         offsets = rows.batch.column("last_offset" if rows.table == "batches" else "log_offset").to_numpy()
         keep = offsets >= first if until is None else (offsets >= first) & (offsets < until)
@@ -192,7 +192,7 @@ class SpanDecoder:
         return self._batch(GROUP_RECORDS, len(decoded), columns)
 
     def _undecoded_rows(self, found: Records, commits: Commits) -> list[groups.UndecodedRecord]:
-        """Offset commits whose value is of a later version, or cannot be read."""
+        """Return offset commits whose value is of a later version, or cannot be read."""
         rows = []
         for i in np.flatnonzero(commits.undecodable | commits.newer).tolist():
             reason = "value cannot be read" if commits.undecodable[i] else "value of a later version, read as version 4"
@@ -211,7 +211,7 @@ class SpanDecoder:
         return self._batch(LOG_PROBLEMS, len(found), columns)
 
     def _keep_wanted_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Only the groups and times that were asked for."""
+        """Keep only the groups and times that were asked for."""
         options = self.options
         keep = np.ones(rows.num_rows, bool)
         if options.groups is not None:

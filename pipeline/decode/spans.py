@@ -83,7 +83,7 @@ class SpanReader:
         self._finish()
 
     def _chunk(self, data: bytes, file_pos: int, final: bool) -> tuple[Chunk | None, int | None, int]:
-        """(chunk, bytes consumed or None when reading ends here, bytes needed to go on)."""
+        """Return (chunk, bytes consumed or None when reading ends here, bytes needed to go on)."""
         found, stop, headers = self._whole(data, 0)
         consumed: int | None = len(data)
         if not final and len(found):
@@ -178,7 +178,7 @@ class SpanReader:
         return self.span.ceiling is None or int(lasts.max()) < self.span.ceiling
 
     def _fitting(self, headers: Headers, good: Array, file_pos: int) -> list[int]:
-        """Indexes of batches to believe, one by one; everything else is reported. The slow road, for damaged chunks."""
+        """Choose the batches to believe one by one, and report all others: the slow way, for damaged chunks."""
         kept: list[tuple[int, int, int]] = []  # index, base offset, last offset
         start = self._last
         for i in range(len(headers)):
@@ -207,7 +207,7 @@ class SpanReader:
 
     @staticmethod
     def _which(kept: list[tuple[int, int, int]], start: int, base: int) -> tuple[bool, bool]:
-        """(believe this one, believe the one before) of two batches whose offsets contradict each other."""
+        """Return which to believe of two batches whose offsets contradict each other: (this one, the one before)."""
         if not kept:
             return False, True
         before = kept[-2][2] if len(kept) > 1 else start
@@ -234,11 +234,11 @@ class SpanReader:
         self._epoch = int(epochs[-1])
 
     def _note(self, kind: str, pos: int, length: int, detail: str, severity: str = "problem") -> None:
-        """A problem whose range of offsets is known when the next batch is believed."""
+        """Note a problem, whose range of offsets is known when the next batch is believed."""
         self._waiting.append(Problem(kind, pos, length, detail, severity=severity))
 
     def _settle(self, first: int, last: int | None) -> None:
-        """Nothing between these offsets was believed: that is the range of what waits, or a gap."""
+        """Report what was noted with the range of offsets in which nothing was believed; a gap if nothing was noted."""
         if self._waiting:
             for problem in self._waiting:
                 self._report(msgspec.structs.replace(problem, from_offset=first, to_offset=last))

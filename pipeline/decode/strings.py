@@ -13,7 +13,7 @@ def byte_strings(data: bytes, starts: Array, lengths: Array) -> pa.Array:
 
 
 def text(data: bytes, starts: Array, lengths: Array) -> tuple[pa.Array, Array]:
-    """(the same as UTF-8, which entries were no UTF-8 and have replacement characters now)."""
+    """Return the same as UTF-8, and which entries were no UTF-8 and have replacement characters now."""
     column, is_ascii = _copy(data, starts, lengths)
     good = np.zeros(len(starts), bool)
     if is_ascii:
@@ -28,7 +28,7 @@ def text(data: bytes, starts: Array, lengths: Array) -> tuple[pa.Array, Array]:
 
 
 def _copy(data: bytes, starts: Array, lengths: Array) -> tuple[pa.Array, bool]:
-    """(the column, whether all of it is ASCII)."""
+    """Return the column, and whether all of it is ASCII."""
     valid = lengths >= 0
     offsets = np.empty(len(starts) + 1, np.int32)
     copied = np.empty(int(lengths[valid].sum()) + PADDING, np.uint8)

@@ -63,7 +63,7 @@ def note_markers(markers: Markers, batches: pa.RecordBatch | pa.Table) -> None:
 
 
 def verdicts(rows: pa.RecordBatch | pa.Table, markers: Markers) -> tuple[Array, Array]:
-    """(which rows lie before a marker of their producer, for which of them the next one commits)."""
+    """Return which rows lie before a marker of their producer, and for which of them the next one commits."""
     producers, offsets = rows["producer_id"].to_numpy(), rows["log_offset"].to_numpy()
     ended, committed = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     for producer, marks in markers.items():

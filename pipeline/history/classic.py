@@ -267,7 +267,7 @@ def _has_gained_partitions(changes: list[Change]) -> bool:
 
 
 def _find_replaced_members(before: Members, now: Members) -> dict[str, str]:
-    """Member ids before and after of the static members that came back under another one."""
+    """Return the member ids, before and after, of static members that came back under another one."""
     by_instance = {
         member.group_instance_id: member_id
         for member_id, member in before.items()

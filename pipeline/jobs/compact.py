@@ -101,7 +101,7 @@ def _write_segments(log: LogDir, found: list[Span], directory: Path, keep: np.nd
 
 
 def _put(directory: Path, segment: Segment, data: bytes) -> None:
-    """Under another name first: a copy that was cut short is no segment."""
+    """Write a segment, under another name first: a copy that was cut short is no segment."""
     name = segment.path.rsplit("/", 1)[-1]
     unfinished = directory / f"{name}.cleaned"
     unfinished.write_bytes(data)
@@ -109,7 +109,7 @@ def _put(directory: Path, segment: Segment, data: bytes) -> None:
 
 
 def _survivors(found: list[Span], drop_before_ms: int | None) -> tuple[np.ndarray, int, int]:
-    """(offsets of the records that stay, ascending; first offset of an open transaction, or beyond; records seen)."""
+    """Return the offsets of the records that stay, in order; the first of an open transaction; how many were seen."""
     reduction, seen = Reduction(["key"], KEYED), 0
     started: dict[int, int] = {}  # producer id -> first offset of its running transaction
     end = 0

@@ -27,7 +27,7 @@ LATEST_MS = 10**14  # in the year 5138: as microseconds, every time since 1973 i
 
 
 def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
-    """(topic, partition, ts, leo, source) of a path. Raises UsageError where that tells nothing: lag would be missing.
+    """Read (topic, partition, ts, leo, source) from a path. Raises UsageError where that tells nothing.
 
     `read_ms` is when the groups' logs were read: topics' own logs may have grown since.
     """
@@ -58,7 +58,7 @@ def _read_checkpoint(path: Path) -> dict[tuple[str, int], int]:
 
 
 def _check_columns(path: Path, read: DataFrame) -> DataFrame:
-    """With the columns that are wanted, each row whole. `source` may be missing."""
+    """Select the columns of log ends; `source` may be missing. Raises UsageError for a row that lacks another one."""
     types = dict(read.dtypes)
     if missing := [name for name in NEEDED if name not in types]:
         raise UsageError(f"{path} has no column {', '.join(missing)}: a log end has {', '.join(NEEDED)}")

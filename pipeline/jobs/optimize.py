@@ -108,7 +108,7 @@ def _merge_dates(store: Store, known: Manifest, table: str) -> Manifest:
 
 
 def _group_files(store: Store, files: tuple[str, ...]) -> Iterator[list[str]]:
-    """Files, in groups of about `FILE_BYTES`."""
+    """Yield the files in groups of about `FILE_BYTES`."""
     group: list[str] = []
     size = 0
     for file in files:

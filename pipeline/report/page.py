@@ -192,7 +192,7 @@ def _groups(data: ReportData) -> tuple[str, str]:
 
 
 def _story(story: Story) -> tuple[str, str]:
-    """One time axis for lag, rates, members and owners; rebalances are lines through all of it."""
+    """Draw lag, rates, members and owners over one time axis; rebalances are lines through all of it."""
     title = f"Group {story.group} over time"
     times = [row["ts"] for row in (*story.lag, *story.consumed)] + [row["at_ms"] for row in story.rebalances]
     times += [t for row in (*story.sessions, *story.owners) for t in (row["from_ts"], row["to_ts"]) if t is not None]
@@ -238,7 +238,7 @@ def _rate_band(story: Story) -> Lines | None:
 
 
 def _lane_bands(story: Story, names: dict[str, str], end: int) -> Iterable[Lanes]:
-    """Members, and the owner of each partition in the member's colour."""
+    """Draw members, and the owner of each partition in the member's colour."""
     colours = {member: INK[i % 7] for i, member in enumerate(names)}
 
     def colour(owner: str) -> str:

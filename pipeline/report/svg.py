@@ -80,7 +80,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 def safe(text: object, longest: int = 200) -> str:
-    """Text for HTML. Control characters, and those that turn the direction of writing, are shown by their number."""
+    """Escape text for HTML. Control characters, and those that turn the direction of writing, become their number."""
     shown = "".join(
         f"\\u{ord(char):04x}" if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn") else char
         for char in str(text)[: longest + 1]

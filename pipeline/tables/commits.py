@@ -14,7 +14,7 @@ KEY = ("group", "topic", "partition")
 
 
 def verdicts(batches: DataFrame) -> DataFrame:
-    """(log_partition, batch_base, txn_state) of every transactional data batch: committed, aborted or open."""
+    """Return (log_partition, batch_base, txn_state) of every transactional batch: committed, aborted or open."""
     later = (
         Window.partitionBy("log_partition", "producer_id")
         .orderBy(F.desc("base_offset"))

@@ -36,7 +36,7 @@ class Copies:
         return bool(self.epochs)
 
     def reduce(self, rows: DataFrame, epoch: str = "leader_epoch_of_log", offset: str = "log_offset") -> DataFrame:
-        """One row for each record: of the highest leader epoch, then of the directory whose name comes first.
+        """Keep one row for each record: of the highest leader epoch, then of the directory whose name comes first.
 
         Records of an epoch at offsets that a later one has reached are left out (`pipeline.decode.copies`).
         """
@@ -80,7 +80,7 @@ class Copies:
 
 
 def strays(commits: DataFrame, records: DataFrame) -> DataFrame:
-    """(group, log_dir, log_partition, home, from_offset, to_offset): a group in a log where it does not count.
+    """Find (group, log_dir, log_partition, home, from_offset, to_offset): a group in a log where it does not count.
 
     A coordinator keeps a group in one partition. A group that is found in several was moved by something else (logs of
     different clusters, another number of partitions); the log with its newest record counts.

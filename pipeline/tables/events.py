@@ -43,7 +43,7 @@ LONGEST_MS = 30 * 60_000  # from an event to the record that it led to; a group'
 
 
 def read_events(spark: SparkSession, files: list[Path]) -> DataFrame:
-    """Files of JSON lines as the server writes them; a line that is none, and counts of lost events, are left out."""
+    """Read files of JSON lines as the server writes them, without counts of lost events and lines that are no JSON."""
     if not files:
         return spark.createDataFrame([], EVENT)
     rows = spark.read.schema(EVENT).json([escape_pattern(str(file.absolute())) for file in files])
@@ -83,7 +83,7 @@ def _remark() -> Column:
 
 
 def with_events(rebalances: DataFrame, events: DataFrame) -> DataFrame:
-    """Rebalances with the causes of the event log instead of those that were inferred, where it has any."""
+    """Replace the causes that were inferred by those of the event log, where it has any."""
     known = rebalances.select("group", "type", "generation", "at_ms", "log_offset")
     near = (F.col("event_ms") <= F.col("at_ms")) & (F.col("event_ms") > F.col("at_ms") - LONGEST_MS)
     numbered = generations(events).withColumn("event", F.monotonically_increasing_id())
@@ -111,7 +111,7 @@ def with_events(rebalances: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _with_changes(events: Column) -> Column:
-    """A member joins again because something has changed, for a leader anything that it watches: the log shows what.
+    """Name what has changed where the event log only says that a member joined again for a change: the log shows it.
 
     `metadata changed` may be another subscription or, in a cooperative group, partitions that were given up.
     """

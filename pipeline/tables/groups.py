@@ -100,7 +100,7 @@ def _offsets_only(latest: DataFrame) -> DataFrame:
 
 
 def _consumer_state(new: DataFrame) -> DataFrame:
-    """Consumer groups: their epoch record stands, their members are those whose metadata has not been removed."""
+    """Return the consumer groups whose epoch record stands, with the members whose metadata has not been removed."""
     last = Window.partitionBy("group", "type", "member_id").orderBy(F.desc("log_offset"))
     standing = new.withColumn("_nth", F.row_number().over(last)).where("_nth = 1 and not is_tombstone")
     members = (

@@ -11,7 +11,7 @@ COUNTS = [
 
 
 def log_health(batches: DataFrame, commits: DataFrame, latest: DataFrame, problems: DataFrame) -> DataFrame:
-    """One row a log directory, also one of which nothing but problems could be read.
+    """Return a row for each log directory, also one of which nothing but problems could be read.
 
     `dead_ratio` is the share of offset commits that a compaction would remove.
     """

@@ -103,7 +103,7 @@ def member_sessions(rows: DataFrame) -> DataFrame:
 
 
 def stickiness(moves: DataFrame) -> DataFrame:
-    """(group, rebalances, kept, common, stickiness): of the partitions owned before and after, the share kept."""
+    """Return (group, rebalances, kept, common, stickiness): the share kept of partitions owned before and after."""
     kept = F.sum((F.col("kind") == "kept").cast("bigint"))
     common = F.sum(F.col("kind").isin("kept", "moved").cast("bigint"))
     counted = moves.groupBy("group").agg(
