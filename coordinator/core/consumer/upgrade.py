@@ -5,6 +5,7 @@ leader assigned last becomes target and current assignment, and its members keep
 """
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from coordinator.core.assignors.spec import Assignment
@@ -73,16 +74,17 @@ def _convert(transition: GroupTransition, group: ClassicGroup) -> GroupTransitio
     """Convert a classic group to a consumer group of the same members. Parked joins and syncs are told to rejoin."""
     try:
         members = [_member(member, group, transition.topics) for member in group.members.values()]
+        assigned = _assigned_partitions(members)
     except ProtocolError:
         return _cannot(group, "the embedded consumer protocol is malformed")
-    except CustomAssignor:
-        return _cannot(group, "an unsupported custom assignor is in use")
+    except NotUpgradable as reason:
+        return _cannot(group, str(reason))
     group_id, epoch = group.group_id, group.generation
     for waiting in group.members.values():
         transition.effects += refuse_parked_requests(waiting, ErrorCode.REBALANCE_IN_PROGRESS, waiting.member_id)
     transition.records.append(durable.tombstone(group_id))
     transition.write(*(record_builders.member(group_id, member.member_id, member.metadata) for member in members))
-    is_whole = _covers_topics(transition.group, members, transition.topics)
+    is_whole = _covers_topics(transition.group, assigned, transition.topics)
     topics_hash = metadata_hash(transition.group, transition.topics) if is_whole else UNKNOWN_HASH
     transition.write(record_builders.epoch(group_id, epoch, topics_hash))
     transition.write(*(record_builders.target(group_id, member.member_id, _bare(member)) for member in members))
@@ -94,23 +96,33 @@ def _convert(transition: GroupTransition, group: ClassicGroup) -> GroupTransitio
     return transition
 
 
-def _covers_topics(group: ConsumerGroup, members: Sequence[Member], topics: Topics) -> bool:
-    """Return whether the members are assigned every partition of the group's topics: not those added since the leader
-    synced.
+def _covers_topics(group: ConsumerGroup, assigned: AbstractSet[tuple[bytes, int]], topics: Topics) -> bool:
+    """Return whether every partition of the group's topics is assigned: not those added since the leader synced.
 
     Kafka does not look, and no member owns these partitions before the group changes in some other way.
     """
-    assigned = {(topic_id, p) for member in members for topic_id, held in member.assigned.items() for p in held}
     found = [topic for name in topic_names(group) if (topic := topics.get(name)) is not None]
     return all((topic.id, partition) in assigned for topic in found for partition in range(topic.partitions))
 
 
-class CustomAssignor(Exception):  # noqa: N818 - it says what is found
-    """An assignment with user data: the assignor that put it there would miss it."""
+class NotUpgradable(Exception):  # noqa: N818 - it says what is found
+    """An assignment with which a consumer group cannot go on. The text is the reason."""
+
+
+def _assigned_partitions(members: Sequence[Member]) -> AbstractSet[tuple[bytes, int]]:
+    """Return the partitions that the members are assigned. Raises NotUpgradable if two of them have the same one."""
+    assigned = [(topic_id, p) for member in members for topic_id, held in member.assigned.items() for p in held]
+    distinct = set(assigned)
+    if len(distinct) < len(assigned):
+        raise NotUpgradable("a partition is assigned to several members")
+    return distinct
 
 
 def _member(member: ClassicMember, group: ClassicGroup, topics: Topics) -> Member:
-    """Return a classic member as one of a consumer group, at the epoch of its generation. Raises ProtocolError."""
+    """Return a classic member as one of a consumer group, at the epoch of its generation.
+
+    Raises ProtocolError and NotUpgradable.
+    """
     subscription = read_subscription(member.metadata(group.protocol))
     assigned = _read_target(member.assignment, topics)
     protocols = tuple(ConsumerGroupMemberMetadataValueClassicProtocol(*protocol) for protocol in member.protocols)
@@ -129,16 +141,22 @@ def _member(member: ClassicMember, group: ClassicGroup, topics: Topics) -> Membe
 
 
 def _read_target(assignment: bytes, topics: Topics) -> Assignment:
-    """Read the leader's assignment, by topic id. A member that has never synced has none."""
+    """Read the leader's assignment, by topic id. A member that has never synced has none.
+
+    Raises ProtocolError, and NotUpgradable for user data (the assignor that put it there would miss it) and for
+    partitions that do not exist: all that is kept of a topic's owners is as long as its greatest partition.
+    """
     if not assignment:
         return {}
     read = read_assignment(assignment)
     if read.user_data:
-        raise CustomAssignor
+        raise NotUpgradable("an unsupported custom assignor is in use")
     assigned: dict[bytes, set[int]] = {}
     for entry in read.assigned_partitions:
         topic = topics.get(entry.topic)
         if topic is not None and entry.partitions:
+            if not 0 <= min(entry.partitions) <= max(entry.partitions) < topic.partitions:
+                raise NotUpgradable("partitions are assigned that do not exist")
             assigned.setdefault(topic.id, set()).update(entry.partitions)
     return {topic_id: tuple(sorted(partitions)) for topic_id, partitions in assigned.items()}
 

@@ -130,6 +130,28 @@ def assignments_that_cannot_be_carried_over(k: Stage) -> None:
         c.beat()
 
 
+@story("K-214 K-223")
+def partitions_that_do_not_exist_cannot_be_carried_over(k: Stage) -> None:
+    """The leader assigns partitions that the topic does not have: the upgrade is refused."""
+    topic = k.topic(partitions=2)
+    for name, partitions in (("next", [0, 2]), ("last", [0, 2**31 - 1]), ("negative", [0, -9])):
+        c = Member(k, f"c-{name}", k.name(name), protocols=reads(topic))
+        c.join_and_sync(assignment({topic: partitions}))
+        Modern(k, f"n-{name}", k.name(name)).join(topic)
+        c.beat()
+
+
+@story("K-214 K-223")
+def a_partition_of_two_members_cannot_be_carried_over(k: Stage) -> None:
+    """The leader assigns a partition to two members, as some assignors do on purpose: the upgrade is refused."""
+    topic = k.topic(partitions=2)
+    a, b = Member(k, "a", protocols=reads(topic)), Member(k, "b", protocols=reads(topic))
+    stable(a, b, shares=[assignment({topic: [0, 1]}), assignment({topic: [1]})])
+    Modern(k, "n").join(topic)
+    a.beat()
+    b.beat()
+
+
 @story("K-217")
 def a_subscription_that_cannot_be_carried_over(k: Stage) -> None:
     """The member's metadata is no subscription: the upgrade is refused, and the group goes on."""
