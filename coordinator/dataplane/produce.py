@@ -202,7 +202,11 @@ def _of_transaction(
     """Let the first batch of a transaction add its partition to it, or require that it was added before."""
     producer = (header.producer_id, header.producer_epoch)
     joins = call.version >= JOINS_SINCE
-    if joins:
+    if not joins and not state.verifies_transactions:
+        return None
+    if not state.runtime.is_transaction_served(transactional_id):
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    elif joins:
         outcome = add_to_transaction(state.transactions, transactional_id, producer, (partition,), call.now_ms)
         if isinstance(outcome, ErrorCode):
             error = outcome
@@ -210,10 +214,8 @@ def _of_transaction(
             error = ErrorCode.NONE
             if outcome.records:
                 state.announce(outcome, call.now_ms)
-    elif state.verifies_transactions:
-        error = verify_partition(state.transactions, transactional_id, producer, partition)
     else:
-        return None
+        error = verify_partition(state.transactions, transactional_id, producer, partition)
     if error not in _STRANGE:
         log.producers.note_attempt(header, begins_at_zero=joins, now_ms=call.now_ms)
     if error == ErrorCode.NONE:
@@ -236,7 +238,8 @@ def _for_producers(error: ErrorCode, version: int) -> ErrorCode:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
-    if error == ErrorCode.CONCURRENT_TRANSACTIONS and version < JOINS_SINCE:
+    is_old = error == ErrorCode.CONCURRENT_TRANSACTIONS and version < JOINS_SINCE
+    if is_old or error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return ErrorCode.NOT_ENOUGH_REPLICAS  # which they try again without a word to the application
     return error
 

@@ -70,6 +70,9 @@ class Runtime(Protocol):
     def stopped_brokers(self) -> Collection[int]:
         """The node ids of the brokers that do not run."""
 
+    def is_transaction_served(self, transactional_id: str) -> bool:
+        """Return whether a broker coordinates a transactional id, and has loaded it."""
+
     def offsets_leader(self, index: int) -> int:
         """Return the broker that leads a partition of `__consumer_offsets`, and so coordinates its groups."""
 

@@ -32,7 +32,7 @@ from coordinator.core.timers import Timers
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.verbs import Verb
-from coordinator.dataplane.brokers import OPERATOR, Where
+from coordinator.dataplane.brokers import NOBODY, OPERATOR, Where
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.runtime.coordinators import Coordinators
 from coordinator.runtime.edge import FAILED, Edge, Failure
@@ -148,6 +148,14 @@ class Engine:
             return ErrorCode.NOT_COORDINATOR
         is_loading = self.failover.is_loading(TRANSACTIONS, index)
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE
+
+    def is_transaction_served(self, transactional_id: str) -> bool:
+        """Return whether a broker coordinates a transactional id, and has loaded it."""
+        coordinators = self.coordinators
+        if coordinators.is_alone and not self.failover:
+            return True
+        index = coordinators.partition_of(transactional_id)
+        return coordinators.of_transactions[index] != NOBODY and not self.failover.is_loading(TRANSACTIONS, index)
 
     def loads_transactions(self, where: Where) -> bool:
         """Return whether a broker is loading some of the transactional ids that it coordinates."""

@@ -12,6 +12,7 @@ from coordinator.server.verbs.clock import keep_everybody
 from coordinator.server.verbs.refusal import Refusal
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -21,7 +22,9 @@ from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests import requests
 from tests.control.steered import SteeredNode, stable_group
+from tests.dataplane.broker import batch
 from tests.members import ClassicMember, ConsumerMember
 from tests.requests import commit, commit_in_transaction, fetch_offsets
 
@@ -291,6 +294,37 @@ def test_an_open_transaction_moves_with_its_coordinator_and_with_its_group(serve
     assert server.offsets("g") == {}
     assert server.connect(broker=to).ask(end, 5).error_code == ErrorCode.NONE
     assert server.offsets("g") == {0: 5}
+
+
+@pytest.mark.parametrize("version", [11, 12])
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_records_begin_no_transaction_whose_coordinator_is_not_there(
+    server: Cluster, version: int, is_stopped: bool
+) -> None:
+    """The producer is told what it tries again by itself. Kafka: `AddPartitionsToTxnManager`, `ReplicaManager`."""
+    topics = requests.create_topics({"t": 2})
+    assert server.connect().ask(topics, 5).topics[0].error_code == ErrorCode.NONE
+    producer = start_producer(server)
+
+    def write(partition: int, sequence: int = 0) -> ErrorCode:
+        numbers = {"producer_id": producer[0], "producer_epoch": producer[1], "base_sequence": sequence}
+        records = batch("a", transactional=True, **numbers)
+        answer = server.connect().ask(requests.produce("t", {partition: records}, "x"), version)
+        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+    if version < 12:
+        parts = (AddPartitionsToTxnRequestTopic("t", (0, 1)),)
+        add = AddPartitionsToTxnRequest((), "x", *producer, parts)
+        server.connect(broker=server.at("x", "transaction")).ask(add, 3)
+    assert write(0) == ErrorCode.NONE
+    if is_stopped:
+        for broker in range(BROKERS - 1):
+            server.operator.brokers.stop(broker)
+    server.operator.brokers.move_transaction("x", BROKERS - 1, load_ms=LOAD_MS)
+    assert write(1) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert write(0, 1) == ErrorCode.NONE, "its transaction is open in this partition"
+    server.operator.clock.advance(LOAD_MS, keep_everybody)
+    assert write(1) == ErrorCode.NONE
 
 
 def test_the_transactions_are_read_from_the_log(server: Cluster) -> None:
