@@ -129,6 +129,24 @@ def test_a_failed_test_shows_the_timeline_of_its_groups(inner: pytest.Pytester) 
     )
 
 
+def test_a_client_in_an_event_loop_joins_while_another_thread_waits(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        import asyncio
+
+        from aiokafka import AIOKafkaConsumer
+
+        async def join(muster):
+            topic, group = muster.topic("orders", 2), muster.group("billing")
+            settings = {"bootstrap_servers": muster.bootstrap, "group_id": group.id, "client_id": "a"}
+            async with AIOKafkaConsumer(topic, **settings):
+                await asyncio.to_thread(group.wait, state="Stable", members=1)
+
+        def test_joins(muster):
+            asyncio.run(join(muster))
+    """)
+    inner.runpytest_subprocess("-q").assert_outcomes(passed=1)
+
+
 def test_a_wait_that_is_in_vain_fails_the_test(inner: pytest.Pytester) -> None:
     inner.makepyfile("""
         def test_waits(muster):
