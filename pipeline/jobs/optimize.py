@@ -1,12 +1,13 @@
 """Merge small raw files, put rows into directories by date, and remove files that no manifest names.
 
-Readers of a manifest that was replaced may still open the files that it names, so what was merged is removed an hour
-later, by whoever optimizes next.
+Readers of a manifest that was replaced may still open the files that it names. So what was merged is removed by whoever
+optimizes next, an hour after it was written, and never while a build runs: that may have begun before the merge.
 """
 
 import hashlib
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from pipeline import locks, manifest
 from pipeline.decode.files import Place, Store
 from pipeline.decode.schema import TABLES
+from pipeline.errors import TablesInUseError
 from pipeline.manifest import Manifest
 from pipeline.sink import UnfinishedFile, read_file
 
@@ -76,7 +78,9 @@ def optimize(out: Place, orphan_age_s: float = ORPHAN_AGE_S) -> OptimizeReport:
         manifest.check_tables_unchanged(out, known)
         check()
         manifest.save(out, after)
-        removed = remove_orphans(store, after, known, orphan_age_s)
+        removed = 0
+        with suppress(TablesInUseError), locks.lock_tables(out, locks.BUILDER):
+            removed = remove_orphans(store, after, known, orphan_age_s)
         left = {file.path: file.size for file in store.tree("raw")}
         now = [file for files in after.files.values() for file in files]
         return OptimizeReport(
