@@ -288,13 +288,16 @@ def _not_in_transaction(engine: Engine, request: TxnOffsetCommitRequest, call: C
     transactions = engine.ledger.transactions
     producer = (request.producer_id, request.producer_epoch)
     partition = (OFFSETS_TOPIC, engine.partitions.owner(request.group_id).index)
-    if call.version >= _JOINS_SINCE:
+    joins, verifies = call.version >= _JOINS_SINCE, engine.config["transaction.partition.verification.enable"]
+    if (joins or verifies) and not engine.is_transaction_served(request.transactional_id):
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if joins:
         outcome = add_to_transaction(transactions, request.transactional_id, producer, (partition,), call.now_ms)
         if not isinstance(outcome, ErrorCode):
             engine.record(outcome, call.now_ms)
             return ErrorCode.NONE
         error = outcome
-    elif engine.config["transaction.partition.verification.enable"]:
+    elif verifies:
         error = verify_partition(transactions, request.transactional_id, producer, partition)
     else:
         return ErrorCode.NONE

@@ -327,6 +327,20 @@ def test_records_begin_no_transaction_whose_coordinator_is_not_there(
     assert write(1) == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("version", [3, 5])
+def test_offsets_begin_no_transaction_while_its_coordinator_is_loading(server: Cluster, version: int) -> None:
+    producer = start_producer(server)
+    request = commit_in_transaction("x", "g", producer, {"orders": {0: 5}})
+    if version < 5:
+        coordinator = server.connect(broker=server.at("x", "transaction"))
+        assert coordinator.ask(AddOffsetsToTxnRequest("x", *producer, "g"), 3).error_code == ErrorCode.NONE
+    server.operator.brokers.move_transaction("x", server.at("x", "transaction"), load_ms=LOAD_MS)
+    for expected in (LOADING, ErrorCode.NONE):
+        answer = server.ask_coordinator("g", request, version)
+        assert answer.topics[0].partitions[0].error_code == expected
+        server.operator.clock.advance(LOAD_MS, keep_everybody)
+
+
 def test_the_transactions_are_read_from_the_log(server: Cluster) -> None:
     begin(server)
     before = server.node.ledger.transactions.by_id["x"]
