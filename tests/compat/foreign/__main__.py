@@ -22,7 +22,7 @@ ALONE = ("kafka-tools", *suites.SUITES)  # what is no client in the one story
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.compat.foreign", description=__doc__.splitlines()[0])
-    parser.add_argument("client", nargs="*", default=["all"], choices=[*CLIENTS, *ALONE, "all"], metavar="CLIENT")
+    parser.add_argument("client", nargs="*", default="all", choices=[*CLIENTS, *ALONE, "all"], metavar="CLIENT")
     parser.add_argument("--cache", help="where installed clients stay (~/.cache/muster/foreign, MUSTER_FOREIGN_CACHE)")
     parser.add_argument("--protocol", choices=("classic", "consumer"), help="only this group protocol")
     args = parser.parse_args()
