@@ -24,7 +24,7 @@ _TIME_ENTRY = struct.Struct(">qi")
 class Index:
     """The sparse entries of one segment."""
 
-    __slots__ = ("_every", "_next_at", "_offsets", "_positions", "_time_offsets", "_times", "base_offset")
+    __slots__ = ("_every", "_latest", "_next_at", "_offsets", "_positions", "_time_offsets", "_times", "base_offset")
 
     def __init__(self, base_offset: int, every_bytes: int) -> None:
         self.base_offset = base_offset
@@ -32,19 +32,25 @@ class Index:
         self._next_at = every_bytes  # the first batch is found without an entry
         self._offsets = array("q")
         self._positions = array("q")
+        self._latest = array("q")  # the greatest timestamp from each entry's batch on, up to the next entry's
         self._times = array("q")
         self._time_offsets = array("q")
 
-    def learn(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """Add an entry for a batch, if the last entry is far enough back.
+    def learn(
+        self, last_offset: int, position: int, timestamp: int, max_timestamp: int, max_timestamp_offset: int
+    ) -> None:
+        """Add an entry for a batch with this greatest timestamp, if the last entry is far enough back.
 
         `max_timestamp` is the greatest of the segment so far, `max_timestamp_offset` its offset.
         """
         if position < self._next_at:
+            if self._latest and timestamp > self._latest[-1]:
+                self._latest[-1] = timestamp
             return
         self._next_at = position + self._every
         self._offsets.append(last_offset)
         self._positions.append(position)
+        self._latest.append(timestamp)
         if not self._times or max_timestamp > self._times[-1]:
             self._times.append(max_timestamp)
             self._time_offsets.append(max_timestamp_offset)
@@ -58,6 +64,19 @@ class Index:
         """Return an offset at or before the first record as late as `timestamp`; the base offset if none is indexed."""
         at = bisect_right(self._times, timestamp - 1)
         return self._time_offsets[at - 1] if at else self.base_offset
+
+    def next_stop(self, offset: int, timestamp: int) -> int:
+        """Return an offset from `offset` on, before which no batch is as late as `timestamp`.
+
+        The records with the greatest timestamps may be deleted: what is behind them need not be read to tell that.
+        """
+        at = bisect_right(self._offsets, offset) - 1
+        if at < 0 or self._latest[at] >= timestamp:
+            return offset
+        for later in range(at + 1, len(self._latest)):
+            if self._latest[later] >= timestamp:
+                return self._offsets[later]
+        return self._offsets[-1]
 
     def offset_file(self) -> bytes:
         """Return the contents of the `.index` file."""

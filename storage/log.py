@@ -11,6 +11,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import repeat
 from operator import attrgetter
 from typing import TypeVar
@@ -431,7 +432,9 @@ class Log:
         for segment in self.segments:
             if segment.max_timestamp < timestamp:
                 continue
-            for found in segment.batches(segment.index.offset_before(timestamp)):
+            start = max(segment.index.offset_before(timestamp), start_offset)
+            next_stop = partial(segment.index.next_stop, timestamp=timestamp)
+            for found in segment.batches(start, next_stop=next_stop):
                 if found.header.max_timestamp < timestamp:
                     continue
                 for record in record_batch.read(found.chunk, found.at, found.header):

@@ -153,7 +153,7 @@ class Segment:
         if header.max_timestamp > self.max_timestamp:
             self.max_timestamp = header.max_timestamp
             self.max_timestamp_offset = last_offset
-        self.index.learn(last_offset, self.size, self.max_timestamp, self.max_timestamp_offset)
+        self.index.learn(last_offset, self.size, header.max_timestamp, self.max_timestamp, self.max_timestamp_offset)
         self.end_offset = last_offset + 1
         self.size += header.size
 

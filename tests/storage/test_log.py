@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Iterator
+from random import Random
+from typing import Any
 
 import cramjam
 import msgspec
@@ -18,7 +21,7 @@ from storage.checkpoint import Checkpoint, UnreadableCheckpoint
 from storage.files import StorageError
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig, OffsetOutOfRange, scan
-from storage.segment import walk
+from storage.segment import BatchPosition, walk
 from tests.storage.crashing_disk import CrashingDisk, ProcessKill
 
 DIRECTORY = "data/orders-0"
@@ -275,6 +278,41 @@ def test_deleting_everything_keeps_the_offsets() -> None:
     assert [s.size for s in log.segments] == [0]
     again = Log.open(log.files, DIRECTORY, SMALL)
     assert (again.start_offset, again.end_offset, again.append(batch())) == (40, 40, 40)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_time_is_found_as_by_a_look_at_each_record(seed: int) -> None:
+    dice = Random(seed)
+    log = Log.open(
+        CrashingDisk(), DIRECTORY, LogConfig(segment_bytes=3000, index_interval_bytes=dice.choice((1, 200, 700)))
+    )
+    for _ in range(60):
+        times = [dice.randrange(100) for _ in range(dice.randrange(1, 5))]
+        log.append(encode([Record(None, b"v", timestamp=time) for time in times]))
+    log.delete_before(dice.randrange(log.end_offset))
+    records = [record for _, batch in scan(log) for record in batch if record.offset >= log.start_offset]
+    for time in range(101):
+        late = [(record.offset, record.timestamp) for record in records if record.timestamp >= time]
+        assert log.offset_for_time(time) == (late[0] if late else None), (seed, time)
+
+
+def test_a_time_that_only_deleted_records_have_is_not_looked_for_in_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log.open(CrashingDisk(), DIRECTORY, LogConfig(index_interval_bytes=400))
+    for timestamp in (900, *range(300), 800, *range(300)):
+        log.append(batch(timestamp=timestamp))
+    log.delete_before(2)
+    looks = 0
+
+    def count(*args: Any, **named: Any) -> Iterator[BatchPosition]:
+        nonlocal looks
+        for found in walk(*args, **named):
+            looks += 1
+            yield found
+
+    monkeypatch.setattr("storage.segment.walk", count)
+    assert log.offset_for_time(900) is None
+    assert log.offset_for_time(700) == (602, 800)
+    assert looks < 40
 
 
 def test_retention_by_time_takes_whole_segments() -> None:

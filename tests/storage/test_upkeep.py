@@ -136,8 +136,8 @@ def test_segments_that_span_too_many_offsets_together_stay_apart() -> None:
 def test_a_segment_may_span_more_than_its_index_can_tell() -> None:
     """A repair may leave one: empty batches in place of what is lost."""
     index = Index(0, 1)
-    index.learn(5, 10, 7, 5)
-    index.learn(2**31, 20, 8, 2**31)
+    index.learn(5, 10, 7, 7, 5)
+    index.learn(2**31, 20, 8, 8, 2**31)
     assert len(index.offset_file()) == 8
     assert len(index.time_file(9, 2**31 + 1)) == 12
 
