@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from coordinator.core.principal import Principal
+from coordinator.core.quotas.buckets import THROTTLE_MS_MAX
 from coordinator.core.quotas.entities import CONSUMER, PRODUCER, REQUESTS, Entity
 from coordinator.core.quotas.rules import QuotaRules
 from coordinator.runtime.node import NO_ANSWER, Node
@@ -22,7 +23,6 @@ from protocol.messages.fetch import FetchResponse
 SAMPLES: Final = 11  # quota.window.num
 SAMPLE_S: Final = 1.0  # quota.window.size.seconds
 REQUEST_THROTTLE_MS_MAX: Final = 1_000
-THROTTLE_MS_MAX: Final = 3_600_000  # however far a client is over its quota
 RATES_MAX: Final = 100_000  # that are measured at once; the oldest go first
 PRODUCE: Final = BY_NAME["Produce"].key
 EXEMPT: Final = frozenset(BY_NAME[name].key for name in ("ApiVersions", "SaslHandshake", "SaslAuthenticate"))
@@ -45,7 +45,10 @@ class Rate:
             self._samples.popleft()
 
     def throttle_ms(self, quota: float, now_s: float) -> int:
-        """Return how long nothing may be added until the rate is within the quota; 0 if it is."""
+        """Return how long nothing may be added until the rate is within the quota, an hour at most; 0 if it is.
+
+        A quota may be any number above 0, infinity too.
+        """
         while self._samples and now_s - self._samples[0][0] >= SAMPLES * SAMPLE_S:
             self._samples.popleft()
         if not self._samples:
@@ -54,7 +57,8 @@ class Rate:
         # A client that has just begun is measured as if it had been there for the whole window but one sample.
         window_s = elapsed_s + max(SAMPLES - 1 - int(elapsed_s / SAMPLE_S), 0) * SAMPLE_S
         total = sum(amount for _, amount in self._samples)
-        return max(round((total / window_s - quota) / quota * window_s * 1000), 0)
+        rate = total / window_s
+        return round(min((rate - quota) / quota * window_s * 1000, THROTTLE_MS_MAX)) if rate > quota else 0
 
 
 class ClientQuotas:

@@ -1,11 +1,13 @@
 """Clients over their quotas: what they are told, who waits, and for how long."""
 
+from math import inf
 from typing import Any
 
 import pytest
 import trio
 
 from coordinator.core.principal import Principal
+from coordinator.core.quotas.buckets import THROTTLE_MS_MAX
 from coordinator.server.quotas import SAMPLES, Rate
 from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import (
@@ -49,6 +51,23 @@ def test_a_rate_is_measured_over_eleven_samples() -> None:
     rate.add(500, 0.5)
     assert rate.throttle_ms(100, 0.5) == pytest.approx(4_500, abs=1)
     assert rate.throttle_ms(100, SAMPLES + 1.0) == 0, "and what is old is forgotten"
+
+
+@pytest.mark.parametrize(("quota", "throttle_ms"), [(5e-324, THROTTLE_MS_MAX), (1e300, 0), (inf, 0)])
+def test_a_rate_is_held_against_any_number(quota: float, throttle_ms: int) -> None:
+    rate = Rate()
+    rate.add(1.0, 0.0)
+    assert rate.throttle_ms(quota, 0.5) == throttle_ms
+
+
+@pytest.mark.parametrize("key", ["request_percentage", "controller_mutation_rate"])
+@pytest.mark.parametrize("quota", [5e-324, inf])
+def test_a_quota_may_be_any_number(key: str, quota: float) -> None:
+    server = InMemory()
+    limit(server, key, quota, ("client-id", "c"))
+    answer = server.connect("c").ask(create_topics({"new": 3}), 6)
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    assert answer.throttle_time_ms == (THROTTLE_MS_MAX if (key, quota) == ("controller_mutation_rate", 5e-324) else 0)
 
 
 def test_a_producer_over_its_quota_waits_and_nobody_else() -> None:
