@@ -2,7 +2,7 @@
 
 import base64
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from time import monotonic
 from types import GeneratorType
 from typing import Any
@@ -228,8 +228,13 @@ class Node(Engine):
 
     def forget_transactional_ids(self, now_ms: int) -> None:
         """Forget those that nobody has used for long (`transactional.id.expiration.ms`)."""
-        self.record(forget_unused_ids(self.ledger.transactions, now_ms), now_ms)
+        self.do_in_steps(self._forget_transactional_ids(now_ms))
         self.flush()
+
+    def _forget_transactional_ids(self, now_ms: int) -> Generator[None, None, None]:
+        for result in forget_unused_ids(self.ledger.transactions, now_ms):
+            self.record(result, now_ms)
+            yield
 
     def close(self) -> None:
         """Append what is left and close the logs. Nobody is thrown out of a group: its members find it at the next

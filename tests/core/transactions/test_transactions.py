@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from coordinator.core import regex
-from coordinator.core.catalog.records import CatalogRecord, decode, encode
+from coordinator.core.catalog.records import CatalogRecord, TransactionKey, decode, encode
 from coordinator.core.catalog.settings import Settings
-from coordinator.core.result import Call, Markers, Result
+from coordinator.core.result import STEP_ENTRIES, Call, Markers, Result
 from coordinator.core.topics import Topic, Topics
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
 from coordinator.core.transactions.ending import complete, fence
@@ -157,12 +157,33 @@ def test_ids_that_nobody_uses_are_forgotten(driver: TransactionsDriver) -> None:
     rest, busy = driver.begun("rest"), driver.begun("busy")
     driver.add(busy, 0, name="busy")
     old = driver.now_ms + driver.transactions.settings.transactional_id_expiration_ms
-    driver.take(forget_unused_ids(driver.transactions, old - 1))
+    forget(driver, old - 1)
     assert set(driver.transactions.by_id) == {"rest", "busy"}
-    driver.take(forget_unused_ids(driver.transactions, old))
+    forget(driver, old)
     assert set(driver.transactions.by_id) == {"busy"}
     assert driver.end(rest, name="rest") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert restored(driver).by_id == driver.transactions.by_id
+
+
+def test_many_ids_are_forgotten_in_steps_but_for_those_that_are_used_meanwhile(driver: TransactionsDriver) -> None:
+    for number in range(2 * STEP_ENTRIES):
+        driver.begun(f"x{number}")
+    names = list(driver.transactions.by_id)
+    old = driver.now_ms + driver.transactions.settings.transactional_id_expiration_ms
+    steps = forget_unused_ids(driver.transactions, old)
+    driver.take(next(steps))
+    assert list(driver.transactions.by_id) == names[STEP_ENTRIES:]
+    driver.now_ms = old
+    driver.begun(names[-1])
+    driver.transactions.replay(CatalogRecord(TransactionKey(names[-2]), None))
+    (last,) = steps
+    driver.take(last)
+    assert list(driver.transactions.by_id) == names[-1:]
+
+
+def forget(driver: TransactionsDriver, now_ms: int) -> None:
+    for result in forget_unused_ids(driver.transactions, now_ms):
+        driver.take(result)
 
 
 def test_transactions_are_found_by_how_long_they_last_and_by_their_ids(driver: TransactionsDriver) -> None:
