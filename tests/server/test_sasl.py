@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +272,8 @@ def test_tokens_that_are_not_accepted(issuer: Issuer) -> None:
         (signed(issuer._key, mine | {"exp": time.time() - 31}), "the token has expired"),
         (signed(issuer._key, mine | {"exp": "soon"}), "the token (has no exp|cannot be verified: [A-Za-z]+)"),
         (signed(issuer._key, {"sub": "x", "iss": "me", "aud": "kafka"}), "the token has no exp"),
+        *((signed(issuer._key, mine | {"exp": exp}), "the token has no exp") for exp in (inf, -inf, nan, 1e300)),
+        *((signed(issuer._key, mine | {"aud": aud}), "the token is for .+") for aud in (7, None, {}, [{}], [])),
         (signed(issuer._key, mine | {"nbf": time.time() + 60}), r"the token is not valid yet \(nbf\)"),
         (signed(issuer._key, mine | {"iss": "you"}), "the token is of another issuer"),
         (signed(issuer._key, mine | {"aud": "other"}), "the token is for another audience"),

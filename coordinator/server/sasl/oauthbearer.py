@@ -17,6 +17,7 @@ from msgspec import Struct
 from coordinator.server.sasl.outcome import Challenge, Failure, Outcome, Success, Work
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+SECONDS_MAX: Final = 2**53  # of an `exp`: JSON has greater numbers, which no time is, and Python's even infinity
 _INITIAL: Final = re.compile(
     r"n,(?:a=(?P<authorization>(?:[^=,\x00]|=2C|=3D)+))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]*\x01)*)\x01"
 )
@@ -70,7 +71,7 @@ class Verifier:
         user, expires_s = claims.get(rules.user_claim), claims.get("exp")
         if not isinstance(user, str) or not user:
             raise InvalidToken(f"the token has no {rules.user_claim}")
-        if not isinstance(expires_s, int | float) or isinstance(expires_s, bool):
+        if not isinstance(expires_s, int | float) or isinstance(expires_s, bool) or not abs(expires_s) < SECONDS_MAX:
             raise InvalidToken("the token has no exp")
         if now_s >= expires_s + rules.skew_s:
             raise InvalidToken("the token has expired")
@@ -80,9 +81,9 @@ class Verifier:
                 raise InvalidToken(f"the token is not valid yet ({name})")
         if rules.issuer and claims.get("iss") != rules.issuer:
             raise InvalidToken("the token is of another issuer")
-        audience = claims.get("aud", ())
-        audiences = {audience} if isinstance(audience, str) else set(audience)
-        if rules.audiences and not audiences & set(rules.audiences):
+        audience = claims.get("aud")
+        audiences = audience if isinstance(audience, list) else [audience]
+        if rules.audiences and not any(name in audiences for name in rules.audiences):
             raise InvalidToken("the token is for another audience")
         return Success(user, expires_s=float(expires_s))
 
