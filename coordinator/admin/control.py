@@ -41,6 +41,7 @@ from coordinator.admin.control_types import (
 )
 from coordinator.admin.operations import Input, Operation, Text
 from coordinator.admin.operations import Refusal as Refused
+from coordinator.admin.portions import cut_state
 from coordinator.admin.verb_calls import check_bounds, do, refuse_nonsense
 from coordinator.admin.watch import WATCHERS_MAX, Change, Watcher
 from coordinator.control.faults import FaultSpec, Rule, check
@@ -468,8 +469,10 @@ class Control:
     def _state(self, given: Input) -> State:
         return self._operator.state.contents(given.query.prefix)
 
-    def _seed(self, given: Input) -> State:
-        do(self._operator.state.seed, given.body)
+    async def _seed(self, given: Input) -> State:
+        for portion in cut_state(given.body):
+            do(self._operator.state.seed, portion)
+            await trio.lowlevel.checkpoint()
         return self._operator.state.contents()
 
     def _snapshots(self, given: Input) -> Snapshots:

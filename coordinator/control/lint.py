@@ -82,7 +82,8 @@ def _find_stale_commits(requests: list[_ClientRecord]) -> Iterator[Finding]:
             for code in STALE_CODES.intersection(_errors(seen.entry)):
                 counts[seen.group, seen.subject.client_id, code] += 1
     for (group, client, code), count in counts.items():
-        yield Finding("commit_after_revoke", client, group, f"{count} commits answered {code}")
+        commits = f"{count} commit{'' if count == 1 else 's'}"
+        yield Finding("commit_after_revoke", client, group, f"{commits} answered {code}")
 
 
 def _find_gaps(requests: list[_ClientRecord]) -> Iterator[Finding]:

@@ -149,6 +149,19 @@ def test_what_a_full_journal_has_dropped_may_have_happened(tmp_path: Any) -> Non
         assert call(server, "POST", "/verify", never)[0] == 200
 
 
+def test_a_large_state_is_made_and_removed(muster: Muster) -> None:
+    """More topics, partitions and offsets than are decided in one step."""
+    topics = {f"large-{number}": 1 for number in range(450)} | {"large-wide": 2_500}
+    offsets = {"large-g": {"large-wide": {str(index): index for index in range(2_500)}, "large-7": {"0": 3}}}
+    status, state = call(muster, "POST", "/state", {"topics": topics, "offsets": offsets})
+    assert (status, state) == (200, {"topics": {"orders": 4} | topics, "offsets": offsets})
+    for _ in range(2):  # at once again: nothing of the first one is left to be removed
+        assert call(muster, "POST", "/reset", {"prefix": "large-"}) == (200, {"groups": 1, "topics": 451})
+        assert call(muster, "GET", "/state")[1] == {"topics": {"orders": 4}, "offsets": {}}
+        assert call(muster, "POST", "/state", {"topics": topics, "offsets": offsets})[0] == 200
+    assert call(muster, "POST", "/reset", {"prefix": "large-"})[0] == 200
+
+
 def test_a_slow_caller_hinders_nobody(muster: Muster) -> None:
     """Half a request on the admin port, and another caller is answered."""
     host, _, port = str(muster.ready["admin"]).removeprefix("http://").rpartition(":")

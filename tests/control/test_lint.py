@@ -60,7 +60,7 @@ def test_a_commit_after_its_partitions_were_revoked() -> None:
     response = OffsetCommitResponse(topics=(OffsetCommitResponseTopic(name="t", partitions=(partition,)),))
     note(journal, "OffsetCommit", 8, OffsetCommitRequest(group_id="g"), response)
     note(journal, "OffsetCommit", 8, OffsetCommitRequest(group_id="g"), OffsetCommitResponse())
-    assert findings(journal) == [Finding("commit_after_revoke", "c", "g", "1 commits answered ILLEGAL_GENERATION")]
+    assert findings(journal) == [Finding("commit_after_revoke", "c", "g", "1 commit answered ILLEGAL_GENERATION")]
 
 
 def test_heartbeats_that_are_nearly_too_late() -> None:

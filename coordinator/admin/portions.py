@@ -1,0 +1,24 @@
+"""Cut a state that is to be made into portions: each is decided in one step, and clients are served between two."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from coordinator.server.verbs.state import State
+
+TOPICS_MAX: Final = 100
+OFFSETS_MAX: Final = 1_000  # of one group
+
+
+def cut_state(state: State) -> Iterator[State]:
+    """Yield the topics, so many at a time, and then the offsets, for which the topics must be there."""
+    topics = iter(state.topics.items())
+    while portion := dict(islice(topics, TOPICS_MAX)):
+        yield State(topics=portion)
+    for group, offsets in state.offsets.items():
+        places = ((topic, index, offset) for topic, of in offsets.items() for index, offset in of.items())
+        while some := list(islice(places, OFFSETS_MAX)):
+            by_topic: dict[str, dict[str, int]] = {}
+            for topic, index, offset in some:
+                by_topic.setdefault(topic, {})[index] = offset
+            yield State(offsets={group: by_topic})
