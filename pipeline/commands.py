@@ -253,12 +253,22 @@ def _judging(args: argparse.Namespace) -> tuple[list[Path], Path | None]:
 
     events = [_local(file, "--events") for file in args.events]
     for file in events:
-        if not file.is_file():
+        if not file.is_file() or not _holds_events(file):
             raise FileNotFoundError(f"invalid --events {file}: expected a file of the server's events")
     ends = _local(args.ends, "--ends") if args.ends else None
     if ends is not None:
         check_path(ends)
     return events, ends
+
+
+def _holds_events(file: Path) -> bool:
+    """Return whether a file is empty, or begins with a line as the server writes it, of an event or of lost ones."""
+    with file.open("rb") as lines:
+        first = lines.readline(1 << 20)
+    try:
+        return not first or not msgspec.json.decode(first, type=dict[str, Any]).keys().isdisjoint(("at_ms", "lost"))
+    except msgspec.DecodeError:
+        return False
 
 
 def _format(out: str) -> str | None:

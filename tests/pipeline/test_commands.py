@@ -127,6 +127,7 @@ def test_a_wrong_argument_is_named(words: tuple[object, ...], told: str, capsys:
         (("--py-files", "none.whl"), "invalid --py-files 'none.whl'"),
         (("--ends", "nowhere"), "invalid --ends nowhere: expected a directory"),
         (("--events", "nowhere"), "invalid --events nowhere: expected a file"),
+        (("--events", __file__), f"invalid --events {__file__}: expected a file of the server's events"),
         (("--events", "s3://a/b"), "invalid --events s3://a/b: expected a path of this machine"),
         (("--ends", "s3://a/b"), "invalid --ends s3://a/b: expected a path of this machine"),
         (("--spark-log", "no/log"), "invalid --spark-log no/log: expected a file in a directory that exists"),
@@ -296,7 +297,7 @@ def test_from_logs_to_a_report(
     tables, ends, events = odd / "t", odd / "ends.jsonl", odd / "events.jsonl"
     rows = ({"topic": "topic-0", "partition": 0, "ts": 1_760_000_000_000 + i * 5000, "leo": 900 + i} for i in range(9))
     ends.write_text("\n".join(map(json.dumps, rows)))
-    events.write_text("")
+    events.write_text('{"lost":3}\n{"at_ms":1760000000000,"group":"group-1","cause":"member_joined"}\n')
     assert muster.json(0, "ingest", logs, "--out", tables)["rows"]["offset_commits"] > 200
     muster(0, "optimize", "--out", tables, "--json")
     with monkeypatch.context() as patched:
