@@ -4,13 +4,22 @@ A transactional commit counts when the next marker of its producer in that log i
 whatever their producer, as in Kafka.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
 from pipeline.decode.records import ABORT, COMMIT
 from pipeline.tables.copies import IDENTITY
 
 KEY = ("group", "topic", "partition")
+LARGEST = 1 << 60
+
+
+def limit_to_largest(name: str) -> Column:
+    """Return a column of offsets or times, none beyond `LARGEST` either way.
+
+    A client may commit any 64 bits. Spark ends a query whose difference of two numbers is none of 64 bits any more.
+    """
+    return F.when(F.col(name).isNotNull(), F.greatest(F.lit(-LARGEST), F.least(F.lit(LARGEST), F.col(name))))
 
 
 def verdicts(batches: DataFrame) -> DataFrame:
@@ -74,7 +83,7 @@ def latest_offsets(commits: DataFrame, now_ms: int) -> DataFrame:
         .drop("is_tombstone")
         .join(strings.select(*IDENTITY, "metadata", "topic_id"), list(IDENTITY), "left")
         .withColumn("metadata", F.when(~F.col("undecodable"), F.coalesce("metadata", F.lit(""))))
-        .withColumn("age_ms", F.lit(now_ms) - F.col("commit_ts"))
+        .withColumn("age_ms", F.lit(now_ms) - limit_to_largest("commit_ts"))
     )
 
 
@@ -84,12 +93,13 @@ def commit_velocity(commits: DataFrame, window_ms: int = 60_000) -> DataFrame:
     A tombstone ends what came before it: the next commit begins anew and steps from nowhere.
     """
     order = Window.partitionBy(*KEY).orderBy("log_offset")
+    offset, ts = limit_to_largest("committed_offset"), limit_to_largest("commit_ts")
     steps = (
         commits.where("effective and (is_tombstone or committed_offset is not null)")
-        .withColumn("advance", F.col("committed_offset") - F.lag("committed_offset").over(order))
-        .withColumn("interval", F.col("commit_ts") - F.lag("commit_ts").over(order))
+        .withColumn("advance", offset - F.lag(offset).over(order))
+        .withColumn("interval", ts - F.lag(ts).over(order))
         .where("not is_tombstone")
-        .withColumn("window_start", F.floor(F.col("commit_ts") / window_ms) * window_ms)
+        .withColumn("window_start", F.floor(ts / window_ms) * window_ms)
     )
     back = F.greatest(-F.col("advance"), F.lit(0))
     return (
@@ -98,7 +108,7 @@ def commit_velocity(commits: DataFrame, window_ms: int = 60_000) -> DataFrame:
             F.count("*").alias("commits"),
             F.min_by("committed_offset", "log_offset").alias("first_offset"),
             F.max_by("committed_offset", "log_offset").alias("last_offset"),
-            F.sum(F.coalesce("advance", F.lit(0))).alias("advance"),
+            F.try_sum(F.coalesce("advance", F.lit(0))).alias("advance"),
             F.percentile("interval", F.lit(0.5)).alias("interval_p50_ms"),
             F.percentile("interval", F.lit(0.99)).alias("interval_p99_ms"),
             F.sum((F.col("advance") < 0).cast("int")).alias("rewinds"),

@@ -9,7 +9,7 @@ commit an hour is not STOPped every minute.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
-from pipeline.tables.commits import KEY
+from pipeline.tables.commits import KEY, limit_to_largest
 
 WINDOW = 10  # commits that Burrow keeps of each key
 UNKNOWN = "UNKNOWN"  # no log end is known: by a lower bound, a healthy group would be stopped
@@ -52,14 +52,15 @@ def collect_windows(commits: DataFrame, ends: DataFrame, size: int = WINDOW) -> 
         .where(F.col("_nth") <= size)
     )
     samples = (
-        select_current_life(ends)
+        select_current_life(ends.withColumn("leo", limit_to_largest("leo")))
         .groupBy("topic", "partition")
         .agg(
             F.sort_array(F.collect_list(F.struct("ts", "leo"))).alias("samples"),
             F.max_by("source", "ts").alias("leo_source"),
         )
     )
-    item = F.struct("log_offset", "commit_ts", "committed_offset")
+    numbers = [limit_to_largest(name).alias(name) for name in ("commit_ts", "committed_offset")]
+    item = F.struct("log_offset", *numbers)
     lists = alive.groupBy(*KEY).agg(F.sort_array(F.collect_list(item)).alias("items"))
     joined = lists.join(samples, ["topic", "partition"], "left")
     return joined.select(
@@ -214,8 +215,10 @@ def lag_history(commits: DataFrame, ends: DataFrame) -> DataFrame:
 
     Ends that are only lower bounds say nothing about the past and are left out.
     """
-    alive = commits.where("effective").select(*KEY, F.col("record_ts").alias("ts"), "log_offset", "committed_offset")
-    samples = ends.where("source <> 'max_committed'").select("topic", "partition", "ts", "leo")
+    offset = limit_to_largest("committed_offset").alias("committed_offset")
+    alive = commits.where("effective").select(*KEY, F.col("record_ts").alias("ts"), "log_offset", offset)
+    leo = limit_to_largest("leo").alias("leo")
+    samples = ends.where("source <> 'max_committed'").select("topic", "partition", "ts", leo)
     asked = alive.select(*KEY).distinct().join(samples, ["topic", "partition"])
     none = F.lit(None).cast("bigint")
     both = alive.withColumn("leo", none).unionByName(
@@ -236,7 +239,7 @@ def group_status(keys: DataFrame) -> DataFrame:
     worst = F.max(known.otherwise(3))
     return keys.groupBy("group").agg(
         F.element_at(F.array(*map(F.lit, ("OK", UNKNOWN, "WARN", "ERR"))), worst + 1).alias("status"),
-        F.sum("lag").alias("total_lag"),
+        F.try_sum("lag").alias("total_lag"),
         F.max("lag").alias("max_lag"),
         F.count("*").alias("partitions"),
         F.avg((F.col("complete") >= 1).cast("int")).alias("complete"),

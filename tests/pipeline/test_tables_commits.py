@@ -10,8 +10,8 @@ import pytest
 from pipeline.decode import replay
 from pipeline.decode.plain import PlainBatch, PlainCommit
 from pipeline.decode.schema import BATCHES, OFFSET_COMMITS
-from pipeline.tables.commits import commit_velocity, latest_offsets, offset_commits
-from pipeline.tables.lag import evaluate_windows, group_status, lag_status
+from pipeline.tables.commits import LARGEST, commit_velocity, latest_offsets, offset_commits
+from pipeline.tables.lag import evaluate_windows, group_status, lag_history, lag_status
 from tests.pipeline import burrow
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -142,6 +142,28 @@ def test_velocity_counts_steps_back_and_commits_that_stay(spark: Any) -> None:
     commits = commits_of(spark, [(at, at * 1000, offset) for at, offset in enumerate((5, 5, 9, 7, 7))])
     (row,) = commit_velocity(commits).collect()
     assert (row.commits, row.advance, row.rewinds, row.max_rewind, row.flat_commits) == (5, 2, 1, 2, 2)
+
+
+def test_no_number_that_a_client_commits_ends_a_query(spark: Any) -> None:
+    """Of differences that 64 bits cannot hold: Spark has no null for them, but an error."""
+    ends_of_int64 = [(1 << 63) - 1, -(1 << 63)]
+    rows = [
+        commit_row(at, 1000 * at, offset, partition=partition, commit_ts=offset)
+        for partition in range(5)
+        for at, offset in enumerate(ends_of_int64 * 2)
+    ]
+    commits = offset_commits(frame(spark, rows, OFFSET_COMMITS), frame(spark, [], BATCHES)).cache()
+    ends = spark.createDataFrame([("t", n, 5000, ends_of_int64[0], "list_offsets") for n in range(5)], ENDS)
+    status = lag_status(commits, ends, now_ms=5000).cache()
+    assert {(row.current_offset, row.lag) for row in status.collect()} == {(-LARGEST, 2 * LARGEST)}
+    (group,) = group_status(status).collect()
+    assert (group.total_lag, group.max_lag) == (None, 2 * LARGEST), "the sum is beyond 64 bits"
+    assert [row.lag for row in lag_history(commits, ends).collect()] == [2 * LARGEST] * 5
+    latest = latest_offsets(commits, now_ms=5000).collect()
+    assert {(row.committed_offset, row.age_ms) for row in latest} == {(ends_of_int64[1], LARGEST + 5000)}
+    assert sum(row.commits for row in commit_velocity(commits).collect()) == 20
+    commits.unpersist()
+    status.unpersist()
 
 
 def test_a_bound_is_not_called_lag(spark: Any) -> None:
