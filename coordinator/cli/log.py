@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -74,14 +76,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    if not Path(args.path).exists():
-        return fail("log", f"invalid DIR {args.path!r}: no such file or directory", 2)
-    if Path(args.path).is_dir() and not logs_of(args.path):
-        return fail("log", f"invalid DIR {args.path!r}: expected a data directory or the directory of a log", 2)
-    if not Path(args.path).is_dir() and args.action != "dump":
-        return fail("log", f"invalid DIR {args.path!r}: expected a directory", 2)
+    if complaint := _find_fault(args.path, accepts_file=args.action == "dump"):
+        return fail("log", f"invalid DIR {args.path!r}: {complaint}", 2)
     action = {"dump": _dump, "verify": _verify, "repair": _repair, "compact": _compact}[args.action]
     return action(args)
+
+
+def _find_fault(path: str, *, accepts_file: bool) -> str:
+    """Return what is wrong with a path that is to have logs, empty if nothing is."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116  # pathlib takes an empty path for the current directory
+        if stat.S_ISDIR(mode):
+            return "" if logs_of(path) else "expected a data directory or the directory of a log"
+    except (OSError, ValueError) as error:
+        return (getattr(error, "strerror", None) or str(error)).lower()
+    return "" if accepts_file and stat.S_ISREG(mode) else "expected a directory"
 
 
 def logs_of(path: str) -> list[str]:
