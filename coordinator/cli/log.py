@@ -86,10 +86,10 @@ def _find_fault(path: str, *, accepts_file: bool) -> str:
     """Return what is wrong with a path that is to have logs, empty if nothing is."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116  # pathlib takes an empty path for the current directory
-        if stat.S_ISDIR(mode):
-            return "" if logs_of(path) else "expected a data directory or the directory of a log"
-    except (OSError, ValueError) as error:
-        return (getattr(error, "strerror", None) or str(error)).lower()
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    if stat.S_ISDIR(mode):
+        return "" if logs_of(path) else "expected a data directory or the directory of a log"
     return "" if accepts_file and stat.S_ISREG(mode) else "expected a directory"
 
 
