@@ -167,7 +167,7 @@ FROM mine JOIN most USING (topic, partition), span
 GROUP BY topic, partition, (ts - span.first) * {POINTS - 1} // span.long ORDER BY topic, partition, ts
 """
 # How far a position went, by spans of time of at least a second: the sum over partitions of its last value in each span
-# less that in the one before, by the seconds between.
+# less that in the one before, by the seconds between. Doubles, since a client may commit any 64 bits.
 RATE_SQL = f"""
 WITH span AS (
     SELECT min(record_ts) AS first, greatest((max(record_ts) - min(record_ts)) // {POINTS // 4}, 1000) AS width
@@ -175,7 +175,7 @@ WITH span AS (
 ),
 seen AS (%s),
 steps AS (
-    SELECT topic, partition, (ts - span.first) // span.width AS bucket, max(reached) AS reached FROM seen, span
+    SELECT topic, partition, (ts - span.first) // span.width AS bucket, max(reached)::DOUBLE AS reached FROM seen, span
     WHERE ts >= span.first GROUP BY ALL
 ),
 advances AS (

@@ -232,6 +232,19 @@ def test_a_groups_lag_and_rates_are_drawn_with_few_points(tmp_path: Path) -> Non
     assert all(1.9 < row["per_s"] < 2.1 for row in story.consumed[steady])
 
 
+def test_a_group_that_committed_any_number_has_a_page(tmp_path: Path) -> None:
+    offsets = (-(1 << 63), (1 << 63) - 1, 5)
+    commits = [("g", "t", 0, 5000 * n, offset, True, False, "0a") for n, offset in enumerate(offsets)]
+    lag = ("g", "t", 0, 0, 1 << 61)
+    tables = published_tables(
+        tmp_path / "t", lag_history=rows_of("lag_history", lag), offset_commits=rows_of("offset_commits", *commits),
+        group_status=rows_of("group_status", ("g", "OK", None, 1 << 61, 1)),
+    )  # fmt: skip
+    data = collect(tables)
+    assert max(row["per_s"] for row in data.stories[0].consumed) == pytest.approx(2**64, rel=1e-6)
+    assert "group g" in page(data, "Large").lower()
+
+
 def test_nothing_that_was_built_is_a_page_too(tmp_path: Path) -> None:
     assert "no commits" in page(collect(published_tables(tmp_path / "t")), "Nothing")
 
