@@ -24,6 +24,7 @@ from pipeline.session import JavaNotFoundError, Settings, check, check_values
 
 OK, FAILED, USAGE, PROBLEMS, MISMATCH = 0, 1, 2, 3, 4
 FILES = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
+QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 SMALL_BYTES = 100 << 20  # tables that were made of less are built with settings for little data
 
 DELTA = {  # what Delta's jar asks of a session
@@ -140,8 +141,12 @@ def _check_spark_log(args: argparse.Namespace) -> None:
 @contextmanager
 def _spark(args: argparse.Namespace, settings: Settings, progress: Progress) -> Iterator[Any]:
     """Start a session of Spark, whose own log goes to a file that is removed unless something fails."""
+    from pyspark.logger import PySparkLogger
+
     from pipeline.session import quiet, session
 
+    for name in QUERY_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True  # they print each error once more, as JSON with its stack trace
     log = Path(args.spark_log or tempfile.mkstemp(prefix="muster-spark-", suffix=".log")[1])
     progress("starting Spark")
     try:
@@ -163,9 +168,10 @@ def _spark(args: argparse.Namespace, settings: Settings, progress: Progress) -> 
 
 
 def _telling_line(log: Path) -> str:
-    """Return the last line of Spark's log that names an error."""
+    """Return the last line of Spark's log that names an error; no line of a stack trace does."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()] if log.exists() else []
-    return next((line for line in reversed(lines) if "Error" in line or "Exception" in line), "")
+    named = (line for line in reversed(lines) if "Error" in line or "Exception" in line)
+    return next((line for line in named if not line.startswith("at ")), "")
 
 
 @contextmanager

@@ -226,9 +226,12 @@ def test_spark_that_fails_is_one_line_with_its_log(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], read_tables: Path
 ) -> None:
     from pyspark.errors import PySparkRuntimeError
+    from pyspark.logger import PySparkLogger
 
     def failing(**_: object) -> None:
-        os.write(2, b"WARN noise\njava.net.BindException: Cannot assign\n")  # what the Java process writes
+        log = b"WARN noise\njava.net.BindException: Cannot assign\n\tat a.b.C.withInternalError(C.scala:9)\n"
+        os.write(2, log)  # what the Java process writes
+        assert PySparkLogger.getLogger("DataFrameQueryContextLogger").disabled
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
     monkeypatch.setattr("pipeline.session.session", failing)
