@@ -184,6 +184,9 @@ def _of_producer(
     is_open = known is not None and known.first_open_offset is not None
     goes_on = is_open and known is not None and known.epoch == header.producer_epoch
     if header.is_transactional and not goes_on:
+        if known is not None and header.producer_epoch < known.epoch:  # before its transaction is asked for
+            message = f"Epoch {header.producer_epoch} of producer {header.producer_id} is older than {known.epoch}"
+            return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, message)
         refusal = _of_transaction(state, log, transactional_id or "", partition, header, call)
         if refusal is not None:
             return refusal

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from coordinator.core.result import Result
 from coordinator.core.transactions.states import State
-from coordinator.core.transactions.transaction import EPOCH_MAX, NO_EPOCH, NO_ID, V1, V2, Transaction
+from coordinator.core.transactions.transaction import EPOCH_MAX, NO_ID, V1, V2, Transaction
 from coordinator.core.transactions.transactions import Transactions, markers
 
 
@@ -34,12 +34,16 @@ def end(
 def fence(transaction: Transaction, now_ms: int) -> Result[Any]:
     """Abort an open transaction by the coordinator's decision: it timed out, or InitProducerId took the id over.
 
-    The epoch is raised, so that the producer finds itself fenced. Kafka ends it by the broker's own protocol, which is
+    The epoch is raised, so that the producer finds itself fenced. If it names the epoch before, InitProducerId gives it
+    the raised one, as long as nobody else has asked. Kafka ends the transaction by the broker's own protocol, which is
     the newer one.
     """
     assert transaction.producer_epoch < EPOCH_MAX, f"{transaction.transactional_id}: no epoch is left to fence with"
     raised = replace(
-        transaction, producer_epoch=transaction.producer_epoch + 1, last_producer_epoch=NO_EPOCH, next_producer_id=NO_ID
+        transaction,
+        producer_epoch=transaction.producer_epoch + 1,
+        last_producer_epoch=transaction.producer_epoch,
+        next_producer_id=NO_ID,
     )
     return _prepare(raised, False, V2, now_ms)
 

@@ -43,6 +43,16 @@ def await_stable_offset(k: Stage, topic: str, end: int) -> Answer:
     )
 
 
+def await_completion(k: Stage, p: Producer) -> Answer:
+    """Wait until all markers of the producer's transaction are written."""
+    return k.line("watch").eventually(
+        "describe_transactions",
+        0,
+        lambda answer: bool(answer.transaction_states[0].transaction_state.startswith("Complete")),
+        transactional_ids=[p.transactional_id],
+    )
+
+
 @story("O-100")
 def a_producer_id_for_an_idempotent_producer(k: Stage) -> None:
     """Without a transactional id each call gives another id, at epoch 0; every version does."""
@@ -79,6 +89,43 @@ def a_producer_raises_its_own_epoch(k: Stage) -> None:
     me = {"producer_id": p.id, "producer_epoch": p.epoch}
     p.begin(**me)
     p.begin(**me)
+
+
+@story("O-100 V-003")
+def a_producer_with_an_open_transaction_begins_again(k: Stage) -> None:
+    """It names its epoch: first the transaction is aborted, then it gets the next epoch; asked again, the same one."""
+    topic, p = write_in_transaction(k, b"a")
+    me = {"producer_id": p.id, "producer_epoch": p.epoch}
+    p.begin(**me)
+    await_completion(k, p)
+    p.begin(**me)
+    p.begin(**me)
+    p.add_partitions(topic)
+    write(p, topic, b"b")
+    p.end(True)
+
+
+@story("O-100 V-003")
+def a_producer_whose_transaction_took_too_long_begins_again(k: Stage) -> None:
+    """By its epoch, unless another one has begun under its id."""
+    topic, p = write_in_transaction(k, b"a", timeout_ms=300)
+    me = {"producer_id": p.id, "producer_epoch": p.epoch}
+    await_stable_offset(k, topic, 2)
+    await_completion(k, p)
+    write(p, topic, b"b", sequence=1)
+    p.begin(**me)
+    Producer(k, "q", "p").begin()
+    p.begin(**me)
+
+
+@story("O-116 V-007")
+def a_batch_of_an_older_epoch_than_the_log_knows(k: Stage) -> None:
+    """It is refused before its transaction is asked for, in both forms; the partition is not added."""
+    topic, p = k.topic(), begin_producer(k)
+    produce(p.line, topic, batch(b"a", producer_id=p.id, epoch=p.epoch + 1, sequence=0), version=11)
+    for version in (10, 11, 12):
+        write(p, topic, b"b", version=version)
+    k.line("watch").call("describe_transactions", 0, transactional_ids=[p.transactional_id])
 
 
 @story("O-101 O-131")
