@@ -76,10 +76,16 @@ class Cluster:
         for client in self._clients.values():
             client.close()
 
-    def metadata(self, topics: Sequence[str] | None) -> MetadataResponse:
-        """Return the metadata of these topics, of all topics with None. Creates no topic."""
+    def metadata(self, topics: Sequence[str] | None, *, creates: bool = False) -> MetadataResponse:
+        """Return the metadata of these topics, of all topics with None. With `creates` the broker may create them.
+
+        Raises ClientError, also for a response that leaves a topic out.
+        """
         wanted = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
-        response: MetadataResponse = self.any.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+        response: MetadataResponse = self.any.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=creates))
+        check("read the metadata of the cluster", response.error_code)
+        if missing := set(topics or ()) - {one.name for one in response.topics}:
+            raise ClientError(f"cannot use topic {min(missing)}: the broker says nothing of it")
         return response
 
     def brokers(self) -> dict[int, Client]:

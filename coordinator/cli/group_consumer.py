@@ -55,7 +55,7 @@ class GroupConsumer:
         if time.monotonic() < self._beat_at:
             return
         response = self._heartbeat(self._epoch)
-        if response.error_code in LOST:
+        if response.error_code in LOST and self._epoch != JOIN:
             self._epoch = JOIN
             self.positions, self._committed, self.is_assigned = {}, {}, False
             return

@@ -20,7 +20,6 @@ from coordinator.cli.tables import count
 from coordinator.client import Client, ClientError
 from protocol import record_batch
 from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
 
@@ -168,10 +167,9 @@ def find_leaders(cluster: Cluster, topic: str) -> dict[int, Client]:
 
     The broker may create the topic. Apache Kafka answers that it is unknown, until it exists and has leaders.
     """
-    request = MetadataRequest(topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=True)
     deadline = time.monotonic() + CREATION_SECONDS
     while True:
-        (found,) = cluster.any.ask(request).topics
+        (found,) = cluster.metadata([topic], creates=True).topics
         has_leaders = not found.error_code and all(one.leader_id >= 0 for one in found.partitions)
         if has_leaders or found.error_code not in NOT_CREATED or time.monotonic() > deadline:
             break

@@ -111,6 +111,28 @@ def test_a_token_that_no_header_can_carry_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("words", "api", "error"),
+    [
+        (("produce", "there"), "Metadata", "UNKNOWN_SERVER_ERROR"),
+        (("consume", "there"), "Metadata", "UNKNOWN_SERVER_ERROR"),
+        (("offsets", "set", "g", "there:0=0"), "Metadata", "UNKNOWN_SERVER_ERROR"),
+        (("groups", "reset-offsets", "g", "--topic", "there", "--to-latest"), "Metadata", "UNKNOWN_SERVER_ERROR"),
+        (("consume", "there", "--group", "g"), "ConsumerGroupHeartbeat", "UNKNOWN_MEMBER_ID"),
+    ],
+)
+def test_a_broker_that_fails_is_a_failure_of_one_line(
+    words: tuple[str, ...], api: str, error: str, muster: Muster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    muster.steer("POST", "/state", topics={"there": 1})
+    muster.steer("POST", "/faults", on={"api": api}, do={"error": error}, count=None)
+    try:
+        code, _, complaint = Command(muster.kafka, capsys)(*words)
+    finally:
+        muster.steer("DELETE", "/faults")
+    assert (code, complaint.count("\n"), f"({error})" in complaint) == (1, 1, True), complaint
+
+
+@pytest.mark.parametrize(
     ("answer", "complaint"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP instead of Kafka's protocol"),

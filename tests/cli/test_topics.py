@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ from coordinator.cli.produce import murmur2
 from coordinator.client import ClientError
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
-    MetadataRequest,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
@@ -117,10 +117,9 @@ class CreatingKafka:
 
     def __init__(self, *answers: tuple[int, tuple[int, ...]]) -> None:
         self._answers = list(answers)
-        self.any = self
 
-    def ask(self, request: MetadataRequest) -> MetadataResponse:
-        assert request.allow_auto_topic_creation
+    def metadata(self, topics: Sequence[str], *, creates: bool = False) -> MetadataResponse:
+        assert creates
         error, leaders = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         partitions = tuple(MetadataResponsePartition(0, index, leader) for index, leader in enumerate(leaders))
         return MetadataResponse(topics=(MetadataResponseTopic(error, "new", partitions=partitions),))
