@@ -179,7 +179,7 @@ class Client:
         except TimeoutError:
             raise ClientError(f"{self._address} does not read: gave up after {self._seconds:g} s") from None
         except OSError as error:
-            raise ClientError(f"{self._address} closed the connection: {error}") from None
+            raise ClientError(f"{self._address} closed the connection: {error.strerror or error}") from None
 
     def _guess(self) -> str:
         """Return why a broker may have closed the connection of a stranger."""
@@ -203,7 +203,9 @@ class Client:
                     continue
                 raise ClientError(f"{self._address} does not respond: gave up after {self._seconds:g} s") from None
             except OSError as error:
-                raise ClientError(f"{self._address} closed the connection: {error}{self._guess()}") from None
+                raise ClientError(
+                    f"{self._address} closed the connection: {error.strerror or error}{self._guess()}"
+                ) from None
             finally:
                 self._sock.settimeout(self._seconds)
             if not chunk:

@@ -41,6 +41,7 @@ SENTENCES: Final[Mapping[int, str]] = {
     ErrorCode.OFFSET_METADATA_TOO_LARGE: "the metadata is longer than offset.metadata.max.bytes",
     ErrorCode.UNSTABLE_OFFSET_COMMIT: "a transaction has offsets that are not decided yet",
     ErrorCode.UNSUPPORTED_VERSION: "the broker does not support this request",
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: "the quota of this client is used up: try again later",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this user may not use the topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "this user may not use the group",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "this user may not administer the cluster",
