@@ -29,6 +29,7 @@ from protocol.messages.fetch import (
     FetchResponse,
     FetchResponseableTopic,
     FetchResponseAbortedTransaction,
+    FetchResponseEpochEndOffset,
     FetchResponsePartitionData,
 )
 from protocol.record_batch import HEADER_FAST, PREFIX_BYTES
@@ -276,6 +277,8 @@ def _read_one(
     if asked.fetched_epoch not in (NO_EPOCH, LEADER_EPOCH):  # it never was: the two logs have nothing in common
         return _refuse(index, ErrorCode.OFFSET_OUT_OF_RANGE)
     log = state.log(name, index)
+    if asked.fetched_epoch == LEADER_EPOCH and asked.offset > (0 if log is None else log.end_offset):
+        return _describe_divergence(index, log)
     if log is None:
         return _refuse(index, ErrorCode.OFFSET_OUT_OF_RANGE) if asked.offset else _nothing(index, committed)
     end, start = log.end_offset, log.start_offset
@@ -302,6 +305,13 @@ def _read_one(
 def _refuse(index: int, error: ErrorCode) -> FetchResponsePartitionData:
     """Refuse to read a partition that exists, but not as the client believes."""
     return replace(_error(index, error), aborted_transactions=None)
+
+
+def _describe_divergence(index: int, log: Log | None) -> FetchResponsePartitionData:
+    """Return the end of the epoch that was fetched last: the client has records that the log has not (KIP-595)."""
+    end, stable, start = (0, 0, 0) if log is None else (log.end_offset, log.last_stable_offset, log.start_offset)
+    epoch = FetchResponseEpochEndOffset(LEADER_EPOCH, end)
+    return FetchResponsePartitionData(index, 0, end, stable, start, epoch, aborted_transactions=None, records=b"")
 
 
 def _error(index: int, error: ErrorCode) -> FetchResponsePartitionData:
@@ -345,7 +355,7 @@ def _is_enough(meant: Fetch, found: list[_Read], size: int) -> bool:
         return True
     is_waiting = False
     for _, data in found:
-        if data.error_code not in _PATIENT:
+        if data.error_code not in _PATIENT or data.diverging_epoch.epoch >= 0:
             return True
         is_waiting = is_waiting or data.error_code == ErrorCode.NONE
     return not is_waiting

@@ -41,7 +41,7 @@ class FetchPartition(Struct, gc=False):
 
     def has_news(self, data: FetchResponsePartitionData) -> bool:
         """Return whether the client has to be told of `data`, and note that it is told."""
-        news = bool(data.records) or data.error_code != 0
+        news = bool(data.records) or data.error_code != 0 or data.diverging_epoch.epoch >= 0
         news = news or data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
         # After an error, the next response reports the partition in any case.
         self.high_watermark = -1 if data.error_code else data.high_watermark

@@ -129,6 +129,26 @@ def a_leader_epoch_that_is_not_the_leaders(k: Stage) -> None:
         fetch(k, topic, 1, part={"last_fetched_epoch": epoch})
 
 
+@story("V-007")
+def an_offset_beyond_the_end_of_the_epoch_that_was_fetched(k: Stage) -> None:
+    """The answer names the end of that epoch, at once, also in a session; no offset is out of range."""
+    topic, empty = filled(k), k.topic("empty")
+    for name, offset in ((topic, 3), (topic, 4), (empty, 0), (empty, 1)):
+        for level in (0, 1):
+            fetch(k, name, offset, part={"last_fetched_epoch": 0}, isolation_level=level)
+    fetch(k, topic, 7, part={"last_fetched_epoch": 0}, max_wait_ms=5000, min_bytes=1)
+    fetch(k, topic, 7, version=16, part={"last_fetched_epoch": 0, "current_leader_epoch": 0})
+    reader = k.line("reader")
+    parts = [{"partition": 0, "fetch_offset": 9, "last_fetched_epoch": 0, "partition_max_bytes": 1000}]
+    asked: dict[str, Any] = {"session_id": 0, "session_epoch": 0, "topics": [{"topic": topic, "partitions": parts}]}
+    for _ in range(3):
+        heard = reader.quietly("fetch", 12, max_wait_ms=0, **asked)
+        found = [part.diverging_epoch.end_offset for one in heard.responses for part in one.partitions]
+        k.events.append({"ends": found, "error": heard.error_code})
+        epoch = asked["session_epoch"] + 1
+        asked = {"session_id": heard.session_id, "session_epoch": epoch, "topics": []}
+
+
 @story("V-007 O-101")
 def the_log_of_groups_is_internal(k: Stage) -> None:
     """Metadata shows the topic of offsets as internal; nobody may delete it, or write to it."""
