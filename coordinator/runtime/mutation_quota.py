@@ -5,10 +5,12 @@ ones do what is asked, and tell how long to wait. Kafka: `ControllerMutationQuot
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.quotas.entities import MUTATIONS
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
@@ -17,19 +19,36 @@ from coordinator.runtime.error_response import error_response
 from coordinator.runtime.steps import then
 from protocol.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from protocol.messages.create_partitions import CreatePartitionsRequestTopic
+    from protocol.messages.create_topics import CreateTopicsRequestCreatableTopic
+    from protocol.messages.delete_topics import DeleteTopicsRequestDeleteTopicState
+
 Handler = Callable[[Engine, Any, Call, Where], Any]
+Count = Callable[[Catalog, Any], int]
 
 
-def limit_mutations(handle: Handler, array: str, answers: str, strict_since: int) -> Handler:
-    """Return a handler of an API that changes topics, which are entries of `array`, with the quota before it."""
+class Limit(Struct, frozen=True):
+    """What the quota of an API is about."""
+
+    answers: str  # the array of the response
+    strict_since: int  # the version from which on a client is refused
+    counts: Mapping[str, Count]
+    """By an array of the request, of which a version has one: how many partitions an entry creates or deletes."""
+
+
+def limit_mutations(handle: Handler, limit: Limit) -> Handler:
+    """Return a handler of an API that changes topics with the quota before it."""
 
     def check(engine: Engine, request: Any, call: Call, where: Where) -> Any:
-        quotas = engine.ledger.catalog.quotas
+        catalog = engine.ledger.catalog
+        quotas = catalog.quotas
         found = quotas.find(MUTATIONS, call.principal.name, call.client_id or "") if quotas.count else None
-        if found is None:
+        array = next((array for array in limit.counts if getattr(request, array)), None)
+        if found is None or array is None:
             return handle(engine, request, call, where)
         (entity, rate), buckets, now_ms = found, engine.mutations, engine.real_ms()
-        is_strict, throttle_ms = call.version >= strict_since, 0
+        is_strict, throttle_ms = call.version >= limit.strict_since, 0
         allowed: list[Any] = []
         refused: list[Any] = []
         for entry in getattr(request, array):
@@ -38,7 +57,7 @@ def limit_mutations(handle: Handler, array: str, answers: str, strict_since: int
                 throttle_ms = max(throttle_ms, buckets.take(entity, rate, 0, now_ms))
             else:
                 allowed.append(entry)
-                throttle_ms = buckets.take(entity, rate, _partitions(engine, entry), now_ms)
+                throttle_ms = buckets.take(entity, rate, limit.counts[array](catalog, entry), now_ms)
         if not refused:
             response = handle(engine, request, call, where)
         elif allowed:
@@ -46,41 +65,41 @@ def limit_mutations(handle: Handler, array: str, answers: str, strict_since: int
         else:
             response = error_response(replace(request, **{array: ()}), call.version, ErrorCode.NONE)
         part = replace(request, **{array: tuple(refused)})
-        told = getattr(error_response(part, call.version, ErrorCode.THROTTLING_QUOTA_EXCEEDED), answers)
+        told = getattr(error_response(part, call.version, ErrorCode.THROTTLING_QUOTA_EXCEEDED), limit.answers)
 
         def tell(response: Any) -> Any:
-            return replace(response, throttle_time_ms=throttle_ms, **{answers: (*getattr(response, answers), *told)})
+            answers = (*getattr(response, limit.answers), *told)
+            return replace(response, throttle_time_ms=throttle_ms, **{limit.answers: answers})
 
         return then(response, tell)
 
     return check
 
 
-def _partitions(engine: Engine, entry: Any) -> int:
-    """Return how many partitions an entry of a request creates or deletes."""
-    catalog = engine.ledger.catalog
-    name = entry if isinstance(entry, str) else entry.name
-    if name is None:
-        topic = catalog.topics.by_id(entry.topic_id)
-        name = "" if topic is None else topic.name
-    fact = catalog.topics_by_name.get(name)
-    before = 0 if fact is None else fact.partitions
-    if hasattr(entry, "num_partitions"):
-        wanted = len(entry.assignments) or entry.num_partitions
-        return wanted if wanted > 0 else catalog.settings.num_partitions
-    return max(entry.count - before, 0) if hasattr(entry, "count") else before
+def _count_created(catalog: Catalog, topic: "CreateTopicsRequestCreatableTopic") -> int:
+    wanted = len(topic.assignments) or topic.num_partitions
+    return wanted if wanted > 0 else catalog.settings.num_partitions
 
 
-LIMITED: Final[Mapping[str, tuple[tuple[str, str, int], ...]]] = {
-    # the arrays of each API, the answers to them, and the version from which on a client is refused
-    "CreateTopics": (("topics", "topics", 6),),
-    "CreatePartitions": (("topics", "results", 3),),
-    "DeleteTopics": (("topics", "responses", 5), ("topic_names", "responses", 5)),
+def _count_added(catalog: Catalog, topic: "CreatePartitionsRequestTopic") -> int:
+    return max(topic.count - catalog.partitions_of(topic.name), 0)
+
+
+def _count_deleted(catalog: Catalog, topic: "DeleteTopicsRequestDeleteTopicState") -> int:
+    if topic.name is not None:
+        return catalog.partitions_of(topic.name)
+    found = catalog.topics.by_id(topic.topic_id)
+    return 0 if found is None else catalog.partitions_of(found.name)
+
+
+LIMITED: Final[Mapping[str, Limit]] = {
+    "CreateTopics": Limit("topics", 6, {"topics": _count_created}),
+    "CreatePartitions": Limit("results", 3, {"topics": _count_added}),
+    "DeleteTopics": Limit("responses", 5, {"topics": _count_deleted, "topic_names": Catalog.partitions_of}),
 }
 
 
 def with_mutation_quota(api: str, handle: Handler) -> Handler:
     """Return the handler of an API, behind its quota if it changes topics."""
-    for array, answers, strict_since in LIMITED.get(api, ()):
-        handle = limit_mutations(handle, array, answers, strict_since)
-    return handle
+    limit = LIMITED.get(api)
+    return handle if limit is None else limit_mutations(handle, limit)

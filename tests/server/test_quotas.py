@@ -16,6 +16,8 @@ from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasRequestOpData,
 )
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from storage.memory_files import MemoryFiles
@@ -118,6 +120,29 @@ def test_a_topic_costs_as_many_tokens_as_it_gets_partitions() -> None:
     limit(server, "controller_mutation_rate", 0.1, ("client-id", "t"))
     answer = server.connect("t").ask(create_topics({"a": -1, "b": -1}), 7)
     assert [one.error_code for one in answer.topics] == [ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+
+
+@pytest.mark.parametrize("version", [1, 5, 6])
+def test_a_topic_costs_as_many_tokens_as_it_had_partitions(version: int) -> None:
+    server = InMemory(topics={"a": 5, "b": 1})
+    limit(server, "controller_mutation_rate", 0.1, ("client-id", "t"))
+    by_state = tuple(DeleteTopicsRequestDeleteTopicState(name) for name in ("a", "b"))
+    request = DeleteTopicsRequest(by_state) if version >= 6 else DeleteTopicsRequest(topic_names=("a", "b"))
+    answer = server.connect("t").ask(request, version)
+    second = ErrorCode.NONE if version < 5 else ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert [(one.name, one.error_code) for one in answer.responses] == [("a", ErrorCode.NONE), ("b", second)]
+    owed = (
+        3.9 if version >= 5 else 4.9
+    )  # five tokens of 1.1 that there were, and the one of a client that is not refused
+    assert answer.throttle_time_ms == pytest.approx(owed / 0.1 * 1000, abs=1)
+
+
+@pytest.mark.parametrize(("count", "owed"), [(4, 0), (9, 3.9), (1, 0)])
+def test_partitions_that_are_added_cost_a_token_each(count: int, owed: float) -> None:
+    server = InMemory()
+    limit(server, "controller_mutation_rate", 0.1, ("client-id", "t"))
+    answer = server.connect("t").ask(CreatePartitionsRequest((CreatePartitionsRequestTopic("orders", count),)), 3)
+    assert answer.throttle_time_ms == pytest.approx(owed / 0.1 * 1000, abs=1)
 
 
 def test_quotas_are_there_after_a_restart_and_a_client_that_leaves_is_forgotten() -> None:

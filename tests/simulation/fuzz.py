@@ -16,6 +16,7 @@ import logging
 import sys
 import time
 from collections import Counter, deque
+from math import inf, nan
 from random import Random
 from typing import Any, Final
 
@@ -124,7 +125,12 @@ POOLS: Final[dict[str, tuple[Any, ...]]] = {  # by name, once those of `SAME_AS`
     "current_leader_epoch": (-1, 0),
     "session_id": (0,),
     "session_epoch": (-1, 0),
+    "entity_type": ("user", "client-id", "client-id"),
+    "entity_name": (None, "c0", "c1"),
+    "quota": ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"),
 }
+ASSIGNED: Final = (*((0, 1),) * 12, (0, 1, 2), (0, 0), (0, 3), (-1,), (-(2**31),), (2**31 - 1,))
+"""Partitions of a topic that leaders assign."""
 HOSTILE: Final = (
     *(
         "",
@@ -227,9 +233,10 @@ class Draw:
         values: dict[str, Any] = {}
         kind = struct.cls.__name__
         name_of = "assignor" if kind.endswith("Protocol") else "config_name" if kind.endswith("Config") else "topic"
+        pools = {"name": name_of, "key": "quota" if kind.endswith("OpData") else "key"}
         for name, subcon in struct.members:
             if name:
-                values[name] = self._value(name_of if name == "name" else name, subcon)
+                values[name] = self._value(pools.get(name, name), subcon)
                 continue
             assert isinstance(subcon, TagSection)
             for field in subcon.fields:
@@ -277,7 +284,7 @@ class Draw:
         if layout == "?":
             return dice.random() < 0.5
         if layout == "d":
-            return dice.choice((0.0, -1.0, 1e308, float("inf")))
+            return dice.choice((0.0, -1.0, 5e-324, 100.0, 1e308, inf, nan))
         low, high = _range(layout)
         return max(low, dice.choice((low, low + 1, -2, -1, 0, 1, 2, high - 1, high, dice.randint(low, high))))
 
@@ -292,7 +299,9 @@ class Draw:
             return self._batch()
         topics = tuple(dice.choice(TOPICS) for _ in range(dice.randrange(3)))
         if name == "assignment":
-            owned = tuple(embedded.ConsumerProtocolAssignmentTopicPartition(topic, (0, 1)) for topic in topics)
+            owned = tuple(
+                embedded.ConsumerProtocolAssignmentTopicPartition(topic, dice.choice(ASSIGNED)) for topic in topics
+            )
             return embedded.write(embedded.ConsumerProtocolAssignment(owned))
         return embedded.write(embedded.ConsumerProtocolSubscription(topics), dice.randrange(embedded.VERSION_MAX + 1))
 
@@ -381,10 +390,11 @@ class Sequence:
     def _request(self) -> None:
         at = self._dice.randrange(CONNECTIONS)
         peer = self._peers[at]
-        if peer.connection.closing or (peer.connection.parked and self._dice.random() < 0.3):
+        is_held = peer.connection.parked or peer.connection.is_muted
+        if peer.connection.closing or (is_held and self._dice.random() < 0.3):
             self._server.frontend.disconnect(peer.connection)
             peer = self._peers[at] = self._server.connect(f"c{at}")
-        if peer.connection.parked:
+        if peer.connection.parked or peer.connection.is_muted:
             return
         offered = self._server.node.offered
         chance = self._dice.random()
