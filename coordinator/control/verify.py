@@ -80,9 +80,23 @@ def check(expected: Iterable[Expectation]) -> None:
         check_error(f"{field}.error", one.error)
         if isinstance(one.times, int) and one.times < 0:
             raise SpecError(f"invalid {field}.times {one.times}: expected 0 or more")
+        _check_ranges(f"{field}.request", one.request)
+        _check_ranges(f"{field}.response", one.response)
         surplus = [name for name in _OF_REQUESTS if one.event and getattr(one, name)]
         if surplus:
             raise SpecError(f"invalid {field}: expected no {' and no '.join(surplus)}, which events do not have")
+
+
+def _check_ranges(field: str, value: Any) -> None:
+    """Raise SpecError for a range, at any depth, with a bound that is no number."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if _RANGE.issuperset(value) and not isinstance(inner, int | float):
+                raise SpecError(f"invalid {field}.{name} {inner!r}: expected a number")
+            _check_ranges(f"{field}.{name}", inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _check_ranges(f"{field}[{index}]", inner)
 
 
 class Verdict(Struct, frozen=True):

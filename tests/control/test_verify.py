@@ -124,6 +124,14 @@ def test_a_difference_says_what_was_found_and_what_came_near(journal: Journal) -
         ),
         ({"event": "session expired"}, "invalid expect[1].event 'session expired': expected the cause of an event, "),
         ({"error": "FENCED"}, "invalid expect[1].error 'FENCED': expected Kafka's name of an error, such as "),
+        (
+            {"request": {"topics": [{"partitions": [{"committed_offset": {"gte": "7"}}]}]}},
+            "invalid expect[1].request.topics[0].partitions[0].committed_offset.gte '7': expected a number",
+        ),
+        (
+            {"response": {"error_code": {"lt": None}}},
+            "invalid expect[1].response.error_code.lt None: expected a number",
+        ),
         ({"api": "Fetch", "times": -1}, "invalid expect[1].times -1: expected 0 or more"),
         (
             {"event": "session_expired", "topic": "t", "request": {"a": 1}},
