@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from coordinator.control.printable import printable
 from pipeline import locks, manifest
 from pipeline.decode.files import Store, is_uri, normalize, without_secrets
 from pipeline.decode.layout import TOPIC, logs_at
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         if (failure := _failure(error)) is None:
             raise
         code, line = failure
-        print(f"muster pipeline {args.job}: {without_secrets(line)}", file=sys.stderr)
+        print(f"muster pipeline {args.job}: {printable(without_secrets(line))}", file=sys.stderr)
         return code
 
 
@@ -84,7 +85,11 @@ class Progress:
         self.started = time.monotonic()
 
     def __call__(self, line: str) -> None:
-        print(f"[{time.monotonic() - self.started:7.1f} s] {without_secrets(line)}", file=sys.stderr, flush=True)
+        print(
+            f"[{time.monotonic() - self.started:7.1f} s] {printable(without_secrets(line))}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def show(args: argparse.Namespace, result: dict[str, Any]) -> None:
@@ -96,19 +101,19 @@ def show(args: argparse.Namespace, result: dict[str, Any]) -> None:
         if isinstance(value, dict):
             print(f"{name}:")
             for key, one in value.items():
-                print(f"  {key:24} {_in_words(one)}")
+                print(f"  {printable(key):24} {_in_words(one)}")
         elif isinstance(value, list):
             print(f"{name}:{'' if value else ' none'}")
             for one in value:
                 print(f"  {_in_words(one)}")
         else:
-            print(f"{name}: {value}")
+            print(f"{name}: {_in_words(value)}")
 
 
 def _in_words(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_in_words(one)}" for name, one in value.items() if one not in (None, [], ""))
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return printable(", ".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
 def _local(given: str, given_by: str) -> Path:
@@ -416,7 +421,7 @@ def dump(args: argparse.Namespace) -> int:
     code = OK
     for name in args.files:
         for line in lines(name, Path(name).read_bytes()):
-            print(line)
+            print(printable(line))
             code = PROBLEMS if is_problem(line) else code
     return code
 

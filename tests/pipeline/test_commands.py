@@ -271,6 +271,17 @@ def test_dump_prints_lines(tmp_path: Path, muster: Shell) -> None:
     assert lines[-1] == f"Found 9 invalid bytes at the end of {file}"
 
 
+def test_no_name_steers_the_terminal(tmp_path: Path, muster: Shell) -> None:
+    """Whoever may commit has chosen these names."""
+    for number in range(2):
+        made = commit(("g\x1b[2J\nequal: True", "t\x9b1m", 0), 7, 1000)
+        Writer(tmp_path / f"{TOPIC}-{number}").append([made])
+    printed = muster(3, "verify", tmp_path) + muster(0, "dump", *tmp_path.rglob("*.log"))
+    assert "group g\\u001b[2J\\u000aequal: True is in several logs" in printed
+    assert '"topic":"t\\u009b1m"' in printed
+    assert all(line.isprintable() for line in printed.split("\n"))
+
+
 def test_dump_of_a_batch_with_a_wrong_checksum_is_a_problem(tmp_path: Path, muster: Shell) -> None:
     writer = Writer(tmp_path / f"{TOPIC}-0")
     for offset in range(2):
