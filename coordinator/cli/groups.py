@@ -101,7 +101,7 @@ def _list_groups(cluster: Cluster, states: Sequence[str], types: Sequence[str]) 
 
 def _describe(cluster: Cluster, args: argparse.Namespace) -> int:
     """Describe every group that is named, also those after one that does not exist."""
-    names = args.group or sorted(one["group"] for one in _list_groups(cluster, [], []))
+    names = dict.fromkeys(args.group) or sorted(one["group"] for one in _list_groups(cluster, [], []))
     code, descriptions = 0, []
     for name in names:
         group = describe_group(cluster, name)
@@ -241,7 +241,7 @@ def _identities(cluster: Cluster, args: argparse.Namespace) -> tuple[LeaveGroupR
 
 def _delete(cluster: Cluster, args: argparse.Namespace) -> int:
     results = []
-    for name in args.group:
+    for name in dict.fromkeys(args.group):
         response = cluster.ask_coordinator(
             name, DeleteGroupsRequest((name,)), lambda one: [result.error_code for result in one.results]
         )

@@ -37,12 +37,26 @@ class Parser(argparse.ArgumentParser):
             kwargs["epilog"] = "examples:\n" + "\n".join(f"  {line}" for line in examples.splitlines())
         super().__init__(**kwargs, formatter_class=_HelpFormatter, allow_abbrev=False)
         self.set_defaults(parser=self)
+        self._is_mixing = False
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]  # argparse has two overloads
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
             parsed.parser.error(_describe_unknown_argument(unknown[0], parsed.parser))
         return parsed
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]  # argparse has two overloads
+        """Parse words, of which arguments may stand between options: `create a --partitions 2 b`.
+
+        argparse has this for parsers without subcommands, and forgets there what `--` is for.
+        """
+        if self._is_mixing or self._subparsers is not None or "--" in (args or ()):
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixing = False
 
     def error(self, message: str) -> NoReturn:
         """Print one line on standard error, and exit with 2."""
