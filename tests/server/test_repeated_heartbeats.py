@@ -9,17 +9,20 @@ import pytest
 
 from coordinator.core.acls.names import Resource
 from coordinator.core.failover import MoveGroup, StartBroker, StopBroker
+from coordinator.core.timers import session
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember
 from coordinator.server.connection import REPEATED_BYTES_MAX, Connection
 from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.create_acls import CreateAclsRequest
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
+from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from tests.members import ClassicMember, ConsumerMember
-from tests.requests import commit, join
+from tests.requests import commit, join, want
 from tests.runtime import test_authorization as authorization
 from tests.server.in_memory import Dialogue, InMemory, Peer
 from tests.server.test_group_commit import committing, end_sync, serving
@@ -193,6 +196,27 @@ def test_a_group_that_comes_back_is_decided_anew() -> None:
     assert member.beat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_session_that_has_run_out_while_a_sync_waits_begins_anew() -> None:
+    """The member is not removed, and the group is the same value as before: but there is no timer to postpone."""
+    server = InMemory(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3_000)
+    leader, follower = (ClassicMember(server.connect()) for _ in range(2))
+    leader.join(60_000)
+    follower.join(SESSION_MS)
+    server.advance(3.0)
+    server.turn()
+    for member in (leader, follower):
+        member.take_join()
+    assert follower.sync() is None
+    follower.peer = server.connect()
+    assert [follower.beat(), follower.beat()] == [0, 0]
+    timers, key = server.node.partitions[0].shard.timers, session("g", follower.member_id)
+    server.advance(SESSION_MS / 1000)
+    assert key not in timers
+    assert follower.beat() == 0
+    assert timers.deadline(key) == server.clock.now_ms() + SESSION_MS
+    assert len(timers) == len(timers.items())
+
+
 def test_an_authorizer_is_asked_each_time() -> None:
     server = authorization.server(group_initial_rebalance_delay_ms=0)
     admin = authorization.user(server, "admin")
@@ -238,11 +262,22 @@ def test_with_fsync_it_waits_for_what_its_group_rests_on() -> None:
 
 
 class Twins:
-    """Two servers that get the same requests of five clients in two groups. One of them decides every heartbeat anew."""
+    """Two servers that get the same requests of six clients in two groups. One of them decides every heartbeat anew.
+
+    The clients 2 and 4 have the same instance id: the one that joins takes over from the other.
+    """
 
     def __init__(self) -> None:
         self.servers = [InMemory(node_ids=(0, 1), offsets_topic_num_partitions=2, seed=5) for _ in range(2)]
-        self.peers: list[list[Peer]] = [[server.connect() for _ in range(5)] for server in self.servers]
+        self.peers: list[list[Peer]] = [[server.connect() for _ in range(CLIENTS)] for server in self.servers]
+
+    @staticmethod
+    def group(client: int) -> str:
+        return f"g{client % 2}"
+
+    @staticmethod
+    def instance(client: int) -> str | None:
+        return "i" if client in (2, 4) else None
 
     def membership(self, client: int) -> tuple[str, int]:
         """The member id and the generation of a client, by the latest response to a JoinGroup, if that was granted."""
@@ -255,6 +290,26 @@ class Twins:
             peers[client].send((message, version))
             server.rest()
 
+    def beat(self, client: int) -> None:
+        member_id, generation = self.membership(client)
+        self.send(client, HeartbeatRequest(self.group(client), generation, member_id, self.instance(client)), 3)
+
+    def join(self, client: int) -> None:
+        member_id, _ = self.membership(client)
+        times = {"session_ms": SESSION_MS * 3, "rebalance_ms": 2_000}
+        request = join(self.group(client), member_id, self.instance(client), **times, protocols=want(("orders",)))
+        self.send(client, request, 5 if self.instance(client) else 3)
+
+    def sync(self, client: int) -> None:
+        member_id, generation = self.membership(client)
+        self.send(client, SyncGroupRequest(self.group(client), generation, member_id, self.instance(client)), 3)
+
+    def upgrade(self, client: int, epoch: int) -> None:
+        """Let a member of the consumer protocol join or stay (with 0), or leave (with -1) the client's group."""
+        joining = {"subscribed_topic_names": ("orders",), "rebalance_timeout_ms": 1_000, "topic_partitions": ()}
+        fields = joining if epoch == 0 else {}
+        self.send(client, ConsumerGroupHeartbeatRequest(self.group(client), "new", epoch, **fields), 1)
+
     def wait(self, seconds: float) -> None:
         for server in self.servers:
             server.advance(seconds)
@@ -266,15 +321,15 @@ class Twins:
             server.rest()
 
     def settle(self, group: str) -> None:
-        """Let all members of a group join and sync, at the broker that they are connected to."""
+        """Let the members of a group join and sync, at the broker that they are connected to, and nobody else."""
         self.command(MoveGroup(group, 0))
-        clients = [client for client in range(5) if group == f"g{client % 2}"]
+        clients = [client for client in range(CLIENTS) if group == self.group(client) and client != 4]
+        self.upgrade(clients[0], -1)
         for client in [*clients, *clients]:  # the second time those that have learned that they are no members
-            self.send(client, join(group, self.membership(client)[0], session_ms=SESSION_MS * 3), 3)
+            self.join(client)
         self.wait(3.0)
         for client in clients:
-            member_id, generation = self.membership(client)
-            self.send(client, SyncGroupRequest(group, generation, member_id), 3)
+            self.sync(client)
 
     def compare(self) -> None:
         ours, theirs = ([peer.answers for peer in peers] for peers in self.peers)
@@ -285,7 +340,11 @@ class Twins:
         return [partition.shard.timers.items() for partition in self.servers[at].node.partitions]
 
 
-WEIGHTS = [60, 8, 1, 2, 1, 6, 6, 1, 1]
+CLIENTS = 6
+WEIGHTS = {
+    "beat": 75, "settle": 8, "join": 1, "sync": 2, "leave": 1, "commit": 6, "wait": 6, "verb": 1, "move": 1,
+    "upgrade": 1, "downgrade": 1, "delete": 1,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -301,24 +360,30 @@ def test_whatever_happens_the_answers_and_the_timers_are_those_of_a_server_that_
         return response
 
     monkeypatch.setattr(Connection, "repeat_heartbeat", note)
-    for _ in range(250):
-        client = dice.randrange(5)
-        group, (member_id, generation) = f"g{client % 2}", twins.membership(client)
+    for _ in range(300):
+        client = dice.randrange(CLIENTS)
+        group, (member_id, generation) = twins.group(client), twins.membership(client)
         verbs = [RemoveMember(group, member_id), Rebalance(group), Forget(group)]
         moves = [MoveGroup(group, 1), MoveGroup(group, 0), StopBroker(1), StartBroker(1)]
-        match dice.choices(["beat", "settle", "join", "sync", "leave", "commit", "wait", "verb", "move"], WEIGHTS)[0]:
+        match dice.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]:
             case "beat":
-                twins.send(client, HeartbeatRequest(group, generation, member_id), 3)
+                twins.beat(client)
             case "settle":
                 twins.settle(group)
             case "join":
-                twins.send(client, join(group, member_id, session_ms=SESSION_MS * 3), 3)
+                twins.join(client)
             case "sync":
-                twins.send(client, SyncGroupRequest(group, generation, member_id), 3)
+                twins.sync(client)
             case "leave":
                 twins.send(client, LeaveGroupRequest(group, member_id), 2)
             case "commit":
                 twins.send(client, commit(group, {"orders": {0: 1}}, generation, member_id=member_id), 8)
+            case "upgrade":
+                twins.upgrade(client, 0)
+            case "downgrade":
+                twins.upgrade(client, -1)
+            case "delete":
+                twins.send(client, DeleteGroupsRequest((group,)), 1)
             case "wait":
                 twins.wait(dice.choice([0.05, 0.5, 3.0, 6.0]))
             case "verb":
