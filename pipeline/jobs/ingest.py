@@ -147,7 +147,8 @@ class Follower:
         most = None if self.max_bytes is None else max(1, self.max_bytes // len(logs))
         ends = {log.name: newest(log, known.logs.get(log.name, START), most) for log in logs}
         grown = [log for log in logs if ends[log.name].next_offset > known.logs.get(log.name, START).next_offset]
-        stopped = self._find_stopped_logs([log for log in logs if log not in grown], ends)
+        unread = self._find_unread([log for log in logs if log not in grown], ends)
+        stopped = [log for log in logs if log.name in unread]
         if not grown and not stopped:
             self._note_idle(begun_ms, logs)
             return 0
@@ -159,22 +160,21 @@ class Follower:
         more = _after(known, rows, self.paths, [*grown, *stopped], begun_ms)
         after = merge_small_files(self.out, more)
         manifest.save(self.out, after)
-        self._remove_merged_files(more, after)
         self.known = after
+        self._unread |= unread
+        self._remove_merged_files(more, after)
         return sum(
             after.logs[log.name].next_offset - known.logs.get(log.name, START).next_offset for log in grown + stopped
         )
 
-    def _find_stopped_logs(self, logs: list[LogDir], ends: Mapping[str, Position]) -> list[LogDir]:
-        """Return the logs with bytes behind the last whole batch that have not been noted yet.
+    def _find_unread(self, logs: list[LogDir], ends: Mapping[str, Position]) -> dict[str, tuple[int, int, int]]:
+        """Find the bytes behind the last whole batch of each log, where they have not been noted yet.
 
-        They are read to the end of the log, as by `ingest`: so an unfinished batch or damage becomes a row of
+        Such logs are read to the end of the log, as by `ingest`: so an unfinished batch or damage becomes a row of
         `log_problems`, and what can be salvaged behind it is read.
         """
-        unread = {log.name: at for log in logs if (at := find_unread(log, ends[log.name]))}
-        stopped = [log for log in logs if log.name in unread and self._unread.get(log.name) != unread[log.name]]
-        self._unread |= unread
-        return stopped
+        found = {log.name: find_unread(log, ends[log.name]) for log in logs}
+        return {name: at for name, at in found.items() if at and self._unread.get(name) != at}
 
     def _note_idle(self, begun_ms: int, logs: list[LogDir]) -> None:
         """Note now and then that the logs have been read, though nothing was new, and that they still are the same."""
@@ -209,15 +209,26 @@ def follow(
     once: bool = False,
     report: Report = lambda _line: None,
 ) -> None:
-    """Step until so many seconds have passed, or, with `once`, until a step finds nothing; for ever otherwise."""
+    """Step until so many seconds have passed, or, with `once`, until a step finds nothing; for ever otherwise.
+
+    A cleaner may remove a segment between the moments at which it is listed and read: then the next step lists anew.
+    """
+    has_failed = False
     ends = None if seconds is None else time.monotonic() + seconds
     while True:
         started = time.monotonic()
-        read = follower.step()
-        if read:
-            report(f"{read} offsets")
-        elif once:
-            return
+        try:
+            read = follower.step()
+        except FileNotFoundError:
+            if has_failed:
+                raise
+            has_failed = True
+        else:
+            has_failed = False
+            if read:
+                report(f"{read} offsets")
+            elif once:
+                return
         pause = max(0.0, started + every_ms / 1000 - time.monotonic()) if not once else 0.0
         if ends is not None and time.monotonic() + pause >= ends:
             return

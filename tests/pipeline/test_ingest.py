@@ -5,12 +5,13 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import locks, manifest
+from pipeline import locks, manifest, sink
 from pipeline.decode.files import Store, without_secrets
 from pipeline.decode.layout import TOPIC, LogDir
 from pipeline.errors import TablesInUseError, UsageError
@@ -119,6 +120,30 @@ def test_follow_tells_of_damage_and_reads_what_lies_behind_it(tmp_path: Path, se
         follow(follower, once=True)
         follower.step()
     assert follower.known.rows == {"batches": 39, "offset_commits": 39, "log_problems": 1}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_segment_may_go_away_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """By a cleaner, say. A step that has failed has noted nothing, nor that damage was told; a second one ends it."""
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    fill(Writer(logs / f"{TOPIC}-0"), range(5))
+    (damaged,) = logs.rglob("*.log")
+    break_second_batch(damaged)
+    write, failures = sink.write, []
+
+    def fail_at_first(*words: Any) -> Any:
+        if len(failures) < times:
+            failures.append(words)
+            raise FileNotFoundError("00000000000000000000.log")
+        return write(*words)
+
+    with Follower([str(logs)], out).lock_tables() as follower:
+        assert follower.step() == 1
+        monkeypatch.setattr("pipeline.sink.write", fail_at_first)
+        with nullcontext() if times == 1 else pytest.raises(FileNotFoundError):
+            follow(follower, once=True)
+        assert follower.known.rows.get("log_problems", 0) == (times == 1)
+    assert len(failures) == times
 
 
 def test_a_log_that_two_paths_lead_to_is_read_once(tmp_path: Path) -> None:
