@@ -203,7 +203,7 @@ def test_a_session_that_has_run_out_while_a_sync_waits_begins_anew() -> None:
     leader.join(60_000)
     follower.join(SESSION_MS)
     server.advance(3.0)
-    server.turn()
+    server.advance(3.0)  # which the second member has prolonged the delay by
     for member in (leader, follower):
         member.take_join()
     assert follower.sync() is None
