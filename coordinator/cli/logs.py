@@ -65,7 +65,7 @@ class Json(_Lines):
     def format(self, record: logging.LogRecord) -> str:
         from json import dumps
 
-        return dumps(self.facts(record), ensure_ascii=False, default=str)
+        return printable(dumps(self.facts(record), ensure_ascii=False, default=str))
 
 
 class Repeats:

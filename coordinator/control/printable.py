@@ -5,8 +5,14 @@ def printable(text: str) -> str:
     """Return text on one line that neither steers a terminal nor hides what it is: a line feed as `\\u000a`.
 
     Characters that show nothing, begin a new line or change the direction of the text become escapes, as on the page
-    of the admin port. So no name forges a line of its own, or clears the screen.
+    of the admin port. So no name forges a line of its own, or clears the screen. JSON text stays the same JSON.
     """
     if text.isprintable():
         return text
-    return "".join([letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text])
+    return "".join([letter if letter.isprintable() else _escape(letter) for letter in text])
+
+
+def _escape(letter: str) -> str:
+    """Return a character as JSON escapes it: as one or two units of UTF-16."""
+    units = letter.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

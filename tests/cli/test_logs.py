@@ -50,6 +50,16 @@ def piped() -> Iterator[Piped]:
     os.close(made.reading)
 
 
+@pytest.mark.parametrize("formatter", [Text(), Json()])
+def test_a_name_neither_steers_the_terminal_nor_is_another_one(formatter: logging.Formatter) -> None:
+    """A line feed, an escape sequence of C1, a change of direction, a tag beyond 16 bits; letters stay letters."""
+    name = "a\n\x9b2J\u202e\U000e0001größer 日本"
+    line = formatter.format(record("m", group=name))
+    assert line.isprintable() and "größer 日本" in line
+    quoted = line.partition("group=")[2].partition(" log=")[0] if isinstance(formatter, Text) else None
+    assert (json.loads(line)["group"] if quoted is None else json.loads(quoted)) == name
+
+
 def test_lines_come_in_order(piped: Piped) -> None:
     for number in range(100):
         piped.handler.handle(record(f"line {number}", group="g"))
