@@ -15,7 +15,7 @@ import msgspec
 from protocol import compression, record_batch
 from protocol.compression import Compression, DecompressionTooLargeError
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.record_batch import HEADER_BYTES, LOG_APPEND_TIME, MAGIC, PREFIX_BYTES, BatchHeader
+from protocol.record_batch import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader
 from protocol.record_walk import NAMED_MAX, RecordWalk
 
 MAGIC_AT: Final = 16
@@ -208,9 +208,9 @@ def _check_header(data: bytes, header: BatchHeader, version: int, rules: Rules) 
         return _invalid(f"Inconsistent counts: {header.count} records from offset 0 to {header.last_offset_delta}")
     if header.is_control:
         return _invalid("Clients are not allowed to write control records")
-    if header.producer_id != record_batch.NO_PRODUCER and header.base_sequence < 0:
+    if header.producer_id > record_batch.NO_PRODUCER and header.base_sequence < 0:
         return _invalid(f"Invalid sequence number {header.base_sequence} with producer id {header.producer_id}")
-    if header.is_transactional and header.producer_id == record_batch.NO_PRODUCER:
+    if header.is_transactional and header.producer_id <= record_batch.NO_PRODUCER:
         return _invalid("A transactional record batch has a producer id")
     return None
 
@@ -224,20 +224,23 @@ def _check_records(header: BatchHeader, walk: RecordWalk, rules: Rules, now_ms: 
         message = f"One or more records have been rejected due to {walk.keyless_count} record errors"
         return _refuse_records(ErrorCode.INVALID_RECORD, message, [(index, reason) for index in walk.keyless])
     message = "One or more records have been rejected due to invalid timestamp"
-    if header.attributes & LOG_APPEND_TIME:
-        reason = "Invalid timestamp type: producers should not set it to LogAppendTime."
-        found = [(index, reason) for index in range(min(header.count, NAMED_MAX))]
-        return _refuse_records(ErrorCode.INVALID_TIMESTAMP, message, found)
-    if rules.is_log_append_time or not walk.untimely:
+    if rules.is_log_append_time:
         return None
     first, last = _time_bounds(rules, now_ms)
+    untimely = walk.untimely
+    if (time_ms := header.append_time_ms) is not None:  # which stands for the times of all records, as in Kafka
+        is_timely = first <= time_ms <= last or time_ms == record_batch.NO_TIMESTAMP
+        every = range(min(header.count, NAMED_MAX))
+        untimely = [] if is_timely else [(index, time_ms - header.base_timestamp) for index in every]
+    if not untimely:
+        return None
     named = [
         (
             index,
             f"Timestamp {header.base_timestamp + time} of message with offset {index} is out of range. "
             f"The timestamp should be within [{first}, {last}]",
         )
-        for index, time in walk.untimely
+        for index, time in untimely
     ]
     return _refuse_records(ErrorCode.INVALID_TIMESTAMP, message, named)
 

@@ -88,7 +88,7 @@ def _validate_request(request: ProduceRequest) -> Refusal | None:
         is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data
     ):
         message = "Transactional records need the transactional id of their producer"
-        return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message, is_told=True)
+        return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message)
     return None
 
 
@@ -144,7 +144,7 @@ def _append(
     assert data.records is not None, "no records are refused"
     partition, header = (name, data.index), accepted.header
     log = state.logs.log(*partition)
-    if header.producer_id != record_batch.NO_PRODUCER:
+    if header.producer_id > record_batch.NO_PRODUCER:
         known = _of_producer(state, log, transactional_id, partition, header, call)
         if isinstance(known, Refusal):
             return known
@@ -154,8 +154,9 @@ def _append(
     if governing.is_log_append_time:
         time_ms = call.now_ms
         batch = _stamp(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)
-    elif accepted.max_timestamp != header.max_timestamp:  # what the log finds records by must be true
-        batch = _stamp(batch, header.attributes, accepted.max_timestamp)
+    elif accepted.max_timestamp != header.max_timestamp or header.append_time_ms is not None:
+        # What the log finds records by must be true, and so must whose time it is.
+        batch = _stamp(batch, header.attributes & ~record_batch.LOG_APPEND_TIME, accepted.max_timestamp)
     try:
         base_offset = state.logs.append(partition, log, batch, max(time_ms, accepted.max_timestamp), call.now_ms)
     except StorageError as failure:

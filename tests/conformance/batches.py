@@ -18,7 +18,7 @@ from kafka.record.util import decode_varint, encode_varint
 
 HEAD = struct.Struct(">qiibI")
 BODY = struct.Struct(">hiqqqhii")
-GZIP, TRANSACTIONAL, CONTROL = 1, 1 << 4, 1 << 5
+GZIP, BY_BROKER, TRANSACTIONAL, CONTROL = 1, 1 << 3, 1 << 4, 1 << 5
 T0 = 1_700_000_000_000  # the time of the first record, unless told
 
 

@@ -116,9 +116,15 @@ def test_a_compacted_topic_names_its_keyless_records() -> None:
     assert isinstance(validate(KEYLESS, VERSION, Rules(compacted=False), NOW), AcceptedBatch)
 
 
-def test_the_brokers_kind_of_time_is_not_for_producers() -> None:
-    refused = refusal(resealed(GOOD, attributes=record_batch.LOG_APPEND_TIME))
+def test_the_time_of_a_batch_stands_for_those_of_its_records_if_it_says_that_the_broker_has_set_it() -> None:
+    late = resealed(GOOD, attributes=record_batch.LOG_APPEND_TIME, max_timestamp=NOW + 9)
+    refused = refusal(late, Rules(after_max_ms=8))
     assert (refused.error, [index for index, _ in refused.records]) == (ErrorCode.INVALID_TIMESTAMP, [0, 1])
+    assert f"Timestamp {NOW + 9} of message" in refused.records[1][1]
+    for rules in (Rules(after_max_ms=9), Rules(after_max_ms=8, is_log_append_time=True)):
+        assert isinstance(validate(late, VERSION, rules, NOW), AcceptedBatch)
+    timeless = resealed(GOOD, attributes=record_batch.LOG_APPEND_TIME, max_timestamp=-1)
+    assert isinstance(validate(timeless, VERSION, Rules(before_max_ms=0), NOW), AcceptedBatch)
 
 
 @pytest.mark.parametrize(

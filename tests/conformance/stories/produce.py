@@ -1,9 +1,10 @@
 """Records in: Produce, what it checks, and idempotent producers."""
 
+import time
 from typing import Any
 
 from tests.conformance.actors import FAR
-from tests.conformance.batches import GZIP, T0, TRANSACTIONAL, batch
+from tests.conformance.batches import BY_BROKER, GZIP, T0, TRANSACTIONAL, batch
 from tests.conformance.requests import UNKNOWN_ID, topic_data
 from tests.conformance.scenes import begin_producer
 from tests.conformance.stage import Answer, Line, Pending, Stage
@@ -163,6 +164,29 @@ def the_broker_may_set_the_time(k: Stage) -> None:
     """With LogAppendTime the answer tells when, and the batch carries that time."""
     topic, line = k.topic(configs={"message.timestamp.type": "LogAppendTime"}), k.line("p")
     produce(line, topic, batch(b"x", b"y"))
+    fetched(k, topic)
+
+
+@story("V-007")
+def a_batch_that_says_the_broker_has_set_its_time(k: Stage) -> None:
+    """It is taken as one whose producer has; its greatest time stands for those of all records when they are checked."""
+    topic, line = k.topic(), k.line("p")
+    strict = k.topic("strict", configs={"message.timestamp.before.max.ms": "3600000"})
+    now = int(time.time() * 1000)
+    for times in ((T0, T0 + 5), (now, now), (T0, now), (now, T0)):
+        produce(line, topic, batch(b"x", b"y", timestamps=times, attributes=BY_BROKER))
+        produce(line, strict, batch(b"x", b"y", timestamps=times, attributes=BY_BROKER))
+    fetched(k, topic)
+    fetched(k, strict)
+
+
+@story("V-007")
+def a_negative_producer_id_is_none(k: Stage) -> None:
+    """Without a sequence, or with one that does not go on; a transactional batch needs one."""
+    topic, line = k.topic(), k.line("p")
+    for sequence in (-1, 3, 9):
+        produce(line, topic, batch(b"x", producer_id=-2, epoch=-1, sequence=sequence))
+    produce(line, topic, batch(b"x", producer_id=-7, epoch=0, sequence=0, attributes=TRANSACTIONAL), version=11)
     fetched(k, topic)
 
 
