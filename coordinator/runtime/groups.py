@@ -276,11 +276,28 @@ def txn_offset_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Cal
 
 
 def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, where: Where) -> Any:
-    """The transaction must have the group's partition in it, or from version 5 on takes it in."""
-    error = _not_in_transaction(engine, request, call) if request.group_id else ErrorCode.NONE
-    if error:
-        return error_response(request, call.version, error)
-    return one_group(engine, request, call, where)
+    """The transaction must have the group's partition in it, or from version 5 on takes it in.
+
+    Nobody is asked about offsets of partitions that do not exist (Kafka: `handleTxnOffsetCommitRequest`).
+    """
+    exists = engine.ledger.catalog.topics.has_partition
+    names_any = any(exists(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    error = _not_in_transaction(engine, request, call) if request.group_id and names_any else ErrorCode.NONE
+    if not error:
+        return one_group(engine, request, call, where)
+    response = error_response(request, call.version, error)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topics = [
+        replace(
+            topic,
+            partitions=tuple([
+                one if exists(topic.name, one.partition_index) else replace(one, error_code=unknown)
+                for one in topic.partitions
+            ]),
+        )
+        for topic in response.topics
+    ]  # fmt: skip
+    return replace(response, topics=tuple(topics))
 
 
 def _not_in_transaction(engine: Engine, request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:

@@ -255,3 +255,20 @@ def a_transaction_that_takes_too_long_is_aborted(k: Stage) -> None:
     topic, group, p = commit_in_transaction(k, timeout_ms=500)
     await_transaction_end(k, group, topic)
     p.end(True)
+
+
+@story("O-116 V-003")
+def offsets_of_topics_that_are_not_there_begin_no_transaction(k: Stage) -> None:
+    """They are refused as such, whoever the producer is; the others have the error of the producer."""
+    topic, group = k.topic(), k.name("g")
+    p = begin_producer(k, version=5)
+    none = {"name": k.name("none"), "partitions": [part()]}
+    beyond = {"name": topic, "partitions": [part(index=7)]}
+    both = {"name": topic, "partitions": [part(), part(index=7)]}
+    for topics in ([none], [beyond], [none, beyond]):
+        p.commit_offsets(group, topic, version=5, topics=topics)
+    p.end(True, version=5)
+    p.commit_offsets(group, topic, version=5, topics=[none], producer_epoch=9)
+    p.commit_offsets(group, topic, version=5, topics=[none, both], producer_epoch=9)
+    p.commit_offsets(group, topic, version=5, topics=[none, both])
+    p.end(True, version=5)
