@@ -41,7 +41,7 @@ from coordinator.admin.control_types import (
 )
 from coordinator.admin.operations import Input, Operation, Text
 from coordinator.admin.operations import Refusal as Refused
-from coordinator.admin.portions import cut_state
+from coordinator.admin.portions import cut_state, cut_topics
 from coordinator.admin.verb_calls import check_bounds, do, refuse_nonsense
 from coordinator.admin.watch import WATCHERS_MAX, Change, Watcher
 from coordinator.control.faults import FaultSpec, Rule, check
@@ -452,16 +452,19 @@ class Control:
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
-    def _reset(self, given: Input) -> Removal:
+    async def _reset(self, given: Input) -> Removal:
         prefix = given.body.prefix
+        topics = self._operator.state.contents(prefix).topics
         if prefix:
             groups: int = do(self._operator.groups.forget_all, prefix)
-            topics = self._operator.state.remove_topics(prefix)
+            for names in cut_topics(topics):
+                self._operator.state.remove_topics(names)
+                await trio.lowlevel.checkpoint()
         else:
-            groups, topics = len(self._operator.groups.views()), len(self._operator.state.contents().topics)
+            groups = len(self._operator.groups.views())
             do(self._operator.state.reset)
         self._note_reset(prefix)
-        return Removal(groups, topics)
+        return Removal(groups, len(topics))
 
     def _note_reset(self, prefix: str = "") -> None:
         self._resets.note(prefix, Mark(self._journal_state().latest, self._ring.latest))

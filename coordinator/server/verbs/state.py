@@ -151,12 +151,9 @@ class StateVerbs:
                         code = ErrorCode(partition.error_code).name
                         raise Refusal(f"group {group_id!r}, {answer.name}-{partition.partition_index}: {code}")
 
-    def remove_topics(self, prefix: str) -> int:
-        """Delete every topic whose name begins with `prefix`. Return how many there were."""
-        names = tuple(self.contents(prefix).topics)
-        if names:
-            self._ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 5)
-        return len(names)
+    def remove_topics(self, names: tuple[str, ...]) -> None:
+        """Delete topics that have so few partitions together that this is decided in one step."""
+        self._ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 5)
 
     def _ask(self, request: Any, version: int) -> Any:
         """Let the node decide a request of the operator."""
