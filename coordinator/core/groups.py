@@ -4,9 +4,9 @@ from typing import Final
 
 from coordinator.core.classic import durable, voting
 from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.consumer import subscription
 from coordinator.core.consumer.downgrade import tombstones
 from coordinator.core.consumer.group import ConsumerGroup
-from coordinator.core.consumer.subscription import topic_names
 from coordinator.core.env import Env
 from coordinator.core.events import Cause, Event
 from coordinator.core.records import Record
@@ -18,7 +18,7 @@ def is_subscribed(group: Group, topic: str) -> bool:
     """Return whether a member subscribes to the topic, by name or by a pattern that is resolved: its offsets are in
     use."""
     if isinstance(group, ConsumerGroup):
-        return topic in group.names or topic in topic_names(group)
+        return subscription.is_subscribed(group, topic)
     return voting.is_subscribed(group, topic)
 
 

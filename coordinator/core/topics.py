@@ -1,6 +1,7 @@
 """The topics that exist, as an immutable mapping."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from msgspec import Struct
@@ -42,6 +43,10 @@ class Topics(Mapping[str, Topic]):
 
     def __repr__(self) -> str:
         return f"Topics({', '.join(f'{topic.name}:{topic.partitions}' for topic in self._by_name.values())})"
+
+    def existing(self, names: AbstractSet[str]) -> AbstractSet[str]:
+        """Return those of the names that a topic has. Keys of a dict may be very many, if there are few topics."""
+        return self._by_name.keys() & names
 
     def by_id(self, topic_id: bytes) -> Topic | None:
         """Return the topic with this id, None if there is none."""

@@ -5,6 +5,7 @@ topics are decides whether its epoch must rise: a topic created, deleted, made a
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from struct import pack, unpack
 from typing import Final
@@ -16,9 +17,17 @@ from coordinator.core.topics import Topic, Topics
 _MAGIC: Final = 0  # of the way in which a topic is hashed
 
 
-def topic_names(group: ConsumerGroup) -> set[str]:
-    """Return all topics that the group subscribes to, whether they exist or not."""
-    return set(group.names).union(*(resolved.topics for resolved in group.resolved.values()))
+def existing_topics(group: ConsumerGroup, topics: Topics) -> AbstractSet[str]:
+    """Return the topics that the group subscribes to and that exist. Its members may name many more."""
+    found = topics.existing(group.names.keys())
+    for resolved in group.resolved.values():
+        found = found | topics.existing(resolved.topics)
+    return found
+
+
+def is_subscribed(group: ConsumerGroup, topic: str) -> bool:
+    """Return whether a member subscribes to the topic, by name or by a pattern that is resolved."""
+    return topic in group.names or any(topic in resolved.topics for resolved in group.resolved.values())
 
 
 def member_topics(group: ConsumerGroup, member: Member) -> Iterable[str]:
@@ -47,7 +56,7 @@ def is_homogeneous(group: ConsumerGroup) -> bool:
 def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
     """Return a signed 64-bit number that changes with the topics that the group subscribes to; 0 when none of them
     exists."""
-    found = sorted([name for name in topic_names(group) if name in topics])
+    found = sorted(existing_topics(group, topics))
     if not found:
         return 0
     return _to_signed(b"".join([_topic_hash(topics[name]) for name in found]))
@@ -62,7 +71,10 @@ def have_topics_changed(group: ConsumerGroup, topics: Topics) -> bool:
     seen = group.topics_seen
     if seen is None:
         return True
-    return seen is not topics and any(seen.get(name) != topics.get(name) for name in topic_names(group))
+    if seen is topics:
+        return False
+    names = existing_topics(group, seen) | existing_topics(group, topics)
+    return any(seen.get(name) != topics.get(name) for name in names)
 
 
 def topic_bytes(topic: Topic) -> bytes:

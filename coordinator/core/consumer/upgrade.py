@@ -16,7 +16,7 @@ from coordinator.core.classic.replies import refuse_parked_requests
 from coordinator.core.classic.voting import CONSUMER
 from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
-from coordinator.core.consumer.subscription import metadata_hash, topic_names
+from coordinator.core.consumer.subscription import existing_topics, metadata_hash
 from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
@@ -101,7 +101,7 @@ def _covers_topics(group: ConsumerGroup, assigned: AbstractSet[tuple[bytes, int]
 
     Kafka does not look, and no member owns these partitions before the group changes in some other way.
     """
-    found = [topic for name in topic_names(group) if (topic := topics.get(name)) is not None]
+    found = [topics[name] for name in existing_topics(group, topics)]
     return all((topic.id, partition) in assigned for topic in found for partition in range(topic.partitions))
 
 
