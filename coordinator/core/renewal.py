@@ -13,36 +13,39 @@ from coordinator.core.timers import Timer, Timers, session
 from protocol.messages.heartbeat import HeartbeatRequest
 
 
-class Sight(Struct, gc=False):
-    """A group as it was seen once. It does not hold the group: old states would live as long as who has seen them."""
+class Validity(Struct, gc=False):
+    """Whether a group is still the value that it was.
 
-    is_current: bool = True  # the group is still the same value
+    It does not hold the group: old values would live as long as the connections that keep a renewal.
+    """
+
+    is_current: bool = True
 
 
 class Renewal(Struct, frozen=True, gc=False):
     """What a successful heartbeat of a member of a classic group has done."""
 
     group_id: str
-    group: Sight
+    validity: Validity  # of the group, shared by its renewals
     timer: Timer  # of the member's session
     timeout_ms: int
 
     def renew(self, now_ms: int) -> bool:
         """Renew the session again, and return True. If the group has changed, do nothing, and return False."""
-        return self.group.is_current and self.timer.postpone(now_ms + self.timeout_ms)
+        return self.validity.is_current and self.timer.postpone(now_ms + self.timeout_ms)
 
 
 class Renewals:
     """Makes the renewals of a shard, and ends them when their groups change."""
 
-    __slots__ = ("_seen",)
+    __slots__ = ("_current",)
 
     def __init__(self) -> None:
-        self._seen: dict[str, Sight] = {}  # by group id, those that are current
+        self._current: dict[str, Validity] = {}  # by group id; of groups that have renewals
 
     def __len__(self) -> int:
-        """Return how many groups were seen, and are still the same."""
-        return len(self._seen)
+        """Return how many groups have renewals."""
+        return len(self._current)
 
     def find(self, group: Group | None, timers: Timers, heartbeat: HeartbeatRequest) -> Renewal | None:
         """Return what a heartbeat has done that was successful a moment ago; None if it was to a consumer group, where
@@ -50,15 +53,15 @@ class Renewals:
         timer = timers.find(session(heartbeat.group_id, heartbeat.member_id))
         if type(group) is not ClassicGroup or timer is None:
             return None
-        seen = self._seen.setdefault(group.group_id, Sight())
-        return Renewal(group.group_id, seen, timer, group.members[heartbeat.member_id].session_timeout_ms)
+        validity = self._current.setdefault(group.group_id, Validity())
+        return Renewal(group.group_id, validity, timer, group.members[heartbeat.member_id].session_timeout_ms)
 
     def end(self, group_id: str) -> None:
         """End those of a group: it is another value now, or gone."""
-        if self._seen and (seen := self._seen.pop(group_id, None)) is not None:
-            seen.is_current = False
+        if self._current and (validity := self._current.pop(group_id, None)) is not None:
+            validity.is_current = False
 
     def end_all(self) -> None:
         """End all of them."""
-        for group_id in tuple(self._seen):
+        for group_id in tuple(self._current):
             self.end(group_id)

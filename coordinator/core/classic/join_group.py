@@ -106,7 +106,7 @@ def _fits_into_a_record(member_id: str) -> bool:
 def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
     """Admit a member that rejoins, or an id that was given out before (KIP-394)."""
     if request.member_id in group.pending:
-        if request.group_instance_id is not None:  # Kafka did not mean that to happen either
+        if request.group_instance_id is not None:  # ids are given to dynamic members only: Kafka's error is internal
             return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
         return _add_member(group, request.member_id, request, call, limits)
     if error := validate_member(group, request.member_id, request.group_instance_id):
