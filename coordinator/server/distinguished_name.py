@@ -5,7 +5,7 @@
     Name        ::= SEQUENCE OF SET OF SEQUENCE { type OBJECT IDENTIFIER, value ANY }
 
 `ssl` gives the subject only as a dictionary without the kinds of its strings, so the few bytes are read here. OpenSSL
-has checked the certificate before: what cannot be read is a mistake of ours.
+has checked the certificate before. But it takes more than DER, such as elements without a length, which are not read.
 """
 
 from collections.abc import Iterator
@@ -29,8 +29,19 @@ _STRINGS: Final = frozenset({  # tags of UTF8String, PrintableString, T61String,
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 
 
+class UnreadableSubjectError(Exception):
+    """The subject of a certificate cannot be read."""
+
+
 def subject_of(certificate: bytes) -> str:
-    """Return the subject of a certificate in DER, the most precise part first. Raises ValueError."""
+    """Return the subject of a certificate in DER, the most precise part first. Raises UnreadableSubjectError."""
+    try:
+        return _read_subject(certificate)
+    except (ValueError, IndexError, StopIteration) as error:
+        raise UnreadableSubjectError("the subject of the client's certificate cannot be read") from error
+
+
+def _read_subject(certificate: bytes) -> str:
     ((_, _, outer),) = _elements(certificate)
     tbs = next(_elements(outer))[2]
     fields = [element for element in _elements(tbs) if element[0] != _VERSION]

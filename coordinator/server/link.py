@@ -15,6 +15,7 @@ from typing import Final
 
 from coordinator.core.principal import Principal
 from coordinator.server.connection import Connection
+from coordinator.server.distinguished_name import UnreadableSubjectError
 from coordinator.server.principal_mapping import NoRuleError
 
 RECORD_BYTES: Final = 16_384  # of plaintext in one record of TLS (RFC 8446, 5.1)
@@ -166,7 +167,7 @@ class SecureLink(Link):
         assert tls is not None, "a listener without TLS has no secure links"
         try:
             return None if certificate is None else tls.principal_of(certificate)
-        except NoRuleError as error:
+        except (NoRuleError, UnreadableSubjectError) as error:
             raise HandshakeError(str(error)) from None
 
     def _receive(self, most: int) -> bytes:

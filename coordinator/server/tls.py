@@ -28,7 +28,7 @@ class Tls:
         self._rules = self._read_rules()
 
     def principal_of(self, certificate: bytes) -> Principal:
-        """Return the principal of a client by its certificate in DER. Raises NoRuleError."""
+        """Return the principal of a client by its certificate in DER. Raises NoRuleError and UnreadableSubjectError."""
         name = subject_of(certificate)
         return Principal(USER, name if self._rules is None else self._rules.apply(name))
 

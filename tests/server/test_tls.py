@@ -19,9 +19,12 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 from cryptography.x509 import load_pem_x509_certificate
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.config import Config, ConfigError, read_pairs
-from coordinator.server.distinguished_name import subject_of
+from coordinator.server import tls
+from coordinator.server.distinguished_name import UnreadableSubjectError, subject_of
 from coordinator.server.link import EMPTY_BYTES_MAX, RECORD_BYTES, SecureLink
 from coordinator.server.poller import HANDSHAKE_STEPS_MAX
 from coordinator.server.tls import Tls
@@ -416,6 +419,31 @@ SUBJECTS = Path(__file__).parent / "subjects.txt"
 def test_names_are_those_that_java_prints(line: str) -> None:
     certificate, _, name = line.partition(" ")
     assert subject_of(base64.b64decode(certificate)) == name
+
+
+@given(st.data())
+def test_a_certificate_that_is_no_der_has_no_subject_and_ends_nothing(data: st.DataObject) -> None:
+    """Any byte of a certificate may be another one: such as 0x80, a length that is not told."""
+    line = data.draw(st.sampled_from(SUBJECTS.read_text("utf-8").splitlines()))
+    changed = bytearray(base64.b64decode(line.partition(" ")[0]))
+    for at in data.draw(st.lists(st.integers(0, len(changed) - 1), max_size=4)):
+        changed[at] = data.draw(st.integers(0, 255))
+    del changed[data.draw(st.integers(0, len(changed))) :]
+    with contextlib.suppress(UnreadableSubjectError):
+        subject_of(bytes(changed))
+
+
+async def test_a_client_whose_subject_cannot_be_read_is_refused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """OpenSSL takes certificates that are not read here; none of them is at hand."""
+    monkeypatch.setattr(tls, "subject_of", lambda certificate: subject_of(certificate[:40]))
+    async with listening(tls=server_tls(ssl_client_auth="required")) as here:
+        alice = await here.connect(client_context("alice"))
+        await alice.send(VERSIONS)
+        assert await alice.is_closed()
+        assert here.server.stats.connections_closed["TLS handshake"] == 1
+    assert "the subject of the client's certificate cannot be read" in caplog.text
 
 
 def test_with_sasl_clients_are_asked_for_certificates_only_where_that_is_set_for_the_listener() -> None:
