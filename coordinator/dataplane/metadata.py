@@ -23,7 +23,8 @@ from protocol.messages.metadata import (
 
 NAMES_MAY_BE_NULL_SINCE: Final = 12
 TOPIC_OPERATIONS: Final = ALL_OPERATIONS[Resource.TOPIC]
-STEP_PARTITIONS: Final = 2_000  # described in one step: a millisecond
+AT_ONCE_PARTITIONS: Final = 20_000  # described without steps: ten milliseconds
+STEP_PARTITIONS: Final = 2_000  # described in one step otherwise
 CLUSTER_OPERATIONS: Final = ALL_OPERATIONS[Resource.CLUSTER]
 
 
@@ -40,7 +41,7 @@ def metadata(
     Many topics are created, and many partitions are described, in steps.
     """
     names = _find_missing_topics(request, state.catalog, env.call)
-    if len(names) > STEP_ENTRIES or _count_partitions(request, state.catalog, env.call) > STEP_PARTITIONS:
+    if len(names) > STEP_ENTRIES or _count_partitions(request, state.catalog, env.call) > AT_ONCE_PARTITIONS:
         return _answer_in_steps(state, request, env, names)
     if names:
         _create(state, names, env)
@@ -72,7 +73,7 @@ def _create(state: State, names: Sequence[str], env: Env) -> None:
 
 def _count_partitions(request: MetadataRequest, catalog: Catalog, call: Call) -> int:
     """Return how many partitions there are to describe, or more."""
-    if catalog.partitions <= STEP_PARTITIONS or wants_all(request, call.version) or request.topics is None:
+    if catalog.partitions <= AT_ONCE_PARTITIONS or wants_all(request, call.version) or request.topics is None:
         return catalog.partitions
     by_id = catalog.topics.by_id
     names = [known.name if (known := by_id(one.topic_id)) is not None else one.name for one in request.topics]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from coordinator.core.catalog import create_topics as create_topics_module
 from coordinator.core.catalog.describe_configs import STEP_RESOURCES
 from coordinator.core.result import STEP_ENTRIES
-from coordinator.dataplane import dataplane
+from coordinator.dataplane import dataplane, metadata
 from coordinator.dataplane.fetch import READS_MAX
 from coordinator.dataplane.metadata import STEP_PARTITIONS
 from coordinator.dataplane.pace import APPEND_WORK, OPEN_WORK, STEP_WORK
@@ -124,6 +124,7 @@ def test_topics_that_metadata_creates_are_created_in_steps(monkeypatch: pytest.M
 
 
 def test_many_partitions_are_described_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "AT_ONCE_PARTITIONS", STEP_PARTITIONS)
     broker = Broker(topics={f"t{number}": STEP_PARTITIONS // 2 for number in range(8)} | {"small": 1})
     note(monkeypatch, State, "replicas")
     response, calls = ask_in_steps(broker, 3, MetadataRequest(None))
@@ -137,7 +138,8 @@ def test_many_partitions_are_described_in_steps(monkeypatch: pytest.MonkeyPatch)
     assert len(calls) > 2
 
 
-def test_a_topic_that_goes_while_all_are_described_is_left_out() -> None:
+def test_a_topic_that_goes_while_all_are_described_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "AT_ONCE_PARTITIONS", STEP_PARTITIONS)
     broker = Broker(topics={f"t{number}": STEP_PARTITIONS for number in range(4)})
     request = MetadataRequest(None)
     assert broker.node.handle(3, request, call(request, ticket=9), NODES) is None
