@@ -85,6 +85,7 @@ class RepeatedHeartbeat(Struct, frozen=True, gc=False):
     request_tail: bytes
     response_head: bytes
     response_tail: bytes
+    response_bytes: int
 
 
 class Connection:
@@ -182,17 +183,19 @@ class Connection:
             self.repeated_commit = find_rows(request, frame, REPEATED_BYTES_MAX)
         return request
 
-    def repeat_heartbeat(self, frame: bytes, now_ms: int) -> bytes | None:
+    def repeat_heartbeat(self, frame: bytes, now_ms: int) -> int:
         """Decide a request if it is the latest successful heartbeat again, and nothing has happened to the group.
 
-        Returns the frame of its response, None if it is not decided."""
+        Returns how many bytes of response are owed more; 0 if it is not decided."""
         before = self.heartbeat
         if before is None or frame[8:] != before.request_tail or frame[:4] != before.request_head:
-            return None
+            return 0
         if not before.renewal.renew(now_ms):
-            return None
+            return 0
         self.client_id = before.client_id
-        return before.response_head + frame[4:8] + before.response_tail
+        self.owed.append(before.response_head + frame[4:8] + before.response_tail)
+        self.owed_bytes += before.response_bytes
+        return before.response_bytes
 
     def keep_heartbeat(self, request: Request, frame: bytes, response: bytes, renewal: Renewal | None) -> None:
         """Keep a successful heartbeat in case it is repeated."""
@@ -200,7 +203,7 @@ class Connection:
             self.heartbeat = None
         else:
             self.heartbeat = RepeatedHeartbeat(
-                renewal, request.client_id, frame[:4], frame[8:], response[:4], response[8:]
+                renewal, request.client_id, frame[:4], frame[8:], response[:4], response[8:], len(response)
             )
 
     def refill(self) -> None:

@@ -172,16 +172,12 @@ class Encoder:
             self.owe_bytes(connection, data)
         return frame
 
-    def owe_bytes(self, connection: Connection, data: bytes, group_id: str | None = None) -> None:
-        """Owe bytes that may rest on everything that was decided; with a `group_id`, on what was for this group."""
-        if group_id is None:
-            connection.rests_on = EVERYTHING
-        elif self.node.is_synced:
-            connection.rests_on = max(connection.rests_on, self.node.group_commit.find_covering_sync_of(group_id))
-        size = len(data)
+    def owe_bytes(self, connection: Connection, data: bytes) -> None:
+        """Owe bytes that may rest on everything that was decided."""
+        connection.rests_on = EVERYTHING
         connection.owed.append(data)
-        connection.owed_bytes += size
-        self._turn.owed_bytes += size
+        connection.owed_bytes += len(data)
+        self._turn.owed_bytes += len(data)
 
     def _say_failure(self, request: Request | ParkedRequest, error: ProtocolError) -> tuple[Any, bytes]:
         """Return the response to a request that has changed nothing and whose response has no bytes, and its frame."""

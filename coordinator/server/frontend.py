@@ -189,11 +189,12 @@ class Frontend:
         turn, connections, decide = self.turn, self.connections, self.handler.decide
         if not turn.now_ms:
             self.begin()
+        touched, decided = connections.touched, turn.decided
         for connection, chunk in chunks:
             began_s = turn.checked_s
             if began_s >= turn.next_look_s:
                 turn.look_at_cpu()
-            connections.touched[connection] = None
+            touched[connection] = None
             connection.heard_s = turn.began_s
             frames, backlog = connection.frames, connection.backlog
             decides = not (turn.is_over or backlog) and connection.heavy_until_s <= began_s and connection.may_decide()
@@ -203,7 +204,7 @@ class Frontend:
                     if decides and 1 < len(frame) <= URGENT_BYTES_MAX[frame[1]]:  # as `is_urgent` says
                         api_key = decide(connection, frame)
                         if api_key >= 0:
-                            turn.decided.append(api_key)
+                            decided.append(api_key)
                         decides = turn.has_time() and frames.is_held  # else no frame follows, as nearly always
                         if decides:
                             decides = (

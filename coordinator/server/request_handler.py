@@ -76,9 +76,12 @@ class RequestHandler:
             if decided is not None:
                 return decided
         if connection.heartbeat is not None and not self.is_observed:
-            data = connection.repeat_heartbeat(frame, self._turn.now_ms)
-            if data is not None:
-                self._encoder.owe_bytes(connection, data, connection.heartbeat.renewal.group_id)
+            size = connection.repeat_heartbeat(frame, self._turn.now_ms)
+            if size:
+                self._turn.owed_bytes += size
+                if self.node.is_synced:
+                    covering = self.node.group_commit.find_covering_sync_of(connection.heartbeat.renewal.group_id)
+                    connection.rests_on = max(connection.rests_on, covering)
                 return HEARTBEAT
         passage = None
         try:
