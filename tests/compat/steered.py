@@ -16,7 +16,6 @@ CLASSIC: dict[str, Any] = {"session.timeout.ms": 45_000, "heartbeat.interval.ms"
 CONSUMER: dict[str, Any] = {"group.protocol": "consumer"}
 OPTIONS = (
     "--ephemeral",
-    "--topic=orders:4",
     "--set=journal.max.bytes=16777216",
     "--set=group.consumer.min.heartbeat.interval.ms=100",
     "--set=group.consumer.heartbeat.interval.ms=100",

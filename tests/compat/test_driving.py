@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 NOTHING = -1001  # the offset of a partition without a commit
 
 
-muster = server_fixture(*OPTIONS)
+muster = server_fixture(*OPTIONS, "--topic=orders:4")
 
 
 def member(muster: Muster, group: str, name: str, **settings: Any) -> Confluent:

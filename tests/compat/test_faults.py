@@ -17,7 +17,7 @@ from tests.compat.consumers import librdkafka, wait_for_share, wait_until
 from tests.compat.steered import CLASSIC, OPTIONS, Confluent
 from tests.live import Muster, server_fixture
 
-server = server_fixture(*OPTIONS, "--topic=more:2")
+server = server_fixture(*OPTIONS, "--topic=orders:4", "--topic=more:2")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.live import Muster, server_fixture
 PARTITIONS = 4
 
 
-muster = server_fixture(*OPTIONS, scope="function")
+muster = server_fixture(*OPTIONS, "--topic=orders:4", scope="function")
 
 
 @pytest.mark.parametrize(

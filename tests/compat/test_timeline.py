@@ -19,7 +19,7 @@ from tests.live import Muster, server_fixture
 COMPLETED = ("all_members_joined", "leader_synced")  # a rebalance of the classic protocol, once every member has joined
 
 
-muster = server_fixture(*OPTIONS, "--set=group.consumer.assignment.interval.ms=0")
+muster = server_fixture(*OPTIONS, "--topic=orders:4", "--set=group.consumer.assignment.interval.ms=0")
 
 
 class Story:
