@@ -8,9 +8,9 @@ from typing import Final
 
 from coordinator import __version__
 from coordinator.admin.app import Readiness
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.states import State
-from coordinator.core.consumer.states import GroupState
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.states import State
+from coordinator.core.kinds.consumer.states import GroupState
 from coordinator.core.offsets.tally import Tally
 from coordinator.metrics import GROUPS_MAX, OTHER, GroupOffset, Snapshot
 from coordinator.runtime.node import Node

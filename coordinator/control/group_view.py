@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.states import State
-from coordinator.core.consumer.group import ConsumerGroup
-from coordinator.core.consumer.states import GroupState
 from coordinator.core.groups import Group
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.states import State
+from coordinator.core.kinds.consumer.group import ConsumerGroup
+from coordinator.core.kinds.consumer.states import GroupState
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.topics import Topics
 from protocol.errors import ProtocolError

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
-from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.groups import DEAD, Group, group_event, group_tombstones, is_subscribed
+from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.offsets import expiry
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.records import Record

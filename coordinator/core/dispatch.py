@@ -12,15 +12,15 @@ from types import NoneType
 from typing import Any, Final, TypeVar
 
 from coordinator.core import failover, timers, verbs
-from coordinator.core.classic import expiry as classic_timers
-from coordinator.core.classic import heartbeat as classic_heartbeat
-from coordinator.core.classic import join_group as classic_join_group
-from coordinator.core.classic import leave_group as classic_leave_group
-from coordinator.core.classic import sync_group as classic_sync_group
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.env import Env
 from coordinator.core.failover import LoseCommits, LoseMembers
+from coordinator.core.kinds.classic import expiry as classic_timers
+from coordinator.core.kinds.classic import heartbeat as classic_heartbeat
+from coordinator.core.kinds.classic import join_group as classic_join_group
+from coordinator.core.kinds.classic import leave_group as classic_leave_group
+from coordinator.core.kinds.classic import sync_group as classic_sync_group
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.offsets.offset_commit import offset_commit
 from coordinator.core.offsets.offset_delete import offset_delete
 from coordinator.core.offsets.txn_offset_commit import txn_offset_commit
@@ -48,7 +48,7 @@ class HandlerTable(dict[K, V]):
         self._name = name
 
     def __missing__(self, key: K) -> V:
-        from coordinator.core.consumer import handlers
+        from coordinator.core.kinds.consumer import handlers
 
         added: Mapping[K, V] = getattr(handlers, self._name)
         self.update(added)

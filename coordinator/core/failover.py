@@ -8,16 +8,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from coordinator.core.classic.events import Why, event
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.rebalance import prepare_rebalance
-from coordinator.core.classic.replies import refuse_parked_requests
-from coordinator.core.consumer.group import ConsumerGroup
-from coordinator.core.consumer.removal import remove_members
-from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.groups import Group, group_event
+from coordinator.core.kinds.classic.events import Why, event
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.rebalance import prepare_rebalance
+from coordinator.core.kinds.classic.replies import refuse_parked_requests
+from coordinator.core.kinds.consumer.group import ConsumerGroup
+from coordinator.core.kinds.consumer.removal import remove_members
+from coordinator.core.kinds.consumer.transition import GroupTransition
 from coordinator.core.offsets.commit_history import Commit
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
 from coordinator.core.refusal import Refusal

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from coordinator.core.classic import durable, voting
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.consumer import subscription
-from coordinator.core.consumer.downgrade import tombstones
-from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.env import Env
 from coordinator.core.events import Cause, Event
+from coordinator.core.kinds.classic import durable, voting
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.consumer import subscription
+from coordinator.core.kinds.consumer.downgrade import tombstones
+from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.records import Record
 
 Group = ClassicGroup | ConsumerGroup

@@ -7,8 +7,8 @@ was decided once holds, and only the time is new.
 
 from msgspec import Struct
 
-from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.groups import Group
+from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.timers import Timer, Timers, session
 from protocol.messages.heartbeat import HeartbeatRequest
 

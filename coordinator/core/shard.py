@@ -31,17 +31,17 @@ from coordinator.core.admin import list_groups
 from coordinator.core.admin.describe_groups import describe_group
 from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignor
-from coordinator.core.classic import durable
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.states import TIMERS as GROUP_TIMERS
-from coordinator.core.consumer import replay
-from coordinator.core.consumer.consumer_group_describe import describe, describe_unknown_group
-from coordinator.core.consumer.group import ConsumerGroup
-from coordinator.core.consumer.owners import Inconsistent
-from coordinator.core.consumer.validation import validate_fetch
 from coordinator.core.dispatch import HANDLERS, RESTARTED, TIMERS, UNLOADED
 from coordinator.core.env import Env
 from coordinator.core.groups import Group
+from coordinator.core.kinds.classic import durable
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.states import TIMERS as GROUP_TIMERS
+from coordinator.core.kinds.consumer import replay
+from coordinator.core.kinds.consumer.consumer_group_describe import describe, describe_unknown_group
+from coordinator.core.kinds.consumer.group import ConsumerGroup
+from coordinator.core.kinds.consumer.owners import Inconsistent
+from coordinator.core.kinds.consumer.validation import validate_fetch
 from coordinator.core.limits import Limits
 from coordinator.core.offset_records import Commits
 from coordinator.core.offsets.offset_fetch import fetch_offsets

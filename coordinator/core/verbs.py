@@ -10,21 +10,21 @@ from typing import Any
 from msgspec import Struct
 
 from coordinator.core.assignors.spec import NOTHING, Assignment, AssignorError
-from coordinator.core.classic.events import Why
-from coordinator.core.classic.expiry import remove_and_rebalance
-from coordinator.core.classic.group import ClassicGroup, Member
-from coordinator.core.classic.rebalance import prepare_rebalance
-from coordinator.core.classic.replies import refuse_parked_requests
-from coordinator.core.classic.states import State
 from coordinator.core.cleanup import remove_group
-from coordinator.core.consumer import record_builders
-from coordinator.core.consumer.group import ConsumerGroup
-from coordinator.core.consumer.removal import remove_members
-from coordinator.core.consumer.subscription import metadata_hash
-from coordinator.core.consumer.target import check_assignment, spec_of
-from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
+from coordinator.core.kinds.classic.events import Why
+from coordinator.core.kinds.classic.expiry import remove_and_rebalance
+from coordinator.core.kinds.classic.group import ClassicGroup, Member
+from coordinator.core.kinds.classic.rebalance import prepare_rebalance
+from coordinator.core.kinds.classic.replies import refuse_parked_requests
+from coordinator.core.kinds.classic.states import State
+from coordinator.core.kinds.consumer import record_builders
+from coordinator.core.kinds.consumer.group import ConsumerGroup
+from coordinator.core.kinds.consumer.removal import remove_members
+from coordinator.core.kinds.consumer.subscription import metadata_hash
+from coordinator.core.kinds.consumer.target import check_assignment, spec_of
+from coordinator.core.kinds.consumer.transition import GroupTransition
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Effect, Result
 from protocol.errors import ErrorCode

@@ -9,7 +9,7 @@ from coordinator.core import records
 from coordinator.core.catalog import records as catalog_records
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
-from coordinator.core.consumer.owners import Inconsistent
+from coordinator.core.kinds.consumer.owners import Inconsistent
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topics
 from coordinator.core.transactions.transactions import Transactions

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.classic.replies import refuse_join
+from coordinator.core.kinds.classic.replies import refuse_join
 from protocol.apis import TABLE
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

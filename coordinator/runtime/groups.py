@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from coordinator.core.acls.names import ALL_OPERATIONS, Resource
 from coordinator.core.admin.list_groups import Filters
 from coordinator.core.catalog.names import OFFSETS_TOPIC
-from coordinator.core.consumer.validation import validate_heartbeat
+from coordinator.core.kinds.consumer.validation import validate_heartbeat
 from coordinator.core.offsets.offset_fetch import (
     GROUPS_SINCE,
     merge_groups,
@@ -94,7 +94,9 @@ def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequ
     partition = engine.partitions.owner(request.group_id)
     if partition.served_by == where.node_id or not (code := engine.refuse(partition, where)):
         return engine.take(partition, partition.shard.handle(request, call), request.group_id)
-    from coordinator.core.consumer.consumer_group_heartbeat import refuse_heartbeat  # with the whole of the protocol
+    from coordinator.core.kinds.consumer.consumer_group_heartbeat import (
+        refuse_heartbeat,  # with the whole of the protocol
+    )
 
     wrong = validate_heartbeat(request, call.version, partition.shard.limits)
     return unserved_response(request, call.version, code) if wrong is None else refuse_heartbeat(wrong).response

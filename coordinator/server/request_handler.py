@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from coordinator.core.classic.heartbeat import SUCCESS
+from coordinator.core.kinds.classic.heartbeat import SUCCESS
 from coordinator.core.result import Call
 from coordinator.metrics import Stats
 from coordinator.runtime.api_versions import unknown_version

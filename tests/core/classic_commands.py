@@ -5,7 +5,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.core.consumer.commands import parts
+from tests.core.kinds.consumer.commands import parts
 from tests.core.world import Words, World, command
 
 JOIN, SYNC, BEAT, LEAVE = 9, 5, 4, 5  # the versions, where `v=` does not say

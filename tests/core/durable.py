@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.states import State
-from coordinator.core.consumer.owners import holders
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.states import State
+from coordinator.core.kinds.consumer.owners import holders
 from coordinator.core.shard import Shard
 from coordinator.core.table import Table
 

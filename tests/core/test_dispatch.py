@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from coordinator.core import dispatch
-from coordinator.core.consumer import handlers, heartbeat
-from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.core.kinds.consumer import handlers, heartbeat
+from coordinator.core.kinds.consumer.group import ConsumerGroup
 from protocol.messages.heartbeat import HeartbeatRequest
 
 
@@ -30,5 +30,5 @@ def test_what_is_not_in_the_table_cannot_happen() -> None:
 
 
 def test_a_server_without_consumer_groups_does_without_their_handlers() -> None:
-    program = "import sys, coordinator.core.dispatch; print('coordinator.core.consumer.reconcile' in sys.modules)"
+    program = "import sys, coordinator.core.dispatch; print('coordinator.core.kinds.consumer.reconcile' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import pytest
 
 from coordinator.core import regex
-from coordinator.core.consumer import patterns
-from coordinator.core.consumer.group import Resolving
+from coordinator.core.kinds.consumer import patterns
+from coordinator.core.kinds.consumer.group import Resolving
 
 T = TypeVar("T")
 STEP_MS_MAX = 50  # of the loop, in one piece

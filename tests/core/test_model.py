@@ -14,7 +14,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.limits import Limits
 from coordinator.core.result import Result
 from coordinator.core.topics import Topic, Topics

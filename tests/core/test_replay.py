@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.states import State
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.records import (
     GroupMetadataKey,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.core import classic_commands, offset_commands, world_commands  # noqa: F401 - they add their commands
-from tests.core.consumer import commands  # noqa: F401 - as above
+from tests.core.kinds.consumer import commands  # noqa: F401 - as above
 from tests.core.script import played
 
 SCRIPTS = Path(__file__).parent / "scripts"

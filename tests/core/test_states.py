@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.states import COMMIT, HEARTBEAT, NEXT, State
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.states import COMMIT, HEARTBEAT, NEXT, State
 from protocol.errors import ErrorCode
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coordinator.core.classic import voting
-from coordinator.core.classic.group import ClassicGroup, Member
+from coordinator.core.kinds.classic import voting
+from coordinator.core.kinds.classic.group import ClassicGroup, Member
 from protocol import codec
 from protocol.errors import ProtocolError
 from protocol.messages.consumer_protocol import (

@@ -3,7 +3,7 @@
 from pathlib import Path
 from random import Random
 
-from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.core.kinds.consumer.group import ConsumerGroup
 from pipeline.decode.layout import log_dirs
 from tests.pipeline.engine import Engine, replayed
 from tests.pipeline.simulated_groups import SimulatedConsumerGroup, SimulatedGroup

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.consumer import reconcile
-from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.consumer import reconcile
+from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.record_types import GroupMetadataKey, OffsetCommitKey, single_records
 from coordinator.core.result import Reply, Result
 from coordinator.core.shard import Shard

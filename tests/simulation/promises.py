@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.states import State
-from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.events import Cause
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.states import State
+from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.metrics import error_counter
 from coordinator.runtime import loader
 from coordinator.runtime.node import Node
@@ -25,7 +25,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.core import durable
-from tests.core.consumer.commands import check as check_consumer_group
+from tests.core.kinds.consumer.commands import check as check_consumer_group
 from tests.server.in_memory import InMemory
 from tests.simulation.journal import Journal
 from tests.simulation.offsets import Offsets

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from coordinator.core.consumer import reconcile
+from coordinator.core.kinds.consumer import reconcile
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
 from tests.simulation.clock import EventQueue
 from tests.simulation.members import REQUEST_MS, ClassicMember, ConsumerMember, Member

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from coordinator.core.classic.group import ClassicGroup, Member
-from coordinator.core.classic.states import State
+from coordinator.core.kinds.classic.group import ClassicGroup, Member
+from coordinator.core.kinds.classic.states import State
 from coordinator.core.refusal import truncate
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import (

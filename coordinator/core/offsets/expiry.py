@@ -11,9 +11,9 @@ An offset that was committed with a retention of its own (OffsetCommit v2-v4) ru
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.states import State
-from coordinator.core.classic.voting import CONSUMER, is_subscribed
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.states import State
+from coordinator.core.kinds.classic.voting import CONSUMER, is_subscribed
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue
 from coordinator.core.topics import Topics

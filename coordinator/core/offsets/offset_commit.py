@@ -10,10 +10,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.core import timers
-from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.states import RENEWED_BY_COMMIT
 from coordinator.core.env import Env
 from coordinator.core.groups import Group
+from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.states import RENEWED_BY_COMMIT
 from coordinator.core.limits import Limits
 from coordinator.core.offsets.validation import exists, is_too_long, topic_meant, validate_commit
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, OffsetCommitValue, Record

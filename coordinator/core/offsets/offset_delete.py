@@ -1,9 +1,9 @@
 """OffsetDelete: delete committed offsets of topics that the group no longer subscribes to."""
 
-from coordinator.core.classic.voting import CONSUMER
-from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.env import Env
 from coordinator.core.groups import Group, is_subscribed
+from coordinator.core.kinds.classic.voting import CONSUMER
+from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.offsets.validation import exists
 from coordinator.core.records import OffsetCommitKey, Record

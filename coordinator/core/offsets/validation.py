@@ -2,12 +2,12 @@
 
 from typing import Final, Protocol
 
-from coordinator.core.classic.states import COMMIT
-from coordinator.core.classic.validation import validate_member
-from coordinator.core.consumer import validation as consumer
-from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.env import Env
 from coordinator.core.groups import Group
+from coordinator.core.kinds.classic.states import COMMIT
+from coordinator.core.kinds.classic.validation import validate_member
+from coordinator.core.kinds.consumer import validation as consumer
+from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource
-from coordinator.core.classic import replies
+from coordinator.core.kinds.classic import replies
 from coordinator.core.offsets.offset_fetch import GROUPS_SINCE
 from coordinator.runtime.authorization.guard import Asking, Judge, Whole, need
 from coordinator.runtime.authorization.shapes import deny_nothing

@@ -12,8 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from coordinator.control.group_view import GroupView
-from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.groups import Group
+from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.runtime.node import Node
 from coordinator.runtime.partition import Partition
 
