@@ -1,5 +1,7 @@
 """Decisions about rights: against a plain reading of the rules, and where memory and addresses come in."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,8 +41,16 @@ def acl(name: str = "t", operation: Operation = Operation.READ, **changes: objec
     return AclKey(resource_type=Resource.TOPIC, resource_name=name, operation=operation, **values)
 
 
-def plainly(acls: list[AclKey], operation: Operation, kind: Resource, name: str, default: bool) -> bool:
-    """What alice may do from 127.0.0.1, by walking over all rules."""
+def plainly(
+    acls: list[AclKey],
+    operation: Operation,
+    kind: Resource,
+    name: str,
+    default: bool,
+    principal: Principal = ALICE,
+    address: str = "127.0.0.1",
+) -> bool:
+    """Return what a principal may do from an address, by walking over all rules."""
     about = [
         one
         for one in acls
@@ -53,7 +63,7 @@ def plainly(acls: list[AclKey], operation: Operation, kind: Resource, name: str,
     ]
     if not about:
         return default
-    hers = [one for one in about if one.principal in ("User:alice", "User:*") and one.host in ("127.0.0.1", "*")]
+    hers = [one for one in about if one.principal in (str(principal), "User:*") and one.host in (address, "*")]
     denied = {Operation.ALL, operation}
     if any(one.permission_type == Permission.DENY and one.operation in denied for one in hers):
         return False
@@ -73,6 +83,18 @@ def test_a_decision_is_that_of_a_walk_over_all_rules(
     authorizer = Authorizer(rules_of(*acls), allows_without_acls=default)
     for kind in (Resource.TOPIC, Resource.GROUP):
         assert authorizer.may(ALICE, HOST, operation, kind, name) == plainly(acls, operation, kind, name, default)
+
+
+@given(st.lists(ACLS, min_size=1, max_size=6), st.booleans())
+def test_a_decision_does_not_depend_on_what_was_asked_before(acls: list[AclKey], default: bool) -> None:
+    """One authorizer remembers its decisions: each is about one principal, host, operation, type and name."""
+    authorizer = Authorizer(rules_of(*acls), allows_without_acls=default)
+    operations = (Operation.READ, Operation.DESCRIBE, Operation.WRITE)
+    kinds = (Resource.TOPIC, Resource.GROUP)
+    for question in product((ALICE, BOB), ("127.0.0.1", "10.0.0.1"), operations, kinds, NAMES):
+        principal, address, operation, kind, name = question
+        expected = plainly(acls, operation, kind, name, default, principal, address)
+        assert authorizer.may(principal, "/" + address, operation, kind, name) == expected, question
 
 
 @given(st.lists(ACLS, max_size=8), st.data())
