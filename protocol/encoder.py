@@ -5,7 +5,8 @@ the length that ends the run; what is of fixed size as a whole is one `pack` and
 value has no bytes; `protocol.interpret` knows which.
 
 An encoder in pieces is a generator: it hands out what it has after each `PIECE_ELEMENTS` elements of arrays, so that
-whoever asks can do something else in between. It is slower: each element is a turn of a loop, and is counted.
+whoever asks can do something else in between. It is slower: each element is a turn of a loop, and is counted. Opaque
+bytes may be given to it as anything that has a length, such as a range of a file: that is a piece of its own.
 """
 
 from __future__ import annotations
@@ -189,7 +190,16 @@ class _Encoder:
     def blob(self, subcon: Blob, value: str) -> None:
         data, count = self.sized(subcon, value, "", "b''")
         self.count(subcon, count, "uvarint")
-        self.pieces.append(data)
+        if not self.in_pieces:
+            self.pieces.append(data)
+            return
+        self.spill()
+        with self.source.block(f"if type({data}) is bytes:"):
+            self.source.line(f"{self.parts}.append({data})")
+        with self.source.block("else:"):
+            self.source.line(f"yield join({self.parts})")
+            self.source.line(f"yield {data}")
+            self.source.line(f"{self.parts} = []")
 
     def sized(self, subcon: CountedArray, value: str, convert: str, empty: str) -> tuple[str, str]:
         """Return the names of a variable-sized value and of its count, once they are known."""

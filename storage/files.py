@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from storage.file_range import RANGES_MAX, FileRange
+
 if TYPE_CHECKING:
     from storage.syncing import Syncer, Syncing, Waker
 
@@ -54,6 +56,12 @@ class File(Protocol):
 
     def pread(self, position: int, size: int) -> bytes:
         """Return up to `size` bytes; fewer at the end of the file."""
+
+    def share(self, position: int, size: int, count: int, end_offset: int) -> FileRange | None:
+        """Return a range of whole batches that can be sent without being read; None if it must be read.
+
+        The batches have `count` records, the last of them before `end_offset`.
+        """
 
     def size(self) -> int: ...
     def modified_ms(self) -> int:
@@ -140,8 +148,9 @@ def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
 class RealFile:
     """A file of the operating system."""
 
-    def __init__(self, path: str, descriptor: int) -> None:
+    def __init__(self, path: str, descriptor: int, *, may_share: bool = False) -> None:
         self.path = path
+        self._may_share = may_share
         self._descriptor = descriptor
         self._syncing: Syncing | None = None  # the latest background sync of this file
 
@@ -158,6 +167,14 @@ class RealFile:
             return os.pread(self._descriptor, size, position)
         except OSError as error:
             raise _wrap_error("read", self.path, error) from error
+
+    def share(self, position: int, size: int, count: int, end_offset: int) -> FileRange | None:
+        if not self._may_share or FileRange.open_ranges >= RANGES_MAX:
+            return None
+        try:
+            return FileRange(self.path, self._descriptor, position, size, count, end_offset)
+        except OSError:  # no descriptor is left
+            return None
 
     def size(self) -> int:
         try:
@@ -243,8 +260,12 @@ def _close_all(descriptors: list[int]) -> None:
 class RealFiles:
     """The operating system's files."""
 
-    def __init__(self, *, may_use_ring: bool = True) -> None:
-        """Without `may_use_ring`, background syncs are made by threads on every system."""
+    def __init__(self, *, may_use_ring: bool = True, may_share: bool = False) -> None:
+        """Without `may_use_ring`, background syncs are made by threads on every system.
+
+        With `may_share`, files give ranges of themselves to whoever can send them.
+        """
+        self._may_share = may_share
         self._may_use_ring = may_use_ring and _SYNC_DISK is None
         self._syncer: Syncer | None = None  # made with the first background sync
         self._spares: list[int] = []
@@ -272,7 +293,7 @@ class RealFiles:
             descriptor = self._descriptor(path, flags | (os.O_CREAT if create else 0))
         except OSError as error:
             raise _wrap_error("open", path, error) from error
-        return RealFile(path, descriptor)
+        return RealFile(path, descriptor, may_share=self._may_share)
 
     def exists(self, path: str) -> bool:
         return Path(path).exists()

@@ -26,6 +26,7 @@ from storage import layout, recovery
 from storage.appended_keys import AppendedKeys, KeyedRecord, KeyFamily, WriteKey
 from storage.checkpoint import Checkpoint
 from storage.compaction import KeyIndex
+from storage.file_range import FileRange
 from storage.files import File, Files, StorageError
 from storage.index import RELATIVE_MAX
 from storage.producers import AbortedTransaction, Producers
@@ -391,7 +392,17 @@ class Log:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, *, min_one: bool = True, before: int | None = None) -> bytes:
+        """Return whole batches, from the one that holds `offset` on, as `fetch` does."""
+        batches = self.fetch(offset, max_bytes, min_one=min_one, before=before)
+        assert isinstance(batches, bytes), "nothing is shared unless it is asked for"
+        return batches
+
+    def fetch(
+        self, offset: int, max_bytes: int, *, min_one: bool = True, before: int | None = None, may_share: bool = False
+    ) -> bytes | FileRange:
         """Return whole batches, from the one that holds `offset` on; with `min_one` at least one, however large.
+
+        With `may_share` they may be a range of the file that holds them.
 
         Batches that begin at `before` or later are left out (the last stable offset, for read_committed). The batches
         lie in one segment. Returns b"" at the end of the log, and where the first batch is too large. Raises
@@ -401,7 +412,7 @@ class Log:
             raise OffsetOutOfRange(f"offset {offset} is not within {self.start_offset} to {self.end_offset}")
         for segment in self.segments[self._segment_index(offset) :]:
             if segment.end_offset > offset:  # else compaction has removed what followed `offset` in this segment
-                return segment.read(offset, max_bytes, min_one, before)
+                return segment.read(offset, max_bytes, min_one, before, may_share=may_share)
         return b""
 
     def batches(self, offset: int | None = None) -> Iterator[BatchPosition]:

@@ -24,6 +24,9 @@ class MemoryFile:
     def pread(self, position: int, size: int) -> bytes:
         return bytes(memoryview(self._content)[position : position + size])
 
+    def share(self, position: int, size: int, count: int, end_offset: int) -> None:
+        """Return None: the bytes are in memory already."""
+
     def size(self) -> int:
         return len(self._content)
 

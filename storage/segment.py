@@ -14,12 +14,16 @@ from contextlib import contextmanager
 import msgspec
 
 from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, PREFIX_BYTES, BatchHeader, crc_of
+from storage.file_range import FileRange
 from storage.files import File, Files, StorageError
 from storage.index import Index
 
 log = logging.getLogger("muster.storage")
 
 CHUNK_BYTES = 1 << 20
+SCAN_BYTES = 8_192  # that are read to find a batch
+SHARED_BYTES_MIN = 262_144
+"""From here on, batches are sent by `sendfile` where that is possible."""
 NAME_DIGITS = 20
 OFFSET_MAX = 2**62
 """No log reaches it; an offset beyond is damage, and would leave no room for the batches that are still to come."""
@@ -175,41 +179,46 @@ class Segment:
                     if offset is None or found.header.last_offset >= offset:
                         yield found
             except BadBatch as bad:
-                raise self._describe_change(bad.position, bad.reason) from bad
+                raise self.describe_change(bad.position, bad.reason) from bad
 
-    def _describe_change(self, position: int, reason: str) -> StorageError:
+    def describe_change(self, position: int, reason: str) -> StorageError:
+        """Return the error that the file is not what was written to it."""
         return StorageError("read", self.path, errno.EIO, f"changed since it was written: byte {position}: {reason}")
 
-    def read(self, offset: int, max_bytes: int, min_one: bool, before: int | None) -> bytes:
-        """Whole batches from the one that holds `offset`, up to `max_bytes` and none that begins at `before` or
-        later."""
+    def read(
+        self, offset: int, max_bytes: int, min_one: bool, before: int | None, *, may_share: bool = False
+    ) -> bytes | FileRange:
+        """Return whole batches from the one that holds `offset`, up to `max_bytes` and none that begins at `before` or
+        later.
+
+        With `may_share`, many bytes may be returned as a range of the file.
+        """
         with self.reading() as file:
-            start = self._position_of(file, offset)
+            headers = _Headers(self, file)
+            start = self._position_of(headers, offset)
             if start == self.size:
                 return b""
-            data = file.pread(start, min(max(max_bytes, HEADER_BYTES), self.size - start))
-            if len(data) < HEADER_BYTES:
-                raise self._describe_change(start, "the file ends here")
-            whole = _whole(data, max_bytes, before)
-            if not whole and min_one and (before is None or _header(data).base_offset < before):
-                return file.pread(start, _header(data).size)
-            return data[:whole]
+            size = min(max(max_bytes, HEADER_BYTES), self.size - start)
+            if not (may_share and size >= SHARED_BYTES_MIN):
+                headers.read(start, size)
+            size, count, end_offset = headers.find_end(start, max_bytes, before)
+            if not size and min_one and (before is None or headers.at(start).base_offset < before):
+                header = headers.at(start)
+                size, count, end_offset = header.size, header.count, header.last_offset + 1
+            if may_share and size >= SHARED_BYTES_MIN:
+                shared = file.share(start, size, count, end_offset)
+                if shared is not None:
+                    return shared
+            return headers.read(start, size)
 
-    def _position_of(self, file: File, offset: int) -> int:
+    def _position_of(self, headers: _Headers, offset: int) -> int:
         """Return where the batch begins that holds `offset`, or the first one after it; the file's size when there is
         none."""
         position = self.index.position(offset)
-        chunk, start = b"", position
         while position < self.size:
-            if position + HEADER_BYTES > start + len(chunk):
-                chunk, start = file.pread(position, 8192), position
-                if len(chunk) < HEADER_BYTES:
-                    raise self._describe_change(position, "the file ends here")
-            header = _header(chunk, position - start)
+            header = headers.at(position)
             if header.last_offset >= offset:
                 return position
-            if header.length <= 0:
-                raise self._describe_change(position, f"a batch of length {header.length}")
             position += header.size
         return self.size
 
@@ -242,17 +251,77 @@ class Segment:
                 file.close()
 
 
-def _header(chunk: bytes, at: int = 0) -> BatchHeader:
-    return BatchHeader(*HEADER_FAST.unpack_from(chunk, at))
+class _Headers:
+    """The headers of a segment's batches, by position, read in chunks."""
+
+    def __init__(self, segment: Segment, file: File) -> None:
+        self._segment = segment
+        self._file = file
+        self._chunk, self._start = b"", 0  # the bytes of the file from `_start` on
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return a range of the file. Headers that lie in it are taken from it."""
+        if position != self._start or size > len(self._chunk):
+            self._chunk, self._start = self._file.pread(position, size), position
+        return self._chunk if size >= len(self._chunk) else self._chunk[:size]
+
+    def at(self, position: int) -> BatchHeader:
+        """Return the header of the batch that begins here. Raises `StorageError` if there is none."""
+        return BatchHeader(*self._fields(position))
+
+    def find_end(self, start: int, max_bytes: int, before: int | None) -> tuple[int, int, int]:
+        """Return how many bytes from here on are whole batches within the bounds, with how many records, and the offset
+        after the last one."""
+        limit = min(start + max_bytes, self._segment.size)
+        position, count, end_offset = start, 0, 0
+        while position + HEADER_BYTES <= limit:
+            fields = self._fields(position)
+            after = position + fields[_LENGTH] + PREFIX_BYTES
+            if after > limit or (before is not None and fields[_BASE_OFFSET] >= before):
+                break
+            position = after
+            count += fields[_COUNT]
+            end_offset = fields[_BASE_OFFSET] + fields[_LAST_OFFSET_DELTA] + 1
+        return position - start, count, end_offset
+
+    def _fields(self, position: int) -> tuple[int, ...]:
+        at = position - self._start
+        if at < 0 or at + HEADER_BYTES > len(self._chunk):
+            self.read(position, SCAN_BYTES)
+            if len(self._chunk) < HEADER_BYTES:
+                raise self._segment.describe_change(position, "the file ends here")
+            at = 0
+        fields = HEADER_FAST.unpack_from(self._chunk, at)
+        if fields[_LENGTH] <= 0:
+            raise self._segment.describe_change(position, f"a batch of length {fields[_LENGTH]}")
+        return fields
 
 
-def _whole(data: bytes, max_bytes: int, before: int | None) -> int:
-    """Return how many bytes at the start of `data` are whole batches within the bounds."""
+_BASE_OFFSET, _LENGTH, _LAST_OFFSET_DELTA, _COUNT = map(BatchHeader.__struct_fields__.index, (
+    "base_offset", "length", "last_offset_delta", "count",
+))  # fmt: skip
+
+
+def count_records(batches: bytes | FileRange) -> int:
+    """Return how many records whole batches have."""
+    if isinstance(batches, FileRange):
+        return batches.count
+    return sum([fields[_COUNT] for fields in _walk_headers(batches)])
+
+
+def end_of(batches: bytes | FileRange) -> int:
+    """Return the offset after the last of these batches; 0 if there are none."""
+    if isinstance(batches, FileRange):
+        return batches.end_offset
+    end = 0
+    for fields in _walk_headers(batches):
+        end = fields[_BASE_OFFSET] + fields[_LAST_OFFSET_DELTA] + 1
+    return end
+
+
+def _walk_headers(batches: bytes) -> Iterator[tuple[int, ...]]:
     at = 0
-    while at + HEADER_BYTES <= len(data):
-        header = _header(data, at)
-        after = at + header.size
-        if after > min(len(data), max_bytes) or (before is not None and header.base_offset >= before):
-            break
-        at = after
-    return at
+    while at < len(batches):
+        fields = HEADER_FAST.unpack_from(batches, at)
+        yield fields
+        at += fields[_LENGTH] + PREFIX_BYTES

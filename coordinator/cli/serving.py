@@ -174,7 +174,7 @@ def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]
         from storage.memory_files import MemoryFiles
 
         return MemoryFiles(), "memory"
-    files = RealFiles()
+    files = RealFiles(may_share=True)
     files.make_directory(options.data_dir)
     lock: Lock = files.lock(f"{options.data_dir}/{LOCK_FILE}")
     stack.callback(lock.release)

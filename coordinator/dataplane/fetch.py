@@ -32,9 +32,10 @@ from protocol.messages.fetch import (
     FetchResponseEpochEndOffset,
     FetchResponsePartitionData,
 )
-from protocol.record_batch import HEADER_FAST, PREFIX_BYTES
+from storage.file_range import FileRange
 from storage.files import StorageError
 from storage.log import Log
+from storage.segment import end_of
 
 BY_ID_SINCE: Final = 13
 READ_COMMITTED: Final = 1
@@ -285,11 +286,12 @@ def _read_one(
     if not start <= asked.offset <= end:
         return _refuse(index, ErrorCode.OFFSET_OUT_OF_RANGE)
     stable = log.last_stable_offset
-    records = b""
+    records: bytes | FileRange = b""
     if asked.offset < (stable if committed else end) and (room > 0 or is_first):
         limit = min(asked.max_bytes, room)
         try:
-            records = log.read(asked.offset, limit, min_one=is_first, before=stable if committed else None)
+            before = stable if committed else None
+            records = log.fetch(asked.offset, limit, min_one=is_first, before=before, may_share=True)
         except StorageError as failure:
             return _error(index, state.close_failed_partition(name, index, failure))
     return FetchResponsePartitionData(
@@ -298,7 +300,7 @@ def _read_one(
         last_stable_offset=stable,
         log_start_offset=start,
         aborted_transactions=_collect_aborted_transactions(log, asked.offset, records) if committed else None,
-        records=records,
+        records=records,  # type: ignore[arg-type]  # a range of a file takes the place of its bytes, see `Log.fetch`
     )
 
 
@@ -324,22 +326,14 @@ def _nothing(index: int, committed: bool) -> FetchResponsePartitionData:
     return FetchResponsePartitionData(index, 0, 0, 0, 0, aborted_transactions=aborted, records=b"")
 
 
-def _collect_aborted_transactions(log: Log, offset: int, records: bytes) -> tuple[FetchResponseAbortedTransaction, ...]:
+def _collect_aborted_transactions(
+    log: Log, offset: int, records: bytes | FileRange
+) -> tuple[FetchResponseAbortedTransaction, ...]:
     """Return the aborted transactions among the records that are returned."""
     if not log.producers.aborted or not records:
         return ()
-    found = log.collect_aborted_transactions(offset, _end_of(records))
+    found = log.collect_aborted_transactions(offset, end_of(records))
     return tuple([FetchResponseAbortedTransaction(one.producer_id, one.first_offset) for one in found])
-
-
-def _end_of(records: bytes) -> int:
-    """Return the offset after the last of these batches."""
-    at = end = 0
-    while at < len(records):
-        header = HEADER_FAST.unpack_from(records, at)
-        end = header[0] + header[6] + 1  # base offset and last offset delta
-        at += header[1] + PREFIX_BYTES
-    return end
 
 
 def _size(found: Iterable[_Read]) -> int:

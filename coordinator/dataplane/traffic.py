@@ -4,7 +4,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from protocol.record_batch import HEADER_FAST, PREFIX_BYTES
+from storage.file_range import FileRange
+from storage.segment import count_records
 
 TOPICS_MAX: Final = 100  # topics that are counted by name
 OTHER: Final = "other"  # the rest
@@ -31,15 +32,11 @@ class TrafficByTopic:
         traffic.records_in += records
         traffic.bytes_in += size
 
-    def count_out(self, topic: str, batches: bytes) -> None:
+    def count_out(self, topic: str, batches: bytes | FileRange) -> None:
         """Count the batches of a Fetch response."""
         traffic = self._of(topic)
-        at, size = 0, len(batches)
-        while at < size:
-            header = HEADER_FAST.unpack_from(batches, at)
-            traffic.records_out += header[12]
-            at += header[1] + PREFIX_BYTES
-        traffic.bytes_out += size
+        traffic.records_out += count_records(batches)
+        traffic.bytes_out += len(batches)
 
     def _of(self, topic: str) -> Traffic:
         found = self.topics.get(topic)

@@ -18,6 +18,8 @@ from protocol.codec import decode_request
 from protocol.framing import FrameBuffer
 from protocol.header import Request
 from protocol.repeated_rows import RepeatedRows, find_rows
+from storage.file_range import FileRange
+from storage.segment import SHARED_BYTES_MIN
 
 if TYPE_CHECKING:  # imported with the gate, which few servers have
     from coordinator.control.journal import JournalClient
@@ -25,7 +27,8 @@ if TYPE_CHECKING:  # imported with the gate, which few servers have
 
 OWED_BYTES_MAX: Final = 1_048_576  # of unsent responses; with more of them, no further request is decided
 BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time; the rest of the chunk is left as it is
-JOINED_BYTES_MAX: Final = 262_144  # responses that are sent as one piece; larger ones are not copied
+JOINED_BYTES_MAX: Final = SHARED_BYTES_MIN - 1
+"""Responses that are sent as one piece. Larger ones are not copied, and may hold ranges of files."""
 REPEATED: Final = frozenset({1, 9, 12, 68})
 """Fetch, OffsetFetch, Heartbeat, ConsumerGroupHeartbeat: clients repeat the same request."""
 OFFSET_COMMIT: Final = 8  # clients repeat it with other offsets
@@ -48,11 +51,15 @@ class ParkedRequest(Struct, frozen=True, gc=False):
     body: Any = None  # of a request that changes nothing: for an error response, if its own cannot be encoded
 
 
+Piece = bytes | FileRange
+"""A part of a response: its bytes, or where they lie in a file."""
+
+
 class HeldResponses(Struct, frozen=True, gc=False):
     """Responses that may be sent once a sync has ended."""
 
     rests_on: int  # the number of that sync
-    owed: list[bytes]
+    owed: list[Piece]
     owed_bytes: int
 
 
@@ -141,7 +148,7 @@ class Connection:
         self.frames = FrameBuffer(min(frame_bytes_max, first_max))
         self.backlog: list[bytes] = []  # never empty while there are whole requests in `frames`
         self.parked: ParkedRequest | None = None
-        self.owed: list[bytes] = []  # responses that are to be sent
+        self.owed: list[Piece] = []  # responses that are to be sent
         self.latest = NO_RESPONSE  # of heartbeats, commits and fetches
         self.heartbeat: RepeatedHeartbeat | None = None  # the latest successful one
         self.repeated: DecodedRequest | None = None  # the latest of `REPEATED`
@@ -255,12 +262,12 @@ class Connection:
         held = len(self.frames) if self.frames.is_held else 0
         return held + sum(map(len, self.backlog)) if self.backlog else held
 
-    def take(self) -> list[bytes]:
+    def take(self) -> list[Piece]:
         """Remove and return the owed responses, joined into one piece if they are small."""
         owed, size = self.owed, self.owed_bytes
         if owed:
             self.owed, self.owed_bytes = [], 0
-        return owed if len(owed) < 2 or size > JOINED_BYTES_MAX else [b"".join(owed)]
+        return owed if len(owed) < 2 or size > JOINED_BYTES_MAX else [b"".join(owed)]  # type: ignore[arg-type]  # no range is that small
 
     def hold(self, rests_on: int) -> int:
         """Let the owed responses wait for a sync, behind those that wait already. Return the number of that sync."""
@@ -285,7 +292,7 @@ class Connection:
         self.held.clear()
         self.held_bytes = 0
 
-    def replace(self, frame: list[bytes], data: bytes) -> bool:
+    def replace(self, frame: list[Piece], data: bytes) -> bool:
         """Replace the frame of a response by `data`. Return whether the frame was still there."""
         for held in (*self.held, HeldResponses(0, self.owed, 0)):
             at = next((at for at, piece in enumerate(held.owed) if piece is frame[0]), None)

@@ -10,9 +10,18 @@ from coordinator.dataplane.withdrawal import RESTING
 from coordinator.metrics import Stats, error_counter, error_walker
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import Node
-from coordinator.server.connection import Connection, EncodedResponse, ParkedRequest
+from coordinator.server.connection import Connection, EncodedResponse, ParkedRequest, Piece
 from coordinator.server.connections import Connections
-from coordinator.server.encoding import ENCODINGS_MAX, OF_ITS_GROUP, READS, Encoding, frame_of, is_fetch_short
+from coordinator.server.encoding import (
+    ENCODINGS_MAX,
+    OF_ITS_GROUP,
+    READS,
+    Encoding,
+    frame_of,
+    has_ranges,
+    is_fetch_short,
+    read_ranges,
+)
 from coordinator.server.quotas import throttle
 from coordinator.server.turn import Turn
 from protocol.apis import APIS
@@ -67,9 +76,9 @@ class Encoder:
         self._stats = stats
         self._error_counters: dict[type, Callable[[Any], Iterable[int]]] = {}
         self._encodings: deque[Encoding] = deque()  # large responses, the first to be finished first
-        self._resting: list[tuple[Connection, Request | ParkedRequest, Any, list[bytes]]] = []
+        self._resting: list[tuple[Connection, Request | ParkedRequest, Any, list[Piece]]] = []
         """Responses of this turn that may rest on what it appends to topics, with the bytes that are owed of each."""
-        self._held: deque[tuple[int, list[tuple[Connection, Request | ParkedRequest, Any, list[bytes]]]]] = deque()
+        self._held: deque[tuple[int, list[tuple[Connection, Request | ParkedRequest, Any, list[Piece]]]]] = deque()
         """The same of earlier turns, with the number of the sync that they wait for."""
 
     @property
@@ -134,7 +143,10 @@ class Encoder:
         """
         passage = request.passage
         if passage is not None:
-            response = throttle(response, passage.action.throttle_ms)
+            response = throttle(read_ranges(response), passage.action.throttle_ms)
+        elif has_ranges(response):
+            self._owe_ranges(connection, request, response)
+            return True
         elif _is_latest(connection, response) or _is_brief(response):
             self.owe_short(connection, request, response)
             return True
@@ -152,7 +164,7 @@ class Encoder:
             self._encodings.append(Encoding(request, pieces, later, codes, is_counted=is_reply))
             self._connections.is_crowded = len(self._encodings) >= ENCODINGS_MAX
             self._connections.park(connection, request)
-            frame: list[bytes] = []
+            frame: list[Piece] = []
         else:
             for code in self._error_counter(response.__class__)(response):
                 self._stats.count_error(request.api_key, code)
@@ -161,18 +173,32 @@ class Encoder:
             self._resting.append((connection, request, response, frame))
         return len(pieces) == 1
 
-    def _owe_frame(self, connection: Connection, request: ParkedRequest, pieces: list[bytes]) -> list[bytes]:
-        """Owe the pieces of a frame, or what a fault makes of them. Returns what is owed."""
-        pieces = frame_of(pieces)
-        frame = [b"".join(pieces)] if len(pieces) == 2 or request.passage is not None else pieces
-        if request.passage is not None:
-            self._pass(connection, request, request.passage, frame[0])
-            return frame
-        for data in frame:
-            self.owe_bytes(connection, data)
-        return frame
+    def _owe_ranges(self, connection: Connection, request: ParkedRequest, response: FetchResponse) -> None:
+        """Owe a Fetch response whose records are sent as they lie in their files."""
+        later = encode_response_in_pieces(request.api_key, request.version, request.correlation_id, response)
+        frame = frame_of(list(later))
+        for code in self._error_counter(FetchResponse)(response):
+            self._stats.count_error(request.api_key, code)
+        for piece in frame:
+            self.owe_bytes(connection, piece)
+        if self.node.is_synced:
+            self._resting.append((connection, request, response, frame))
 
-    def owe_bytes(self, connection: Connection, data: bytes) -> None:
+    def _owe_frame(self, connection: Connection, request: ParkedRequest, pieces: list[bytes]) -> list[Piece]:
+        """Owe the pieces of a frame, or what a fault makes of them. Returns what is owed."""
+        if len(pieces) > 1 and request.passage is None:
+            frame = frame_of(pieces)
+            for piece in frame:
+                self.owe_bytes(connection, piece)
+            return frame
+        data = b"".join((sum(map(len, pieces)).to_bytes(4, "big"), *pieces))
+        if request.passage is None:
+            self.owe_bytes(connection, data)
+        else:
+            self._pass(connection, request, request.passage, data)
+        return [data]
+
+    def owe_bytes(self, connection: Connection, data: Piece) -> None:
         """Owe bytes that may rest on everything that was decided."""
         connection.rests_on = EVERYTHING
         connection.owed.append(data)

@@ -5,13 +5,16 @@ others take memory as well: while there are `ENCODINGS_MAX` of them, requests wh
 """
 
 import itertools
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from coordinator.dataplane.fetch import FEW
-from coordinator.server.connection import ParkedRequest
+from coordinator.server.connection import ParkedRequest, Piece
 from protocol.apis import API_VERSIONS, FETCH, PRODUCE, TABLE
 from protocol.messages.fetch import FetchResponse
+from storage.file_range import FileRange
 
 _OTHER_READS: Final = ("ConsumerGroupDescribe", "FindCoordinator", "OffsetFetch", "OffsetForLeaderEpoch")
 SHORT: Final = frozenset({API_VERSIONS, PRODUCE, FETCH, 8, 9, 11, 12, 13, 14, 68})
@@ -68,9 +71,29 @@ class Encoding:
         return []
 
 
-def frame_of(pieces: list[bytes]) -> list[bytes]:
+def frame_of(pieces: Sequence[Piece]) -> list[Piece]:
     """Return the pieces of a frame, its size before them."""
     return [sum(map(len, pieces)).to_bytes(4, "big"), *pieces]
+
+
+def has_ranges(response: Any) -> bool:
+    """Return whether a response has records that are not in memory: ranges of files."""
+    return type(response) is FetchResponse and any(
+        isinstance(partition.records, FileRange) for topic in response.responses for partition in topic.partitions
+    )
+
+
+def read_ranges(response: Any) -> Any:
+    """Return the response with the bytes of its ranges of files. Raises OSError."""
+    if not has_ranges(response):
+        return response
+    return replace(response, responses=tuple([
+        replace(topic, partitions=tuple([
+            replace(one, records=one.records.read()) if isinstance(one.records, FileRange) else one
+            for one in topic.partitions
+        ]))
+        for topic in response.responses
+    ]))  # fmt: skip
 
 
 def is_short(frame: bytes) -> bool:

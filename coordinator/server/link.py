@@ -14,12 +14,14 @@ from collections.abc import Callable
 from typing import Final
 
 from coordinator.core.principal import Principal
-from coordinator.server.connection import Connection
+from coordinator.server.connection import Connection, Piece
 from coordinator.server.distinguished_name import UnreadableSubjectError
 from coordinator.server.principal_mapping import NoRuleError
+from storage.file_range import FileRange
 
 RECORD_BYTES: Final = 16_384  # of plaintext in one record of TLS (RFC 8446, 5.1)
 SECURE_CHUNK_BYTES: Final = 16_896  # one whole record with its header and tag: a MemoryBIO never shrinks
+SECURE_STEP_BYTES: Final = 16 * RECORD_BYTES  # of a file, which are read, encrypted and sent at a time
 HANDSHAKE: Final = 0x16  # the content type of a handshake's first record
 HANDSHAKE_BYTES_MAX: Final = 131_072  # that a client may send in its handshake: enough for a long chain of certificates
 
@@ -42,6 +44,7 @@ class Link:
     """A connection's socket, and the responses that it has not taken yet."""
 
     __slots__ = (
+        "_taken",
         "connection",
         "interest",
         "is_behind",
@@ -64,15 +67,28 @@ class Link:
         self.is_handshaking = False  # the TLS handshake is not complete
         self.receive: Callable[[int], bytes] = sock.recv  # returns the next bytes of requests, b"" at the end
         self.send: Callable[[bytes | memoryview], int] = sock.send  # returns how many bytes were taken
-        self.unsent: list[memoryview] = []
+        self.unsent: list[Piece] = []
+        self._taken = 0  # bytes of the first of them that the socket has taken
         self.unsent_bytes = 0  # of whole responses: one that is sent in part still occupies all its memory
         self.unsent_since_s = since_s
 
-    def keep(self, response: bytes, sent: int) -> None:
-        """Keep the rest of a response, without a copy, until the socket can take it."""
-        self.unsent.append(memoryview(response)[sent:])
-        self.unsent_bytes += len(response)
+    def send_or_keep(self, piece: Piece) -> None:
+        """Send a piece of a response. What the socket does not take is kept, without a copy. Raises OSError."""
+        sent = 0
+        if not self.is_behind:
+            with contextlib.suppress(BlockingIOError, InterruptedError):
+                sent = self.send_range(piece, 0, len(piece)) if isinstance(piece, FileRange) else self.send(piece)
+            if sent == len(piece):
+                return
+        if not self.unsent:
+            self._taken = sent
+        self.unsent.append(piece)
+        self.unsent_bytes += len(piece)
         self.is_behind = True
+
+    def send_range(self, piece: FileRange, start: int, most: int) -> int:
+        """Send bytes of a file. Return how many the socket has taken. Raises OSError."""
+        return piece.send(self.sock, start, most)
 
     @property
     def held_bytes(self) -> int:
@@ -83,17 +99,21 @@ class Link:
         """Send up to `most` of the kept bytes. Return how many the socket has taken. Raises OSError."""
         taken = 0
         while self.unsent and taken < most:
-            piece = self.unsent[0][: most - taken]
+            piece, start = self.unsent[0], self._taken
+            wanted = min(len(piece) - start, most - taken)
             try:
-                sent = self.send(piece)
+                if isinstance(piece, FileRange):
+                    sent = self.send_range(piece, start, wanted)
+                else:
+                    sent = self.send(memoryview(piece)[start : start + wanted])
             except (BlockingIOError, InterruptedError):
                 break
             taken += sent
-            if sent < len(self.unsent[0]):
-                self.unsent[0] = self.unsent[0][sent:]
-            else:
-                self.unsent_bytes -= len(self.unsent.pop(0).obj)  # type: ignore[arg-type]  # bytes, see `keep`
-            if sent < len(piece):
+            self._taken += sent
+            if self._taken == len(piece):
+                self.unsent_bytes -= len(self.unsent.pop(0))
+                self._taken = 0
+            if sent < wanted:
                 break
         self.is_behind = bool(self.unsent)
         return taken
@@ -223,6 +243,9 @@ class SecureLink(Link):
         if not sent:
             raise BlockingIOError
         return sent
+
+    def send_range(self, piece: FileRange, start: int, most: int) -> int:
+        return self._send(piece.read(start, min(most, SECURE_STEP_BYTES)))
 
     def send_kept(self, most: int) -> int:
         sealed = len(self._sealed)

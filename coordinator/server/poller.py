@@ -384,14 +384,10 @@ class Poller:
                 continue  # it left before its response
             for response in connection.take():
                 try:
-                    sent = 0 if link.is_behind else link.send(response)
-                except (BlockingIOError, InterruptedError):
-                    sent = 0
+                    link.send_or_keep(response)
                 except OSError:
                     self._close(link)
                     break
-                if sent < len(response):
-                    link.keep(response, sent)
             else:
                 if link.is_behind or connection.backlog or connection.closing:
                     self._wait(link)

@@ -13,7 +13,7 @@ from coordinator.server.authenticator import Authenticator
 from coordinator.server.connection import REPEATED_BYTES_MAX, Connection, ParkedRequest
 from coordinator.server.connections import Connections
 from coordinator.server.encoder import Encoder
-from coordinator.server.encoding import READS, SHORT
+from coordinator.server.encoding import READS, SHORT, has_ranges
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.turn import Turn
 from protocol.apis import API_VERSIONS, BY_NAME
@@ -110,7 +110,8 @@ class RequestHandler:
             return API_VERSIONS
         if response is NO_ANSWER:
             return api_key
-        if api_key in SHORT and response is not None and (passage is None or passage.rule is None):
+        is_short = api_key in SHORT and response is not None and not has_ranges(response)
+        if is_short and (passage is None or passage.rule is None):
             data = self._encoder.owe_short(connection, request, response)
             if passage is not None and self.gate is not None:
                 self.gate.note_response(passage, data, self._turn.now_ms)

@@ -220,11 +220,11 @@ def test_partitions_are_looked_up_in_steps(api_key: int, request_: Any, monkeypa
 
 def test_a_fetch_reads_so_many_partitions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = fill_partitions()
-    note(monkeypatch, Log, "read")
+    note(monkeypatch, Log, "fetch")
     response, calls = ask_in_steps(broker, 1, FETCH_ALL)
     found = [bool(one.records) for one in response.responses[0].partitions]
     assert found == [True] * READS_MAX + [False] * (PARTITIONS - READS_MAX)
-    assert max(step["read"] for step in calls) == READS_MAX
+    assert max(step["fetch"] for step in calls) == READS_MAX
 
 
 def test_a_response_holds_four_mebibytes() -> None:

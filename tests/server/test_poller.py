@@ -328,11 +328,11 @@ class Taking:
 
 
 def test_what_a_socket_takes_is_counted_also_if_the_next_call_takes_nothing() -> None:
-    link = Link(cast("socket.socket", Taking(10, 3)), InMemory().connect().connection)
+    link = Link(cast("socket.socket", Taking(0, 10, 3)), InMemory().connect().connection)
     for response in (b"0123456789", b"abcdef"):
-        link.keep(response, 0)
+        link.send_or_keep(response)
     assert link.send_kept(100) == 13
-    assert [bytes(piece) for piece in link.unsent] == [b"def"]
+    assert (link.unsent, link.held_bytes) == ([b"abcdef"], 6)
     assert link.send_kept(100) == 0
 
 
