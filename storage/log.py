@@ -7,6 +7,7 @@ A batch is in the log when `append` has returned, and on the disk when `sync` ha
 
 from __future__ import annotations
 
+import errno
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -158,9 +159,13 @@ class Log:
                 segment.release()
 
     def abandon(self) -> None:
-        """Close the files, because they are about to be removed. A compaction under way finds no segment left."""
+        """Close the files, because they are about to be removed, and append nothing any more.
+
+        A compaction under way finds no segment left.
+        """
         self.release()
         self.segments.clear()
+        self.failure = self.failure or StorageError("append to", self.directory, errno.EBADF, "the log is abandoned")
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

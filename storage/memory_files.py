@@ -75,8 +75,9 @@ class MemoryFiles:
 
     def rename(self, old: str, new: str) -> None:
         if old in self._directories:
-            self._directories.remove(old)
-            self._directories.add(new)
+            inside = {path for path in self._directories if path == old or path.startswith(f"{old}/")}
+            self._directories -= inside
+            self._directories |= {new + path.removeprefix(old) for path in inside}
             for path in [path for path in self._files if path.startswith(f"{old}/")]:
                 self._files[new + path.removeprefix(old)] = self._files.pop(path)
             return

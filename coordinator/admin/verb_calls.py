@@ -27,7 +27,9 @@ def refuse_nonsense(check: Callable[..., T], *arguments: Any) -> T:
 
 
 def answer(refusal: Refusal) -> Refused:
-    """Return the answer to a verb that is refused: 404 for what is not there, else 409 or 400."""
+    """Return the answer to a verb that is refused: 404 for what is not there, 507 for a full disk, else 409 or 400."""
+    if refusal.failure is not None:
+        return Refused(str(refusal), 507 if refusal.failure.is_full else 500)
     is_missing = str(refusal).startswith("there is no ")
     return Refused(str(refusal), 404 if is_missing else 409 if refusal.is_conflict else 400)
 

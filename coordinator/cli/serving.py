@@ -31,7 +31,7 @@ from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
-from coordinator.runtime.snapshot import Snapshot, read_logs, remove_logs, write_logs
+from coordinator.runtime.snapshot import Snapshot, read_logs
 from coordinator.server import descriptors
 from coordinator.server.admission import Admission
 from coordinator.server.allocator import Trimmer, give_back_freed_memory
@@ -41,7 +41,8 @@ from coordinator.server.listener import Listener, format_address, listen
 from coordinator.server.poller import Poller
 from coordinator.server.virtual_brokers import VirtualBrokers, join_listeners
 from coordinator.server.waker import Waker
-from storage import reserve
+from storage import data_format, replacement, reserve
+from storage.data_format import UnknownFormat
 from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageError
 from storage.layout import DamagedLog
 
@@ -80,6 +81,8 @@ def serve(options: Options) -> int:
             trio.run(server.run)
         except ConfigError as error:
             return fail("serve", error, 2)
+        except UnknownFormat as error:
+            return fail("serve", error)
         except (StorageError, DamagedLog) as error:
             return _report_storage_failure(options, error)
         except DirectoryLocked as error:
@@ -178,6 +181,8 @@ def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]
     files.make_directory(options.data_dir)
     lock: Lock = files.lock(f"{options.data_dir}/{LOCK_FILE}")
     stack.callback(lock.release)
+    data_format.check(files, options.data_dir)
+    replacement.finish(files, options.data_dir)
     return files, options.data_dir
 
 
@@ -247,6 +252,7 @@ class Server:
         self._poller: Poller  # once the node is open
         self._brokers: VirtualBrokers
         self._operator: Operator | None = None  # once it has something to do
+        self._failure: StorageError | DamagedLog | None = None  # which has left the server without a node
         self._files = files
         self._started_ms = self._clock.now_ms()
         self._opened_ms, self._ids_before = self._started_ms, 0  # of the node of the moment
@@ -328,21 +334,31 @@ class Server:
             is_synced=options.fsync,
         )
 
-    def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:
-        """Close every connection, and start again with nothing, or with the logs of a snapshot."""
+    def prepare_restart(self, snapshot: Snapshot) -> None:
+        """Make the logs of a snapshot the truth. Raises StorageError if nothing has changed."""
+        replacement.prepare(self._files, self._data_dir, snapshot)
+
+    def restart(self, opened: Callable[[], None]) -> None:
+        """Close every connection, and start again with the logs that were prepared.
+
+        There is no way back: a failure of the disk ends the process, and the next start does what is left.
+        """
         self._poller.close_all("reset")
         self._brokers.start_all()
         self._node.abandon()
-        remove_logs(self._files, self._data_dir)
-        if snapshot is not None:
-            write_logs(self._files, self._data_dir, snapshot)
-        self._node = Node(self._setup)
-        self._frontend.set_node(self._node)
-        self._open()
-        opened()
-        for _ in self._node.load(self._clock.now_ms):
-            pass
-        self._poller.set_alarm()
+        try:
+            replacement.finish(self._files, self._data_dir)
+            self._node = Node(self._setup)
+            self._frontend.set_node(self._node)
+            self._open()
+            opened()
+            for _ in self._node.load(self._clock.now_ms):
+                pass
+        except (StorageError, DamagedLog) as failure:
+            self._failure = failure
+            raise
+        finally:
+            self._poller.set_alarm()
 
     # -- within --------------------------------------------------------------------------------------------------------
 
@@ -351,7 +367,9 @@ class Server:
         self._node.open(self._opened_ms)
 
     def _end_turn(self) -> None:
-        """Do what need not be done before the responses have left."""
+        """Do what need not be done before the responses have left. Raises what ends the process."""
+        if self._failure is not None:
+            raise self._failure
         self._event_writer.end_turn()
         if self._operator is not None:
             self._operator.wake()

@@ -248,7 +248,8 @@ class Node(Engine):
         self.ledger.log.close()
 
     def abandon(self) -> None:
-        """Let go of all logs and write nothing, for their files are about to be removed."""
+        """Let go of all logs, for their files are about to be removed. Nothing is decided or written any more."""
+        self._routes = {}
         for partition in self.partitions:
             if partition.has_log:
                 partition.log.abandon()

@@ -3,47 +3,27 @@
     {"orders-0/00000000000000000000.log": b"...", ...}
 
 Only directories of partitions belong to it: locks, the reserve and the event log stay where they are.
+`storage/replacement.py` puts a snapshot in the place of the logs that are there.
 """
 
 import io
-from collections.abc import Iterator, Mapping
 
 from storage.files import Files
-from storage.names import partition_of
+from storage.replacement import Logs, find_files
 
-Snapshot = Mapping[str, bytes]
+Snapshot = Logs
 
 
 def read_logs(files: Files, data_dir: str) -> dict[str, bytes]:
     """Return every file of every partition. What is gathered must have been flushed."""
     found = {}
-    for path in _paths(files, data_dir):
+    for path in find_files(files, data_dir):
         file = files.open(f"{data_dir}/{path}", readonly=True)
         try:
             found[path] = file.pread(0, file.size())
         finally:
             file.close()
     return found
-
-
-def remove_logs(files: Files, data_dir: str) -> None:
-    """Remove every partition. No log may be open."""
-    for path in list(_paths(files, data_dir)):
-        files.remove(f"{data_dir}/{path}")
-    for name in _directories(files, data_dir):
-        files.remove_directory(f"{data_dir}/{name}")
-
-
-def write_logs(files: Files, data_dir: str, snapshot: Snapshot) -> None:
-    """Write the files of a snapshot into a directory without partitions."""
-    for directory in sorted({path.partition("/")[0] for path in snapshot}):
-        files.make_directory(f"{data_dir}/{directory}")
-    for path, content in snapshot.items():
-        file = files.open(f"{data_dir}/{path}", create=True)
-        try:
-            file.append(content)
-        finally:
-            file.close()
 
 
 def to_tar(snapshot: Snapshot) -> bytes:
@@ -57,13 +37,3 @@ def to_tar(snapshot: Snapshot) -> bytes:
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
-
-
-def _directories(files: Files, data_dir: str) -> Iterator[str]:
-    return (name for name in files.list(data_dir) if partition_of(name) is not None)
-
-
-def _paths(files: Files, data_dir: str) -> Iterator[str]:
-    for directory in _directories(files, data_dir):
-        for name in files.list(f"{data_dir}/{directory}"):
-            yield f"{directory}/{name}"

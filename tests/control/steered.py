@@ -7,11 +7,12 @@ from coordinator.control.inputs import AdvertisedListener, Origin
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.dice import FreshIds
 from coordinator.runtime.node import Node
-from coordinator.runtime.snapshot import Snapshot, read_logs, remove_logs, write_logs
+from coordinator.runtime.snapshot import Snapshot, read_logs
 from coordinator.server.listener import Listener
 from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller, T
 from coordinator.server.virtual_brokers import VirtualBrokers
+from storage import replacement
 from tests.members import ClassicMember
 from tests.server.in_memory import InMemory
 
@@ -99,13 +100,15 @@ class SteeredNode(InMemory):
             is_synced=self.setup.is_synced,
         )
 
-    def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:
+    def prepare_restart(self, snapshot: Snapshot) -> None:
+        replacement.prepare(self.files, "data", snapshot)
+
+    def restart(self, opened: Callable[[], None]) -> None:
         for connection in self.receivers():
             self.frontend.disconnect(connection)
         self.brokers.start_all()
         self.node.abandon()
-        remove_logs(self.files, "data")
-        write_logs(self.files, "data", snapshot or {})
+        replacement.finish(self.files, "data")
         self.node = Node(self.setup)
         self.frontend.set_node(self.node)
         self._opened_ms, self._ids_before = self.clock.now_ms(), self._fresh_ids.count

@@ -50,9 +50,11 @@ class _Change(NamedTuple):
     def apply(self, names: _Names) -> None:
         if self.gone is not None:
             names.pop(self.gone, None)
-            if self.name is not None and self.content is None:  # a directory takes along what is in it
+            if self.content is None:  # a directory takes along what is in it
                 for path in [path for path in names if path.startswith(f"{self.gone}/")]:
-                    names[self.name + path.removeprefix(self.gone)] = names.pop(path)
+                    content = names.pop(path)
+                    if self.name is not None:
+                        names[self.name + path.removeprefix(self.gone)] = content
         if self.name is not None:
             names[self.name] = self.content
 
@@ -267,10 +269,13 @@ class CrashingDisk:
         self.call("sync directory", path)
         if not self._is_directory(path):
             raise _error(errno.ENOENT, "sync directory", path)
+        ended = {path}  # the directories of which no change is pending any more: what is removed has none
         for change in self._pending:
             if change.directory == path:
                 change.apply(self._durable)
-        self._pending = [change for change in self._pending if change.directory != path]
+                if change.name is None and change.gone is not None:
+                    ended.add(change.gone)
+        self._pending = [change for change in self._pending if change.directory not in ended]
         self.done("sync directory", path)
 
     def absolute(self, path: str) -> str:

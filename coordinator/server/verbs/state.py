@@ -29,6 +29,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from storage.files import StorageError
 
 SNAPSHOTS_BYTES_MAX: Final = 256 * 1_048_576
 OFFSET_MAX: Final = 2**63 - 1
@@ -49,8 +50,12 @@ class World(Protocol):
     @property
     def origin(self) -> Origin: ...
     def take_snapshot(self) -> Snapshot: ...
-    def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:
-        """Start another node, with nothing or with the logs of a snapshot. `opened` is called before it loads."""
+    def prepare_restart(self, snapshot: Snapshot) -> None:
+        """Make the logs of a snapshot the truth, with which `restart` begins. Raises StorageError if nothing has
+        changed."""
+
+    def restart(self, opened: Callable[[], None]) -> None:
+        """Start another node, with the logs that were prepared. `opened` is called before it loads."""
 
 
 class StateVerbs:
@@ -80,16 +85,16 @@ class StateVerbs:
 
     def reset(self) -> None:
         """Start again with an empty state: the topics of the start, no groups, no connections, no faults."""
-        self._restart(None)
+        self._restart({})
 
     def take_snapshot(self, name: str) -> int:
         """Keep the contents of the logs under a name. Return their size in bytes. Parked requests are not included."""
         self._check_ready()
+        others = sum(size for other, size in self.snapshots().items() if other != name)
+        _check_room(others + sum(self._node().log_bytes().values()))  # nothing is read that would be refused
         snapshot = self._world.take_snapshot()
         size = sum(map(len, snapshot.values()))
-        others = sum(size for other, size in self.snapshots().items() if other != name)
-        if others + size > SNAPSHOTS_BYTES_MAX:
-            raise Refusal(f"snapshots may take {SNAPSHOTS_BYTES_MAX} bytes in all: remove one", is_conflict=True)
+        _check_room(others + size)
         self._snapshots[name] = snapshot
         return size
 
@@ -112,12 +117,16 @@ class StateVerbs:
         self.snapshot(name)
         del self._snapshots[name]
 
-    def _restart(self, snapshot: Snapshot | None) -> None:
+    def _restart(self, snapshot: Snapshot) -> None:
         self._check_ready()
+        try:
+            self._world.prepare_restart(snapshot)
+        except StorageError as failure:
+            raise Refusal(f"nothing has changed: {failure}", failure=failure) from None
         self._scenarios.clear()
         self._requests.remove_faults()
         self._clock.set_rate(1.0)
-        self._world.restart(snapshot, lambda: self._requests.begin_journal(self._world.origin))
+        self._world.restart(lambda: self._requests.begin_journal(self._world.origin))
 
     def _check_ready(self) -> None:
         if not self._world.is_ready:
@@ -166,6 +175,11 @@ class StateVerbs:
             return node.handle(api.key, request, call, Where((), OPERATOR))
 
         return self._poller.perform(decide)
+
+
+def _check_room(size: int) -> None:
+    if size > SNAPSHOTS_BYTES_MAX:
+        raise Refusal(f"snapshots may take {SNAPSHOTS_BYTES_MAX} bytes in all: remove one", is_conflict=True)
 
 
 def _commit(group_id: str, offsets: dict[str, dict[str, int]]) -> OffsetCommitRequest:
