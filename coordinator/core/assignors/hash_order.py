@@ -60,10 +60,23 @@ def buckets_after_copy(count: int) -> int:
     return 1 << (wanted - 1).bit_length()
 
 
+def buckets_with_capacity(capacity: int, count: int) -> int:
+    """Buckets of a HashMap that was made for `capacity` keys and into which `count` were put."""
+    size = 1 << (max(capacity, 1) - 1).bit_length()
+    while count * 4 > size * 3:
+        size *= 2
+    return size
+
+
 def members_in_order(member_ids: Iterable[str]) -> list[str]:
     """Member ids as a HashMap filled in the given order yields them."""
     ids = list(member_ids)
-    mask = buckets_after_inserts(len(ids)) - 1
+    return names_in_order(ids, buckets_after_inserts(len(ids)))
+
+
+def names_in_order(ids: list[str], bucket_count: int) -> list[str]:
+    """Strings as a HashMap of so many buckets yields them."""
+    mask = bucket_count - 1
     buckets = [hashed & mask for hashed in map(string_hash, ids)]
     return list(map(ids.__getitem__, sorted(range(len(ids)), key=buckets.__getitem__)))
 

@@ -1,0 +1,1 @@
+"""Targets of Kafka Streams' tasks by Apache Kafka's own assignor."""
