@@ -2,7 +2,8 @@
 ARG PYTHON=python:3.13-slim
 FROM ${PYTHON} AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY muster ./muster
 COPY coordinator ./coordinator
 COPY protocol ./protocol
 COPY storage ./storage

@@ -1,7 +1,8 @@
-"""`python -m coordinator` is `muster`."""
+"""`python -m coordinator` is `muster`, in a checkout."""
 
 import sys
 
 from coordinator.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -266,7 +266,7 @@ def _growth(root: Path, mb: int, report: Report) -> tuple[dict[str, str], Figure
 
 def _measure(path: Path) -> tuple[float, int]:
     """Return (seconds, peak kilobytes) of one reduction in a process of its own."""
-    child = f"from pipeline.bench import measure; measure({str(path)!r})"
+    child = f"from {__package__}.bench import measure; measure({str(path)!r})"
     said = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True).stdout.split()
     return float(said[0]), int(said[1])
 

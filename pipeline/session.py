@@ -268,11 +268,11 @@ def _as_zip(file: str) -> str:
 
 
 def _add_to_python_path() -> None:
-    """Let workers on this machine import this package from where it was imported here."""
-    root = str(Path(__file__).resolve().parent.parent)
+    """Let workers on this machine import this package from where it is, after the paths that the program has set."""
+    root = str(Path(__file__).resolve().parents[__name__.count(".")])
     paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     if root not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+        os.environ["PYTHONPATH"] = os.pathsep.join([*paths, root])
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """`format("kafkalog")`: a Python data source for Spark 4, batch and streaming, that hands over Arrow batches.
 
-    from pipeline.source import register
+    from muster.pipeline.source import register
 
     register(spark)
     spark.read.format("kafkalog").load("/copies/broker-1")

@@ -31,7 +31,7 @@ class API(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def messages(self) -> ModuleType:
-        return import_module(f"protocol.messages.{self.module}")
+        return import_module(f"{__package__}.messages.{self.module}")
 
     @cached_property
     def request(self) -> "Schema":
@@ -144,7 +144,7 @@ TABLE = (
 
 APIS: Mapping[int, API] = {api.key: api for api in TABLE}
 BY_NAME: Mapping[str, API] = {api.name: api for api in TABLE}
-_BY_MODULE: Mapping[str, API] = {f"protocol.messages.{api.module}": api for api in TABLE}
+_BY_MODULE: Mapping[str, API] = {f"{__package__}.messages.{api.module}": api for api in TABLE}
 
 # key -> versions that are advertised.
 LATEST_RANGES: Mapping[int, range] = {api.key: api.kafka_4_3 for api in TABLE if api.kafka_4_3}

@@ -233,7 +233,7 @@ def test_every_api_has_one_name_in_every_layer() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    for folder in ("coordinator", "protocol", "storage", "pipeline", "tests", "benchmarks", "docs"):
+    for folder in ("muster", "coordinator", "protocol", "storage", "pipeline", "tests", "benchmarks", "docs"):
         for path in (ROOT / folder).rglob("*.py"):
             source = path.read_text("utf-8")
             assert not source or re.match(r'(#!.*\n)?r?"""', source), f"{path.relative_to(ROOT)} has no docstring"

@@ -20,7 +20,7 @@ HEADERS: Final = (
 
 def add_page(router: Router) -> None:
     """Let the router answer `/`, and what the page is made of under `/page`."""
-    folder = files("coordinator.admin") / "page"
+    folder = files(__package__) / "page"
     names = sorted(one.name for one in folder.iterdir() if one.name.rpartition(".")[2] in MEDIA_TYPES)
 
     def read(name: str) -> Callable[[Request], Response]:

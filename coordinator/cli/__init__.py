@@ -148,7 +148,7 @@ def build_parser(commands: Collection[str]) -> Parser:
 
 def load_module(command: str) -> ModuleType:
     """Import the module of a subcommand."""
-    return importlib.import_module(f"coordinator.cli.{command}")
+    return importlib.import_module(f"{__name__}.{command}")
 
 
 def fail(command: str, message: object, code: int = 1) -> int:

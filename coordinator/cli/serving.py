@@ -498,7 +498,7 @@ class Server:
     async def _serve_admin(self, listener: Listener) -> None:
         """Serve HTTP, from the first connection on: most of its modules are imported then, while clients are served."""
         await trio.lowlevel.wait_readable(listener.sock)
-        await trio.to_thread.run_sync(import_module, "coordinator.cli.admin_port")
+        await trio.to_thread.run_sync(import_module, f"{__package__}.admin_port")
         from coordinator.admin import views
         from coordinator.cli import admin_port
 

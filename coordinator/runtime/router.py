@@ -35,7 +35,7 @@ def _rare(module: str, handler: str) -> Handler:
     """Return the handler of an API that not every server is asked for. The first request imports its module."""
 
     def handle(engine: Engine, request: Any, call: Call, where: Where) -> Any:
-        return getattr(import_module(f"coordinator.runtime.{module}"), handler)(engine, request, call, where)
+        return getattr(import_module(f"{__package__}.{module}"), handler)(engine, request, call, where)
 
     return handle
 

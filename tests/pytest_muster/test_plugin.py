@@ -181,7 +181,7 @@ def test_options_of_the_server_come_from_the_ini_file(inner: pytest.Pytester) ->
 def test_a_missing_command_names_the_ways_to_give_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MusterError, match=r"environment of its own .* PATH, .*muster_command.*MUSTER_ADMIN"):
+    with pytest.raises(MusterError, match=r"beside pytest-muster.* PATH, .*muster_command.*MUSTER_ADMIN"):
         Server(tmp_path, [])
 
 

@@ -26,9 +26,8 @@ def find_command(command: str = "") -> list[str]:
     found = str(beside) if beside.exists() else shutil.which("muster")
     if found is None:
         raise MusterError(
-            "there is no command muster: install Muster in an environment of its own and put the bin of that "
-            "environment on the PATH, name the command in the ini file (muster_command), "
-            "or set MUSTER_ADMIN to a running server"
+            "there is no command muster: install kafka-muster beside pytest-muster, or put it on the PATH, "
+            "name the command in the ini file (muster_command), or set MUSTER_ADMIN to a running server"
         )
     return [found]
 

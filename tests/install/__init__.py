@@ -1,0 +1,1 @@
+"""Wheels as they are installed, beside packages of others."""
