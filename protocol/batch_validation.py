@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from protocol import compression, record_batch
-from protocol.compression import Compression, DecompressionTooLargeError
+from protocol import record_batch
+from protocol.compression import Compression, DecompressionTooLargeError, Meter
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.record_batch import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader
 from protocol.record_walk import NAMED_MAX, RecordWalk
@@ -28,6 +28,8 @@ BATCH_UNPACKED_BYTES_MAX: Final = 32 * 1024 * 1024
 REQUEST_UNPACKED_BYTES_MAX: Final = 128 * 1024 * 1024
 REQUEST_RECORDS_MAX: Final = 2_000_000
 """Records and headers of the batches of one request. A MiB of records without a key and a value has 150,000."""
+REQUEST_NAMED_MAX: Final = 20_000
+"""Records at fault that the response to one request names one by one, which takes some 200 bytes each."""
 _STEP: Final = 4_000  # records to walk over in one step, some two milliseconds
 _BYTES_A_RECORD: Final = 256  # to unpack them costs what it costs to walk over a record
 
@@ -61,19 +63,24 @@ class Rules(msgspec.Struct, frozen=True):
     decompressed_bytes_max: int = BATCH_UNPACKED_BYTES_MAX
 
 
-class Allowance(msgspec.Struct):
+class Allowance(Meter):
     """What the batches of one Produce request may still hold together, and the work since its last step."""
 
-    unpacked_bytes: int = REQUEST_UNPACKED_BYTES_MAX
+    left: int = REQUEST_UNPACKED_BYTES_MAX
     records: int = REQUEST_RECORDS_MAX  # and headers
-    work: int = 0  # since the last step, counted in records to walk over
+    named: int = REQUEST_NAMED_MAX
+    work: int = 0  # since the last step, counted in records to walk over, beside what was unpacked
 
     def is_step_over(self) -> bool:
         """Return whether other requests should have their turn, and begin the next step then."""
-        if self.work < _STEP:
+        if self.work + self.used // _BYTES_A_RECORD < _STEP:
             return False
-        self.work = 0
+        self.begin_step()
         return True
+
+    def begin_step(self) -> None:
+        """Forget the work of the step that is over."""
+        self.work = self.used = 0
 
 
 class TooManyRecords(ProtocolError):  # noqa: N818 - reads as the fact that it is, like DecompressionTooLargeError
@@ -85,13 +92,7 @@ Steps = Generator[None, None, Refusal | AcceptedBatch]
 
 def validate(data: bytes | None, version: int, rules: Rules, now_ms: int) -> Refusal | AcceptedBatch:
     """Validate one batch in one go."""
-    steps = validate_in_steps(data, version, rules, now_ms, Allowance())
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: Refusal | AcceptedBatch = end.value
-            return result
+    return record_batch.run(validate_in_steps(data, version, rules, now_ms, Allowance()))
 
 
 def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: int, allowance: Allowance) -> Steps:
@@ -106,22 +107,30 @@ def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: in
     if (refusal := _check_header(data, header, version, rules)) is not None:
         return refusal
     try:
-        walk = _begin_walk(data, header, rules, now_ms, allowance)
-        while not walk.advance(_STEP):
+        walk = yield from _begin_walk(data, header, rules, now_ms, allowance)
+        is_behind = False
+        while not is_behind:
+            if walk.index:
+                allowance.begin_step()
+                yield
+            allowance.work += min(_STEP, header.count - walk.index)  # paid for, even if one of them cannot be read
+            is_behind = walk.advance(_STEP)
             _take_headers(walk, allowance)
-            allowance.work = 0
-            yield
-        _take_headers(walk, allowance)
-        allowance.work += header.count % _STEP
     except (DecompressionTooLargeError, TooManyRecords) as error:
         return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error))  # clients answer this by splitting the batch
     except ProtocolError as error:
         code = ErrorCode.UNKNOWN_SERVER_ERROR if header.compression else ErrorCode.INVALID_RECORD
         return Refusal(code, str(error), is_of_log=True)
-    return _check_records(header, walk, rules, now_ms) or AcceptedBatch(header, header.base_timestamp + walk.latest)
+    refusal = _check_records(header, walk, rules, now_ms, allowance.named)
+    if refusal is not None:
+        allowance.named -= len(refusal.records)
+        return refusal
+    return AcceptedBatch(header, header.base_timestamp + walk.latest)
 
 
-def _begin_walk(data: bytes, header: BatchHeader, rules: Rules, now_ms: int, allowance: Allowance) -> RecordWalk:
+def _begin_walk(
+    data: bytes, header: BatchHeader, rules: Rules, now_ms: int, allowance: Allowance
+) -> Generator[None, None, RecordWalk]:
     """Unpack the records, and stand before the first. Raises ProtocolError if that cannot be."""
     if header.count > allowance.records:
         raise TooManyRecords(f"the request holds more than {REQUEST_RECORDS_MAX} records")
@@ -129,13 +138,9 @@ def _begin_walk(data: bytes, header: BatchHeader, rules: Rules, now_ms: int, all
     first, last = _time_bounds(rules, now_ms)
     base = header.base_timestamp
     times = (first - base, last - base, record_batch.NO_TIMESTAMP - base)
-    if not header.compression:
-        return RecordWalk(data, HEADER_BYTES, header.size, header.count, times)
-    limit = min(rules.decompressed_bytes_max, allowance.unpacked_bytes)
-    plain = compression.decompress(header.compression, data[HEADER_BYTES:], limit)
-    allowance.unpacked_bytes -= len(plain)
-    allowance.work += len(plain) // _BYTES_A_RECORD
-    return RecordWalk(plain, 0, len(plain), header.count, times)
+    limit = rules.decompressed_bytes_max
+    plain, start, end = yield from record_batch.plain_in_steps(data, 0, header, allowance, limit)
+    return RecordWalk(plain, start, end, header.count, times)
 
 
 def _take_headers(walk: RecordWalk, allowance: Allowance) -> None:
@@ -215,14 +220,16 @@ def _check_header(data: bytes, header: BatchHeader, version: int, rules: Rules) 
     return None
 
 
-def _check_records(header: BatchHeader, walk: RecordWalk, rules: Rules, now_ms: int) -> Refusal | None:
+def _check_records(header: BatchHeader, walk: RecordWalk, rules: Rules, now_ms: int, named_max: int) -> Refusal | None:
     """Return offsets without holes, keys where the topic is compacted, times near now where they count."""
     if walk.misplaced is not None:
         return _invalid(f"Record {walk.misplaced} does not have its place as its offset")
     if rules.compacted and walk.keyless:
         reason = f"Compacted topic cannot accept message without key in topic partition {rules.topic}"
         message = f"One or more records have been rejected due to {walk.keyless_count} record errors"
-        return _refuse_records(ErrorCode.INVALID_RECORD, message, [(index, reason) for index in walk.keyless])
+        return _refuse_records(
+            ErrorCode.INVALID_RECORD, message, [(index, reason) for index in walk.keyless[:named_max]]
+        )
     message = "One or more records have been rejected due to invalid timestamp"
     if rules.is_log_append_time:
         return None
@@ -240,7 +247,7 @@ def _check_records(header: BatchHeader, walk: RecordWalk, rules: Rules, now_ms: 
             f"Timestamp {header.base_timestamp + time} of message with offset {index} is out of range. "
             f"The timestamp should be within [{first}, {last}]",
         )
-        for index, time in untimely
+        for index, time in untimely[:named_max]
     ]
     return _refuse_records(ErrorCode.INVALID_TIMESTAMP, message, named)
 

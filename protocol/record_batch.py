@@ -18,7 +18,7 @@ The records themselves are in `protocol/records.py`. The header is a construct; 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 import construct
@@ -26,11 +26,13 @@ import msgspec
 
 from protocol import compression, records
 from protocol.checksum import crc32c
+from protocol.compression import Meter
 from protocol.errors import ProtocolError
 from protocol.records import EndMarker, Record
 
 Buffer = bytes | bytearray | memoryview
 F = TypeVar("F", contravariant=True)
+V = TypeVar("V")
 
 HEADER = construct.Struct(
     "base_offset" / construct.Int64sb,
@@ -154,11 +156,9 @@ def is_intact(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     return crc_of(buffer, position, header.size) == header.crc
 
 
-def read(
-    buffer: bytes, position: int, header: BatchHeader, limit: int = compression.DECOMPRESSED_BYTES_MAX
-) -> list[Record]:
-    """Return the records of the batch at `position`, decompressed to at most `limit` bytes. Raises `ProtocolError`."""
-    buffer, start, end = plain(buffer, position, header, limit)
+def read(buffer: bytes, position: int, header: BatchHeader, meter: Meter) -> list[Record]:
+    """Return the records of the batch at `position`, unpacked at the cost of `meter`. Raises `ProtocolError`."""
+    buffer, start, end = plain(buffer, position, header, meter)
     found = records.read(buffer, start, end, header.count, header.base_offset, header.base_timestamp)
     return found if header.append_time_ms is None else with_time(found, header.append_time_ms)
 
@@ -171,15 +171,34 @@ def with_time(found: list[T], time_ms: int) -> list[T]:
     return [msgspec.structs.replace(one, timestamp=time_ms) for one in found]
 
 
-def plain(
-    buffer: bytes, position: int, header: BatchHeader, limit: int = compression.DECOMPRESSED_BYTES_MAX
-) -> tuple[bytes, int, int]:
-    """Return where the batch's records are: a buffer, their start and their end in it. Raises `ProtocolError`."""
+PlainRecords = tuple[bytes, int, int]
+"""A buffer, where the records of a batch start in it, and where they end."""
+
+
+def plain(buffer: bytes, position: int, header: BatchHeader, meter: Meter) -> PlainRecords:
+    """Return the records of the batch at `position` in one go, for who keeps nobody waiting. Raises `ProtocolError`."""
+    return run(plain_in_steps(buffer, position, header, meter))
+
+
+def plain_in_steps(
+    buffer: bytes, position: int, header: BatchHeader, meter: Meter, limit: int = compression.DECOMPRESSED_BYTES_MAX
+) -> Generator[None, None, PlainRecords]:
+    """Return the records of the batch at `position`, unpacked to at most `limit` bytes. Raises `ProtocolError`."""
     start, end = position + HEADER_BYTES, position + header.size
-    if header.attributes & COMPRESSION_MASK and header.count:
-        buffer = compression.decompress(header.compression, buffer[start:end], limit)
-        start, end = 0, len(buffer)
-    return buffer, start, end
+    if not header.attributes & COMPRESSION_MASK or not header.count:
+        return buffer, start, end
+    unpacked = yield from compression.unpack_in_steps(header.compression, buffer[start:end], limit, meter)
+    return unpacked, 0, len(unpacked)
+
+
+def run(steps: Generator[None, None, V]) -> V:
+    """Take all steps at once, and return what they end with."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            value: V = stop.value
+            return value
 
 
 def encode(
@@ -260,10 +279,15 @@ def rewrite(header: BatchHeader, survivors: Sequence[Record]) -> bytes:
     The caller sets `base_timestamp` and the delete horizon in the header; compression is dropped, the rest is kept.
     With no survivors the batch is empty: compaction leaves those where only offsets or a producer's sequence matter.
     """
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    body = b"".join([records.write(r, r.offset - base_offset, r.timestamp - base_timestamp) for r in survivors])
     attributes = header.attributes & ~COMPRESSION_MASK
-    return seal(msgspec.structs.replace(header, attributes=attributes, count=len(survivors)), body)
+    changed = msgspec.structs.replace(header, attributes=attributes, count=len(survivors))
+    return seal(changed, write_records(header, survivors))
+
+
+def write_records(header: BatchHeader, survivors: Sequence[Record]) -> bytes:
+    """Write records below a header, at their own offsets and times."""
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    return b"".join([records.write(r, r.offset - base_offset, r.timestamp - base_timestamp) for r in survivors])
 
 
 def seal(header: BatchHeader, body: bytes) -> bytes:

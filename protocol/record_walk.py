@@ -11,6 +11,8 @@ from protocol.records import RECORD_BYTES_MIN
 
 HEADERS_MAX = 65_536
 """Headers of one record, which are walked over in one go."""
+STEP_HEADERS = 8_192
+"""Headers after which a walk stops, whatever records it may still walk over: a header costs half a record."""
 NAMED_MAX = 1_000
 """Records at fault that a walk remembers; it counts the others."""
 ANY_TIME = (-(1 << 64), 1 << 64, 0)
@@ -28,11 +30,11 @@ class RecordWalk:
         "_count",
         "_data",
         "_end",
-        "_index",
         "_is_untimely",
         "_position",
         "_times",
         "headers",
+        "index",
         "keyless",
         "keyless_count",
         "latest",
@@ -48,7 +50,7 @@ class RecordWalk:
             message = f"{count} records do not fit in {end - position} bytes"
             raise ProtocolError(message, path="records", offset=position)
         self._data, self._position, self._end, self._count, self._times = data, position, end, count, times
-        self._index = 0
+        self.index = 0  # of the next record
         self._before = -1  # the raw time of the record before: mostly it is that of this one as well
         self._is_untimely = False
         self.latest = -(1 << 63)
@@ -60,7 +62,7 @@ class RecordWalk:
         self.misplaced: int | None = None  # the first record whose offset is not its index
 
     def advance(self, most: int) -> bool:
-        """Walk over at most `most` records. Return whether all are behind.
+        """Walk over at most `most` records, fewer if they have many headers. Return whether all are behind.
 
         Raises `ProtocolError` unless the records fill their bytes exactly. This is on the way of every produced record,
         and most of what one costs: that is why numbers of one byte or two, which nearly all are, are read in place.
@@ -72,9 +74,9 @@ class RecordWalk:
             self._before,
             self._is_untimely,
         )
-        latest, stop_index = self.latest, min(self._count, self._index + most)
+        latest, stop_index = self.latest, min(self._count, self.index + most)
         try:
-            for index in range(self._index, stop_index):
+            for index in range(self.index, stop_index):
                 length = data[position]
                 if length < 0x80:
                     position += 1
@@ -145,13 +147,16 @@ class RecordWalk:
                 if data[position]:
                     count, position = _skip_headers(data, position, stop)
                     self.headers += count
+                    if self.headers >= STEP_HEADERS and position == stop:
+                        stop_index = index + 1
+                        break
                 else:
                     position += 1
                 if position != stop:
                     raise ProtocolError("a record's length is not that of its fields", path="records", offset=position)
         except IndexError:
             raise ProtocolError("a record is cut off", path="records", offset=position) from None
-        self._position, self._index, self._before = position, stop_index, before
+        self._position, self.index, self._before = position, stop_index, before
         self._is_untimely, self.latest = is_untimely, latest
         if stop_index < self._count:
             return False

@@ -14,6 +14,7 @@ of every commit (write) and of every record at start-up (read): that is why its 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import msgspec
 
@@ -216,6 +217,27 @@ def outlines(data: bytes, position: int, end: int, count: int, base_offset: int,
     return found
 
 
+Portion = tuple[int, int, int]
+"""Where some of a batch's records start, where they end, and how many they are."""
+
+
+def portions(data: bytes, position: int, end: int, count: int, most: int) -> Iterator[Portion]:
+    """Divide `count` records into portions of at most `most`, by their lengths alone. The last one reaches to `end`."""
+    while count > most:
+        start = position
+        try:
+            for _ in range(most):
+                length, position = read_varint(data, position)
+                position += length
+        except IndexError:
+            raise ProtocolError("a record is cut off", path="records", offset=position) from None
+        if not start < position <= end:
+            raise ProtocolError("a record reaches beyond its batch", path="records", offset=position)
+        yield start, position, most
+        count -= most
+    yield position, end, count
+
+
 def read_keys(data: bytes, position: int, end: int, count: int) -> tuple[list[bytes], list[int]] | None:
     """Read the keys of the records of `data[position:end]`, and their offsets from the batch's base.
 
@@ -274,6 +296,12 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     """Return the number at `position`, of at most five bytes, and the position after it. Raises `ProtocolError`, and
     IndexError where the data ends before it."""
     raw, position = _raw(data, position, 5)
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def read_varlong(data: bytes, position: int) -> tuple[int, int]:
+    """Return the number at `position`, of at most ten bytes, and the position after it, as `read_varint` does."""
+    raw, position = _raw(data, position, 10)
     return (raw >> 1) ^ -(raw & 1), position
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from protocol import record_batch
+from protocol.compression import Meter
 from storage import layout
 from storage.compaction import Batch, DecidedTransactions, KeyIndex, Repacker, Survivors
 from storage.files import File, Files, StorageError
@@ -146,7 +147,7 @@ def _index_keys(
     read, up to where there are too many keys."""
     cleaned_to, until = log.checkpoint.cleaned_to, appended.offsets.start
     key_index = KeyIndex(range(cleaned_to, cleaned_to))
-    done = 0
+    meter = Meter(step=step_bytes)
     for segment in sources:
         if segment.end_offset <= cleaned_to or segment.base_offset >= until or len(key_index.latest) >= keys_max:
             continue
@@ -155,10 +156,9 @@ def _index_keys(
         for found in segment.batches(cleaned_to):
             if found.header.base_offset >= until or len(key_index.latest) >= keys_max:
                 break
-            key_index.note(Batch.at(found.chunk, found.at, found.header), decided)
-            done += found.header.size
-            if done >= step_bytes:
-                done = 0
+            yield from key_index.note(Batch(found.chunk, found.at, found.header), decided, meter)
+            meter.charge(0, found.header.size)
+            if meter.is_step_over():
                 yield
     if key_index.offsets.stop >= until:
         key_index.extend(appended)
@@ -186,11 +186,12 @@ def _rewritten(
     if any(segment not in log.segments for segment in group):  # before there is a file, which needs its directory
         return None
     target = _Target(log.files, log.directory, group, log.config.index_interval_bytes)
+    meter = Meter(step=step_bytes)
     try:
         for segment in group:
             if segment not in log.segments:
                 return None
-            yield from _copy_survivors(segment, target, survivors, epochs, step_bytes)
+            yield from _copy_survivors(segment, target, survivors, epochs, meter)
         target.add(target.repacker.upto(group[-1].end_offset, max(epochs, default=0)))
         target.write()
         yield _sync_ahead(log.files, target.path)
@@ -211,18 +212,18 @@ def _rewritten(
 
 
 def _copy_survivors(
-    segment: Segment, target: _Target, survivors: Survivors, epochs: set[int], step_bytes: int
+    segment: Segment, target: _Target, survivors: Survivors, epochs: set[int], meter: Meter
 ) -> Iterator[None]:
     """Write what survives of one segment; each `next` is a short step."""
     for found in segment.batches(survivors.next_stop(segment.base_offset), next_stop=survivors.next_stop):
         header = found.header
         epochs.add(header.leader_epoch)
-        target.step_bytes += header.size
+        meter.charge(0, header.size)
         if survivors.has_any(header):
-            batch = Batch.at(found.chunk, found.at, header)
-            target.add(target.repacker.take(batch, survivors.of(batch)))
-        if target.step_bytes >= step_bytes:
-            target.step_bytes = 0
+            batch = Batch(found.chunk, found.at, header)
+            kept = yield from survivors.of(batch, meter)
+            target.add((yield from target.repacker.take(batch, kept, meter)))
+        if meter.is_step_over():
             target.write()
             yield
 
@@ -242,8 +243,6 @@ class _Target:
         self._file.truncate(0)  # an earlier attempt may have been given up
         self._pending: list[bytes] = []
         self._is_open = True
-        self.step_bytes = 0
-        """Bytes that were read since the last step."""
         self.is_swapped = False
         """Whether the file is the truth for the offsets that it spans."""
 

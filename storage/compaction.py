@@ -14,34 +14,41 @@ Survivors keep their offsets, and the batches cover all offsets without a gap: w
 neighbour or an empty batch spans its offsets. So the base offset of every batch is told by the one before, which is
 what makes damage to it visible (it is not covered by the checksum). Small plain batches next to each other become
 one; of the others the records that survive are copied byte for byte, which is most of what makes a compaction cheap.
+A batch of which nothing goes stays as it came, and is not unpacked where its marks say so. What is left of a packed one
+is packed again in the same way: otherwise a megabyte of a client could become gigabytes on the disk.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import attrgetter, le
 
 import msgspec
 
-from protocol import record_batch, records
+from protocol import compression, record_batch, records
+from protocol.compression import Meter
 from protocol.record_batch import (
     COMPRESSION_MASK,
     DELETE_HORIZON,
+    HEADER_BYTES,
     MAGIC,
     NO_PRODUCER,
     NO_SEQUENCE,
     NO_TIMESTAMP,
     BatchHeader,
+    PlainRecords,
 )
-from protocol.records import Outline, Record
+from protocol.records import Outline, Portion, Record
 from storage.index import RELATIVE_MAX
 from storage.producers import AbortedTransaction, Producers
 
 MERGED_BYTES = 16 * 1024
 ALONE_BYTES = 512
 """From so many bytes of survivors on a plain batch stays a batch of its own: its header is then a small part of it."""
+PORTION_RECORDS = 4_000
+"""So many records of one batch are looked at in one step."""
 STEP_KEYS = 20_000
 """So many are marked between two looks at what else there is to do: a millisecond or two."""
 MARKED_MAX = 16_000_000
@@ -73,41 +80,67 @@ class DecidedTransactions(msgspec.Struct, frozen=True):
         return at < len(transactions) and transactions[at].first_offset <= header.base_offset
 
 
-class Batch(msgspec.Struct, frozen=True):
-    """A batch as compaction sees it: `data[start:end]` holds its records, decompressed."""
+class Batch:
+    """A batch as compaction sees it: as it came, and, where somebody must look into it, its records in plain bytes."""
 
-    header: BatchHeader
-    data: bytes
-    start: int
-    end: int
-    whole: bytes | None
-    """The batch itself, unless it was compressed: what survives is written uncompressed."""
+    __slots__ = ("_plain", "header", "whole")
 
-    @classmethod
-    def at(cls, chunk: bytes, at: int, header: BatchHeader) -> Batch:
-        data, start, end = record_batch.plain(chunk, at, header)
-        whole = None if header.compression else chunk[at : at + header.size]
-        return cls(header, data, start, end, whole)
+    def __init__(self, chunk: bytes, at: int, header: BatchHeader) -> None:
+        self.header = header
+        self.whole = chunk[at : at + header.size]
+        self._plain: PlainRecords | None = None
 
-    def read_keys(self) -> tuple[list[bytes], list[int]] | None:
+    def unpack(self, meter: Meter) -> Generator[None, None, None]:
+        """Make the records ready to be looked at. Raises `ProtocolError`."""
+        if self._plain is None:
+            self._plain = yield from record_batch.plain_in_steps(self.whole, 0, self.header, meter)
+
+    @property
+    def is_packed(self) -> bool:
+        return bool(self.header.compression)
+
+    @property
+    def plain(self) -> PlainRecords:
+        """The records, which must have been unpacked if they were packed."""
+        if self._plain is None:
+            assert not self.is_packed, "the records are unpacked before they are looked at"
+            return self.whole, HEADER_BYTES, self.header.size
+        return self._plain
+
+    @property
+    def plain_bytes(self) -> int:
+        _, start, end = self.plain
+        return end - start
+
+    def portions(self) -> Iterator[Portion]:
+        """Divide the records into portions that are looked at in one step."""
+        data, start, end = self.plain
+        return records.portions(data, start, end, self.header.count, PORTION_RECORDS)
+
+    def read_keys(self, portion: Portion) -> tuple[list[bytes], list[int]] | None:
         """Keys and offsets, where every record has a key and a value, which is so in nearly every batch."""
-        found = records.read_keys(self.data, self.start, self.end, self.header.count)
+        found = records.read_keys(self.plain[0], *portion)
         if found is None:
             return None
         base_offset = self.header.base_offset
         return found[0], [base_offset + place for place in found[1]]
 
-    @property
-    def outlines(self) -> list[Outline]:
-        """Made anew whenever it is asked for. Raises `ProtocolError` for records that cannot be read."""
+    def outlines(self, portion: Portion) -> list[Outline]:
+        """Return the outlines of some records. Raises `ProtocolError` for records that cannot be read."""
         base_offset, base_timestamp = self.header.base_offset, self.header.base_timestamp
-        found = records.outlines(self.data, self.start, self.end, self.header.count, base_offset, base_timestamp)
+        found = records.outlines(self.plain[0], *portion, base_offset, base_timestamp)
         time_ms = self.header.append_time_ms
         return found if time_ms is None else record_batch.with_time(found, time_ms)
 
+    def all_outlines(self) -> list[Outline]:
+        """Return the outlines of all records of a batch that is known to be small."""
+        data, start, end = self.plain
+        return self.outlines((start, end, self.header.count)) if data else []
+
     def records(self, kept: list[Outline]) -> list[Record]:
         base_offset, base_timestamp = self.header.base_offset, self.header.base_timestamp
-        found = [records.read(self.data, o.start, o.end, 1, base_offset, base_timestamp)[0] for o in kept]
+        data = self.plain[0]
+        found = [records.read(data, o.start, o.end, 1, base_offset, base_timestamp)[0] for o in kept]
         time_ms = self.header.append_time_ms
         return found if time_ms is None else record_batch.with_time(found, time_ms)
 
@@ -137,18 +170,23 @@ class KeyIndex(msgspec.Struct):
         if header.is_control:
             self.control.append(header.base_offset)
 
-    def note(self, batch: Batch, decided: DecidedTransactions) -> None:
-        """Note the keys of the next batch."""
+    def note(self, batch: Batch, decided: DecidedTransactions, meter: Meter) -> Iterator[None]:
+        """Note the keys of the next batch; each `next` is a short step."""
         header = batch.header
         self.pass_over(header)
         if header.is_control or decided.is_aborted(header):
             return
-        keyed = batch.read_keys()
-        if keyed is None:
-            self.mixed.add(header.base_offset)
-            self.latest.update([(outline.key, outline.offset) for outline in batch.outlines if outline.key is not None])
-        else:
-            self.latest.update(zip(*keyed, strict=True))
+        yield from batch.unpack(meter)
+        for number, portion in enumerate(batch.portions()):
+            if number:
+                yield
+            keyed = batch.read_keys(portion)
+            if keyed is None:
+                self.mixed.add(header.base_offset)
+                outlines = batch.outlines(portion)
+                self.latest.update([(outline.key, outline.offset) for outline in outlines if outline.key is not None])
+            else:
+                self.latest.update(zip(*keyed, strict=True))
 
     def extend(self, later: KeyIndex) -> None:
         """Add what is known of the batches behind these."""
@@ -222,24 +260,26 @@ class Survivors:
         """Return the first offset from `offset` on of which something may survive, told without reading the log."""
         return self._key_index.next_stop(offset)
 
-    def of(self, batch: Batch) -> Remainder | None:
+    def of(self, batch: Batch, meter: Meter) -> Generator[None, None, Remainder | None]:
         """Return what of the batch survives; None for a batch of which nothing need be known any more."""
         header = batch.header
-        if self._is_left_alone(batch):
+        is_left_alone = self._is_left_alone_by_marks(header)
+        if is_left_alone is None:
+            yield from batch.unpack(meter)
+            is_left_alone = yield from self._is_left_alone(batch)
+        if is_left_alone:
             if header.is_transactional:
                 self._has_records.add(header.producer_id)
             return _AS_IT_IS
+        yield from batch.unpack(meter)
         horizon = header.delete_horizon_ms
         is_over = horizon is not None and horizon <= self._now_ms
         if header.is_control:
-            kept, horizon = self._marker(header, batch.outlines, horizon, is_over)
+            kept, horizon = self._marker(header, batch.all_outlines(), horizon, is_over)
         elif self._decided.is_aborted(header):
             kept = []
         else:
-            latest = self._key_index.latest.get
-            kept = [o for o in batch.outlines if o.key is not None and latest(o.key, -1) <= o.offset]
-            if is_over:
-                kept = [o for o in kept if not o.is_tombstone]
+            kept = yield from self._select(batch, keeps_tombstones=not is_over)
             if kept and header.is_transactional:
                 self._has_records.add(header.producer_id)
             if horizon is None and any(o.is_tombstone for o in kept):
@@ -248,20 +288,38 @@ class Survivors:
             return None
         return Remainder(kept, None if is_over or not kept else horizon)
 
-    def _is_left_alone(self, batch: Batch) -> bool:
-        """Return whether the batch is copied as it is: it has no tombstone and no marker, and no key has a later
-        value."""
-        header = batch.header
-        if header.is_control or header.attributes & (COMPRESSION_MASK | DELETE_HORIZON) or not header.count:
+    def _select(self, batch: Batch, *, keeps_tombstones: bool) -> Generator[None, None, list[Outline]]:
+        """Select the records that are the latest of their keys."""
+        latest = self._key_index.latest.get
+        kept: list[Outline] = []
+        for number, portion in enumerate(batch.portions()):
+            if number:
+                yield
+            found = batch.outlines(portion)
+            found = [o for o in found if o.key is not None and latest(o.key, -1) <= o.offset]
+            kept += found if keeps_tombstones else [o for o in found if not o.is_tombstone]
+        return kept
+
+    def _is_left_alone_by_marks(self, header: BatchHeader) -> bool | None:
+        """Return whether the batch is copied as it is, told without looking into it; None where that cannot be told."""
+        if header.is_control or header.attributes & DELETE_HORIZON or not header.count:
             return False
         if header.base_offset in self._key_index.mixed or self._decided.is_aborted(header):
             return False
-        if (count := self._key_index.count(header)) is not None:
-            return count == header.count
-        if (keyed := batch.read_keys()) is None:
-            return False
-        keys, offsets = keyed
-        return all(map(le, map(self._key_index.latest.get, keys, repeat(-1)), offsets))
+        count = self._key_index.count(header)
+        return None if count is None else count == header.count
+
+    def _is_left_alone(self, batch: Batch) -> Generator[None, None, bool]:
+        """Return whether the batch has no tombstone, and no key has a later value."""
+        for number, portion in enumerate(batch.portions()):
+            if number:
+                yield
+            if (keyed := batch.read_keys(portion)) is None:
+                return False
+            keys, offsets = keyed
+            if not all(map(le, map(self._key_index.latest.get, keys, repeat(-1)), offsets)):
+                return False
+        return True
 
     def _marker(
         self, header: BatchHeader, marker: list[Outline], horizon: int | None, is_over: bool
@@ -283,26 +341,36 @@ class Repacker:
         self._alike: tuple[int, int | None] = (0, None)
         """Leader epoch and delete horizon that the collected plain records share."""
 
-    def take(self, batch: Batch, kept: Remainder | None) -> list[bytes]:
+    def take(self, batch: Batch, kept: Remainder | None, meter: Meter) -> Generator[None, None, list[bytes]]:
         """Return the batches that are finished once this one is known. Batches come in the order of the log."""
         if kept is None:
             return []
         header = batch.header
         outlines = kept.outlines
-        size = batch.end - batch.start if outlines is None else sum([o.end - o.start for o in outlines])
-        is_plain = header.producer_id == NO_PRODUCER and not header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
-        if not is_plain or size >= ALONE_BYTES:
-            return [*self.upto(header.base_offset, header.leader_epoch), self._alone(batch, kept)]
+        if not self._may_be_merged(batch, outlines):
+            finished = self.upto(header.base_offset, header.leader_epoch)
+            return [*finished, (yield from self._alone(batch, kept, meter))]
+        found = batch.records(batch.all_outlines() if outlines is None else outlines)
         alike = (header.leader_epoch, kept.delete_horizon_ms)
-        finished: list[bytes] = []
+        finished = []
         if (self._plain and alike != self._alike) or header.last_offset - self._next > RELATIVE_MAX:
             finished = self.upto(header.base_offset, self._alike[0])
         self._alike = alike
-        self._plain += batch.records(batch.outlines if outlines is None else outlines)
-        self._plain_bytes += size
+        self._plain += found
+        self._plain_bytes += batch.plain_bytes if outlines is None else sum([o.end - o.start for o in outlines])
         if self._plain_bytes >= MERGED_BYTES:
             finished += self.upto(header.next_offset, header.leader_epoch)
         return finished
+
+    @staticmethod
+    def _may_be_merged(batch: Batch, outlines: list[Outline] | None) -> bool:
+        """Return whether what is left of a batch is little, and says nothing of a producer or of its records' time."""
+        header = batch.header
+        if header.producer_id != NO_PRODUCER or header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON):
+            return False
+        if outlines is None:
+            return not batch.is_packed and batch.plain_bytes < ALONE_BYTES
+        return sum([o.end - o.start for o in outlines]) < ALONE_BYTES
 
     def upto(self, end_offset: int, leader_epoch: int) -> list[bytes]:
         """Return what has been collected, as batches that reach to `end_offset`."""
@@ -326,33 +394,49 @@ class Repacker:
         )  # fmt: skip
         return record_batch.rewrite(header, records)
 
-    def _alone(self, batch: Batch, kept: Remainder) -> bytes:
+    def _alone(self, batch: Batch, kept: Remainder, meter: Meter) -> Generator[None, None, bytes]:
         """Return a batch that keeps its header, because it is large, or says something of a producer or of its records'
         time."""
         header, outlines = batch.header, kept.outlines
         self._next = header.next_offset
-        if outlines is None:
-            assert batch.whole is not None, "what is kept as it is was not compressed"
-            return batch.whole
-        if kept.delete_horizon_ms != header.delete_horizon_ms:
-            return self._with_horizon(batch, outlines, kept.delete_horizon_ms)
-        if batch.whole is not None and len(outlines) == header.count:
+        is_same = kept.delete_horizon_ms == header.delete_horizon_ms
+        if outlines is None or (is_same and len(outlines) == header.count):
             return batch.whole
         latest = max([o.timestamp for o in outlines], default=header.max_timestamp)
-        attributes = header.attributes & ~COMPRESSION_MASK
-        changed = msgspec.structs.replace(header, attributes=attributes, max_timestamp=latest, count=len(outlines))
-        return record_batch.seal(changed, b"".join([batch.data[o.start : o.end] for o in outlines]))
+        changed = msgspec.structs.replace(header, max_timestamp=latest, count=len(outlines))
+        if is_same:
+            pieces = _copy_records(batch, outlines)
+        else:
+            changed = _with_horizon(changed, outlines, kept.delete_horizon_ms)
+            pieces = _rewrite_records(batch, outlines, changed)
+        if not (batch.is_packed and outlines):
+            plain = msgspec.structs.replace(changed, attributes=changed.attributes & ~COMPRESSION_MASK)
+            return record_batch.seal(plain, b"".join(pieces))
+        packed = yield from compression.pack_in_steps(header.compression, pieces, meter)
+        return record_batch.seal(changed, packed)
 
-    def _with_horizon(self, batch: Batch, outlines: list[Outline], horizon_ms: int | None) -> bytes:
-        """Return the batch with another delete horizon, or none any more: timestamps are told from the base, which
-        changes."""
-        header = batch.header
-        latest = max([o.timestamp for o in outlines], default=header.max_timestamp)
-        attributes, base_timestamp = header.attributes | DELETE_HORIZON, horizon_ms
-        if base_timestamp is None:
-            attributes &= ~DELETE_HORIZON
-            base_timestamp = outlines[0].timestamp if outlines else header.max_timestamp
-        changed = msgspec.structs.replace(
-            header, attributes=attributes, base_timestamp=base_timestamp, max_timestamp=latest
-        )
-        return record_batch.rewrite(changed, batch.records(outlines))
+
+def _with_horizon(header: BatchHeader, outlines: list[Outline], horizon_ms: int | None) -> BatchHeader:
+    """Return the header with another delete horizon, or none any more: times are told from the base, which changes."""
+    attributes, base_timestamp = header.attributes | DELETE_HORIZON, horizon_ms
+    if base_timestamp is None:
+        attributes &= ~DELETE_HORIZON
+        base_timestamp = outlines[0].timestamp if outlines else header.max_timestamp
+    return msgspec.structs.replace(header, attributes=attributes, base_timestamp=base_timestamp)
+
+
+def _copy_records(batch: Batch, outlines: list[Outline]) -> Iterator[bytes]:
+    """Yield the bytes of these records, some at a time."""
+    data = batch.plain[0]
+    for some in _batched(outlines):
+        yield b"".join([data[o.start : o.end] for o in some])
+
+
+def _rewrite_records(batch: Batch, outlines: list[Outline], header: BatchHeader) -> Iterator[bytes]:
+    """Yield these records as they are written below another header, some at a time."""
+    for some in _batched(outlines):
+        yield record_batch.write_records(header, batch.records(some))
+
+
+def _batched(outlines: list[Outline]) -> Iterable[list[Outline]]:
+    return (outlines[at : at + PORTION_RECORDS] for at in range(0, len(outlines), PORTION_RECORDS))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import repeat
@@ -19,7 +19,8 @@ from typing import TypeVar
 
 import msgspec
 
-from protocol import record_batch
+from protocol import record_batch, time_search
+from protocol.compression import Meter
 from protocol.record_batch import HEADER_FAST, BatchHeader, Buffer
 from protocol.records import Record
 from storage import checkpoint as checkpoints
@@ -56,6 +57,7 @@ class OffsetOutOfRange(LookupError):  # noqa: N818 - Kafka's name for it
     """The offset is before the start of the log or after its end."""
 
 
+TimeSteps = Generator[None, None, tuple[int, int] | None]
 _base_offset = attrgetter("base_offset")
 _Read = TypeVar("_Read")
 _Method = TypeVar("_Method", bound=Callable[..., object])
@@ -432,30 +434,40 @@ class Log:
         """Return the index of the segment that may hold `offset`: the last one that begins at or before it."""
         return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
 
-    def offset_for_time(self, timestamp: int) -> tuple[int, int] | None:
+    def offset_for_time(self, timestamp: int, meter: Meter) -> TimeSteps:
         """Return offset and timestamp of the first record at or after `timestamp` (ms), None if there is none."""
-        return self._find_time(timestamp, self.start_offset)
+        return self._find_time(timestamp, self.start_offset, meter)
 
-    def latest_time(self) -> tuple[int, int] | None:
+    def latest_time(self, meter: Meter) -> TimeSteps:
         """Return offset and timestamp of the first record with the greatest timestamp, None if there are no records.
 
         As in Kafka, the record may be deleted, as long as its segment is not.
         """
         latest = max([segment.max_timestamp for segment in self.segments], default=-1)
-        return self._find_time(latest, 0) if latest >= 0 else None
+        return (yield from self._find_time(latest, 0, meter)) if latest >= 0 else None
 
-    def _find_time(self, timestamp: int, start_offset: int) -> tuple[int, int] | None:
+    def _find_time(self, timestamp: int, start_offset: int, meter: Meter) -> TimeSteps:
+        """Read the batches that may have the record, at the cost of `meter`. Between two steps the log may change."""
+        offset = start_offset
+        while (found := self._find_batch(timestamp, offset)) is not None:
+            record = yield from time_search.find_time(
+                found.chunk, found.at, found.header, timestamp, start_offset, meter
+            )
+            if record is not None:
+                return record
+            offset = found.header.next_offset
+        return None
+
+    def _find_batch(self, timestamp: int, offset: int) -> BatchPosition | None:
+        """Return the first batch from `offset` on whose records are not all before `timestamp`."""
         for segment in self.segments:
-            if segment.max_timestamp < timestamp:
+            if segment.max_timestamp < timestamp or segment.end_offset <= offset:
                 continue
-            start = max(segment.index.offset_before(timestamp), start_offset)
+            start = max(segment.index.offset_before(timestamp), offset)
             next_stop = partial(segment.index.next_stop, timestamp=timestamp)
             for found in segment.batches(start, next_stop=next_stop):
-                if found.header.max_timestamp < timestamp:
-                    continue
-                for record in record_batch.read(found.chunk, found.at, found.header):
-                    if record.timestamp >= timestamp and record.offset >= start_offset:
-                        return record.offset, record.timestamp
+                if found.header.max_timestamp >= timestamp:
+                    return found
         return None
 
 
@@ -464,7 +476,12 @@ def scan(log: Log, offset: int | None = None) -> Iterator[tuple[BatchHeader, lis
 
     Checksums were compared when the log was opened. Empty batches, which compaction leaves, are skipped.
     """
-    return scan_by(record_batch.read, log, offset)
+    return scan_by(read_metered, log, offset)
+
+
+def read_metered(data: bytes, position: int, header: BatchHeader) -> list[Record]:
+    """Return the records of a batch that may unpack to `DECOMPRESSED_BYTES_MAX`, whatever others have before it."""
+    return record_batch.read(data, position, header, Meter())
 
 
 def scan_by(

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from protocol import record_batch
+from protocol.compression import Meter
 from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, BatchHeader, crc_of
 from protocol.records import EndMarker, read_end_marker
 from storage import checkpoint as checkpoints
@@ -28,6 +29,8 @@ from storage.producers import Producers
 from storage.segment import OFFSET_MAX, BadBatch, BatchPosition, Segment, file_name, walk
 
 _MAGIC_AT = 16
+_MARKER_BYTES_MAX = 64 * 1024
+"""What a control batch may unpack to. Brokers do not pack the one record that it has."""
 Progress = Callable[[int, int], None]
 """Called now and then with the bytes read and the bytes there are."""
 
@@ -242,4 +245,4 @@ def end_marker_of(data: bytes, at: int, header: BatchHeader) -> EndMarker | None
     """Return how the transaction ended that the batch at `at` ends; None when it is no end marker, or was emptied."""
     if not header.is_control or header.count == 0:
         return None
-    return read_end_marker(record_batch.read(data, at, header)[0])
+    return read_end_marker(record_batch.read(data, at, header, Meter(_MARKER_BYTES_MAX))[0])

@@ -13,6 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from protocol import record_batch
+from protocol.compression import Meter
 from protocol.errors import ProtocolError
 from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, BatchHeader, crc_of
 from protocol.records import Record
@@ -166,7 +167,7 @@ class _Salvage:
         if self.check is None or not header.count:
             return batch
         try:
-            records = record_batch.read(batch, 0, header)
+            records = record_batch.read(batch, 0, header, Meter())
         except ProtocolError as error:
             self.unreadable.append(Unreadable(self.path, position, header.base_offset, header.next_offset, str(error)))
             return record_batch.rewrite(header, [])

@@ -20,6 +20,7 @@ from coordinator.cli.group_offsets import EARLIEST, LATEST, list_offsets, no_par
 from coordinator.cli.parser import add_json_option, expect, integer
 from coordinator.client import Client, ClientError
 from protocol import record_batch
+from protocol.compression import Meter
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic, FetchResponsePartitionData
 from protocol.records import Record
@@ -270,7 +271,7 @@ def _read(data: FetchResponsePartitionData, position: Position) -> Iterator[Reco
         if header.is_control:
             dropped.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in dropped):
-            for record in record_batch.read(raw, at, header):
+            for record in record_batch.read(raw, at, header, Meter()):
                 if record.offset >= position.offset and (position.end is None or record.offset < position.end):
                     yield record
         position.offset = max(position.offset, header.next_offset)

@@ -12,7 +12,7 @@ from coordinator.core import records
 from coordinator.core.catalog import records as catalog_records
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
 from protocol import record_batch
-from protocol.compression import Compression
+from protocol.compression import Compression, Meter
 from protocol.errors import ProtocolError
 from protocol.record_batch import BatchHeader
 from protocol.records import Record, read_end_marker
@@ -39,7 +39,7 @@ def lines_of(path: Path) -> Iterator[dict[str, Any]]:
             header = found.header
             yield _batch(header, found.position)
             try:
-                for record in record_batch.read(found.chunk, found.at, header):
+                for record in record_batch.read(found.chunk, found.at, header, Meter()):
                     yield {"offset": record.offset, "timestamp": record.timestamp, **_facts(header, record, decode)}
             except ProtocolError as error:
                 raise DamagedLog(str(path), found.position, f"offset {header.base_offset}: {error}") from error

@@ -7,7 +7,8 @@ from typing import Final
 from coordinator.dataplane.brokers import LEADER_EPOCH
 from coordinator.dataplane.pace import READ_WORK, Pace
 from coordinator.dataplane.state import Env, State
-from protocol.errors import ErrorCode
+from protocol.compression import Meter
+from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
@@ -30,7 +31,7 @@ def list_offsets(state: State, request: ListOffsetsRequest, env: Env) -> Generat
     """Find the offset of each partition, in steps. A partition that is named twice is refused."""
     times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     committed = request.isolation_level == READ_COMMITTED and request.replica_id < 0
-    pace = Pace(state.logs)
+    pace, meter = Pace(state.logs), Meter()
     topics: list[ListOffsetsResponseTopic] = []
     for topic in request.topics:
         asked = {one.partition_index: one for one in topic.partitions}
@@ -43,14 +44,14 @@ def list_offsets(state: State, request: ListOffsetsRequest, env: Env) -> Generat
                 continue
             if one.timestamp >= 0 or one.timestamp == MAX_TIMESTAMP:
                 pace.add(READ_WORK)
-            results.append(_answer(state, topic.name, one, env.call.version, committed))
+            results.append((yield from _answer(state, topic.name, one, env.call.version, committed, meter)))
         topics.append(ListOffsetsResponseTopic(topic.name, tuple(results)))
     return ListOffsetsResponse(topics=tuple(topics))
 
 
 def _answer(
-    state: State, topic: str, asked: ListOffsetsRequestPartition, version: int, committed: bool
-) -> ListOffsetsResponsePartition:
+    state: State, topic: str, asked: ListOffsetsRequestPartition, version: int, committed: bool, meter: Meter
+) -> Generator[None, None, ListOffsetsResponsePartition]:
     index = asked.partition_index
     if asked.timestamp < EARLIEST_PENDING_UPLOAD or version < SINCE.get(asked.timestamp, 0):
         return _error(index, ErrorCode.UNSUPPORTED_VERSION)
@@ -63,9 +64,13 @@ def _answer(
         offset, timestamp = _find_in_nothing(asked.timestamp)
     else:
         try:
-            offset, timestamp = _find_in(log, asked.timestamp, committed)
+            offset, timestamp = yield from _find_in(log, asked.timestamp, committed, meter)
+        except ProtocolError:  # in what another broker has written
+            return _error(index, ErrorCode.CORRUPT_MESSAGE)
         except StorageError as failure:
             return _error(index, state.close_failed_partition(topic, index, failure))
+        if (error := state.refusal(topic, index)) != ErrorCode.NONE:  # it may have gone between two steps
+            return _error(index, error)
     epoch = -1 if offset < 0 else LEADER_EPOCH
     return ListOffsetsResponsePartition(index, timestamp=timestamp, offset=offset, leader_epoch=epoch)
 
@@ -74,7 +79,7 @@ def _error(index: int, error: ErrorCode) -> ListOffsetsResponsePartition:
     return ListOffsetsResponsePartition(index, error)
 
 
-def _find_in(log: Log, timestamp: int, committed: bool) -> _Found:
+def _find_in(log: Log, timestamp: int, committed: bool, meter: Meter) -> Generator[None, None, _Found]:
     """Return offset and timestamp. With `committed`, the log ends at the last stable offset."""
     end = log.last_stable_offset if committed else log.end_offset
     if timestamp == LATEST:
@@ -83,7 +88,7 @@ def _find_in(log: Log, timestamp: int, committed: bool) -> _Found:
         return log.start_offset, -1
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NONE
-    found = log.latest_time() if timestamp == MAX_TIMESTAMP else log.offset_for_time(timestamp)
+    found = yield from (log.latest_time(meter) if timestamp == MAX_TIMESTAMP else log.offset_for_time(timestamp, meter))
     return found if found is not None and found[0] < end else NONE
 
 

@@ -6,12 +6,11 @@ To go on without what cannot be read would be to forget what was acknowledged. S
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-from protocol import record_batch
 from protocol.errors import ProtocolError
 from protocol.record_batch import BatchHeader
 from protocol.records import Record
 from storage.layout import DamagedLog
-from storage.log import Log, scan_by
+from storage.log import Log, read_metered, scan_by
 
 _Read = TypeVar("_Read")
 
@@ -23,7 +22,7 @@ def readable(source: Log, start: int | None = None) -> Iterator[tuple[BatchHeade
 
     Raises `DamagedLog` for one whose records cannot be told apart.
     """
-    return readable_by(record_batch.read, source, start)
+    return readable_by(read_metered, source, start)
 
 
 def readable_by(

@@ -8,6 +8,7 @@ from coordinator.core.offset_records import Commits, read_commits
 from coordinator.runtime.damage import describe_damage, readable_by
 from coordinator.runtime.partition import Partition
 from protocol import record_batch
+from protocol.compression import Meter
 from protocol.errors import ProtocolError
 from protocol.record_batch import BatchHeader
 from protocol.records import Record as LogRecord
@@ -46,10 +47,10 @@ def _read(data: bytes, at: int, header: BatchHeader) -> tuple[list[Commits] | No
     """Read a batch. Nearly every one is a commit, whose offsets need no records on their way; others have their
     records."""
     if not (header.is_control or header.is_transactional):
-        commits = read_commits(*record_batch.plain(data, at, header), header.count)
+        commits = read_commits(*record_batch.plain(data, at, header, Meter()), header.count)
         if commits is not None:
             return commits, []
-    return None, record_batch.read(data, at, header)
+    return None, record_batch.read(data, at, header, Meter())
 
 
 def _end_transaction(partition: Partition, producer_id: int, fact: LogRecord) -> None:

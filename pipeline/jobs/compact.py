@@ -24,6 +24,7 @@ from pipeline.decode.spans import Chunk, SpanReader
 from pipeline.decode.strings import byte_strings
 from pipeline.errors import CompactionRefusedError
 from protocol import record_batch
+from protocol.compression import Meter
 
 KEYED = pa.schema(
     [
@@ -200,7 +201,8 @@ def _batch(chunk: Chunk, headers: Headers, i: int, count: int, keep: np.ndarray)
     header = record_batch.header_at(chunk.data, start)
     offsets = keep[np.searchsorted(keep, header.base_offset) : np.searchsorted(keep, header.last_offset, side="right")]
     wanted = set(offsets.tolist())
-    return record_batch.rewrite(header, [r for r in record_batch.read(chunk.data, start, header) if r.offset in wanted])
+    found = record_batch.read(chunk.data, start, header, Meter())
+    return record_batch.rewrite(header, [record for record in found if record.offset in wanted])
 
 
 def same(log: LogDir, directory: Path) -> bool:

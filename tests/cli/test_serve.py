@@ -42,7 +42,7 @@ def test_a_start_imports_nothing_that_a_plain_server_can_do_without() -> None:
     rare = [
         "coordinator.admin.control", "coordinator.control.faults", "coordinator.control.journal",
         "coordinator.dataplane.administration", "coordinator.runtime.authorization", "coordinator.runtime.security",
-        "coordinator.server.operator", "coordinator.server.sasl.listener", "coordinator.server.tls", "cramjam",
+        "backports.zstd", "coordinator.server.operator", "coordinator.server.sasl.listener", "coordinator.server.tls", "cramjam", "lz4",
         "encodings.idna", "h11", "importlib.metadata", "prometheus_client", "re2", "storage.repair", "tomllib",
     ]  # fmt: skip
     program = f"""if True:

@@ -18,7 +18,10 @@ KEPT = State({"orders": 2}, {"g1": {"orders": {"0": 5}}})
 EMPTY = State({"orders": 2})
 VERBS = pytest.mark.parametrize(
     ("verb", "after"),
-    [(lambda server: server.operator.state.reset(), EMPTY), (lambda server: server.operator.state.restore("kept"), KEPT)],
+    [
+        (lambda server: server.operator.state.reset(), EMPTY),
+        (lambda server: server.operator.state.restore("kept"), KEPT),
+    ],
     ids=["reset", "restore"],
 )
 Verb = Callable[[SteeredNode], None]

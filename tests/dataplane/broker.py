@@ -13,6 +13,7 @@ from coordinator.dataplane.brokers import Broker as Address
 from coordinator.dataplane.brokers import Where
 from protocol import record_batch
 from protocol.apis import APIS
+from protocol.compression import Meter
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
@@ -137,5 +138,5 @@ def read_values(data: bytes, aborted: set[tuple[int, int]] | None = None) -> lis
         if header.is_transactional and (header.producer_id, header.base_offset) in starts:
             dropped.add(header.producer_id)
         if not (header.is_transactional and header.producer_id in dropped):
-            found += [record.value.decode() for record in record_batch.read(data, at, header)]
+            found += [record.value.decode() for record in record_batch.read(data, at, header, Meter())]
     return found

@@ -13,6 +13,7 @@ from coordinator.dataplane import long_polls, sessions, state
 from coordinator.dataplane.long_polls import deadline_ms
 from coordinator.dataplane.state import HELD_BYTES_MAX
 from protocol import record_batch
+from protocol.compression import Meter
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
@@ -178,7 +179,7 @@ def test_the_coordinators_own_log_can_be_read(broker: Broker) -> None:
     broker.ask(commit("g", {"t": {0: 7}}), version=9)
     ((_, answer),) = broker.replies()
     ((at, header),) = record_batch.batches(data := answer.responses[0].partitions[0].records)
-    (record,) = record_batch.read(data, at, header)
+    (record,) = record_batch.read(data, at, header, Meter())
     assert records.decode(record.key, record.value).key == records.OffsetCommitKey("g", "t", 0)
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from protocol import record_batch
 from protocol.batch_validation import AcceptedBatch, Allowance, Refusal, Rules, validate, validate_in_steps
+from protocol.compression import Meter
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.record_batch import HEADER_BYTES, encode, header_at, seal
 from protocol.record_walk import HEADERS_MAX, NAMED_MAX, RecordWalk
@@ -216,7 +217,7 @@ def test_what_the_walk_accepts_can_be_read_and_says_the_same(
     except ProtocolError:
         assert changes
         return
-    read = record_batch.read(bytes(raw), 0, header)
+    read = record_batch.read(bytes(raw), 0, header, Meter())
     assert found.latest == max(record.timestamp - header.base_timestamp for record in read)
     assert found.keyless == [index for index, record in enumerate(read) if record.key is None]
     assert (found.misplaced is None) == ([record.offset for record in read] == list(range(len(read))))
@@ -285,10 +286,10 @@ def test_a_record_has_so_many_headers() -> None:
 def test_the_batches_of_a_request_share_its_allowance_of_unpacked_bytes() -> None:
     data = tiny(100)
     plain = len(b"".join(record(place=place, key=b"\1", value=b"\1") for place in range(100)))
-    allowance = Allowance(unpacked_bytes=plain * 2)
+    allowance = Allowance(left=plain * 2)
     assert isinstance(steps_of(data, allowance)[1], AcceptedBatch)
     assert isinstance(steps_of(data, allowance)[1], AcceptedBatch)
-    assert allowance.unpacked_bytes == 0
+    assert allowance.left == 0
     refused = steps_of(data, allowance)[1]
     assert isinstance(refused, Refusal) and refused.error == ErrorCode.MESSAGE_TOO_LARGE
 
@@ -298,6 +299,14 @@ def test_of_many_records_at_fault_the_first_are_named() -> None:
     assert [index for index, _ in refused.records] == list(range(NAMED_MAX))
     assert refused.message == f"One or more records have been rejected due to {NAMED_MAX + 5} record errors"
     assert len(refusal(tiny(NAMED_MAX + 5), Rules(before_max_ms=-1)).records) == NAMED_MAX
+
+
+def test_the_batches_of_a_request_name_so_many_records_together() -> None:
+    allowance, data = Allowance(named=NAMED_MAX + 7), tiny(NAMED_MAX)
+    for count in (NAMED_MAX, 7, 0):
+        refused = count_steps(validate_in_steps(data, VERSION, Rules(before_max_ms=-1), NOW, allowance))[1]
+        assert isinstance(refused, Refusal) and refused.error == ErrorCode.INVALID_TIMESTAMP
+        assert len(refused.records) == count
 
 
 def test_the_largest_batch_of_small_records_that_a_producer_makes_is_accepted() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol import record_batch, records
+from protocol.compression import Meter
 from protocol.errors import ProtocolError
 from protocol.record_batch import HEADER, HEADER_FAST, BatchHeader, batches, encode, header_at, read
 from protocol.record_walk import RecordWalk
@@ -69,7 +70,7 @@ def test_placing_a_batch_leaves_its_checksum_alone() -> None:
     header = header_at(moved)
     assert (header.base_offset, header.leader_epoch) == (2**40, 3)
     assert record_batch.is_intact(moved, 0, header)
-    assert read(moved, 0, header) == [Record(b"a", b"1", (), 2**40, 0)]
+    assert read(moved, 0, header, Meter()) == [Record(b"a", b"1", (), 2**40, 0)]
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
@@ -81,7 +82,7 @@ def test_records_are_read_as_they_were_written(facts: list[Record], base_offset:
     header = header_at(raw)
     assert record_batch.is_intact(raw, 0, header)
     expected = [msgspec.structs.replace(fact, offset=base_offset + n) for n, fact in enumerate(facts)]
-    assert read(raw, 0, header) == expected
+    assert read(raw, 0, header, Meter()) == expected
     assert header.max_timestamp == max(fact.timestamp for fact in facts)
     again = record_batch.rewrite(header, expected)
     assert again == raw
@@ -91,7 +92,7 @@ def test_records_are_read_as_they_were_written(facts: list[Record], base_offset:
 def test_records_whose_length_takes_one_to_four_bytes(size: int) -> None:
     facts = [Record(b"k", bytes(size)), Record(b"l", b"1", (), 1)]
     raw = encode(facts)
-    assert read(raw, 0, header_at(raw)) == facts
+    assert read(raw, 0, header_at(raw), Meter()) == facts
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=100), st.integers(0, 2**40))
@@ -99,7 +100,7 @@ def test_outlines_are_the_records_without_their_insides(facts: list[Record], bas
     raw = encode(facts, base_offset=base_offset)
     header = header_at(raw)
     found = records.outlines(raw, 61, len(raw), header.count, base_offset, header.base_timestamp)
-    whole = read(raw, 0, header)
+    whole = read(raw, 0, header, Meter())
     assert [(o.key, o.offset, o.timestamp, o.is_tombstone) for o in found] == [
         (r.key, r.offset, r.timestamp, r.value is None) for r in whole
     ]
@@ -212,7 +213,7 @@ def test_empty_batches_have_no_records() -> None:
     raw = record_batch.rewrite(header_at(encode([Record(b"a", b"1")] * 4)), [])
     header = header_at(raw)
     assert (header.count, header.last_offset, len(raw)) == (0, 3, 61)
-    assert read(raw, 0, header) == []
+    assert read(raw, 0, header, Meter()) == []
 
 
 @pytest.mark.parametrize(
@@ -296,7 +297,7 @@ def test_end_markers(commits: bool) -> None:
     assert header.is_control
     assert header.is_transactional
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (4, 1, -1)
-    [record] = read(raw, 0, header)
+    [record] = read(raw, 0, header, Meter())
     assert (record.offset, record.timestamp) == (3, 99)
     assert read_end_marker(record) == marker
     assert record.key == (b"\0\0\0\1" if commits else b"\0\0\0\0")

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import gzip
+import random
 import struct
 from collections.abc import Callable
 
 import cramjam
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protocol import record_batch
-from protocol.compression import XERIAL_BLOCKS_MAX, Compression, DecompressionTooLargeError, decompress
+from protocol.compression import (
+    CHUNK_BYTES,
+    FEED_BYTES,
+    FRAMES_MAX,
+    XERIAL_BLOCKS_MAX,
+    Compression,
+    DecompressionTooLargeError,
+    Meter,
+    pack_in_steps,
+    unpack,
+    unpack_in_steps,
+)
 from protocol.errors import ProtocolError
 from protocol.record_batch import encode, header_at, read, seal
 from protocol.records import Record
+
+
+def decompress(compression: int, data: bytes, limit: int = 1 << 26) -> bytes:
+    return record_batch.run(unpack_in_steps(compression, data, limit, Meter()))
+
 
 FACTS = [Record(b"key %d" % n, b"value " * n, (("h", b"x"),), n, 1000 + n) for n in range(50)]
 
@@ -45,7 +64,7 @@ def test_every_form_is_read(form: str) -> None:
     raw = compressed(form)
     header = header_at(raw)
     assert header.compression == FORMS[form][0]
-    assert read(raw, 0, header) == FACTS
+    assert read(raw, 0, header, Meter()) == FACTS
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -60,10 +79,86 @@ def test_a_bomb_is_refused_at_the_bound(form: str) -> None:
         decompress(FORMS[form][0], bomb, 10)
 
 
+SIZES = (0, 1, 100, FEED_BYTES, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES, 1_000_003)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("what", ["zeros", "noise"])
+def test_chunks_are_charged_before_the_next_one(form: str, size: int, what: str) -> None:
+    """Whatever is packed: nothing is unpacked that the meter does not know of when the next chunk is asked for."""
+    data = bytes(size) if what == "zeros" else random.Random(size).randbytes(size)
+    codec, compress = FORMS[form]
+    meter, total = Meter(), 0
+    if size == 0 and form == "gzip in two members":
+        return
+    for chunk in unpack(codec, compress(data), size or 1, meter):
+        total += len(chunk)
+        assert meter.used >= total
+        assert len(chunk) <= CHUNK_BYTES or form == "snappy as librdkafka sends it"
+    assert total == size
+    assert (1 << 62) - meter.left == size
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_refusal_costs_what_was_read(form: str) -> None:
+    """Neither a bomb nor a batch that is broken at its end is free, and the meter bounds all of them together."""
+    codec, compress = FORMS[form]
+    bomb = compress(bytes(4_000_000))
+    meter = Meter(left=2_500_000, step=1 << 62)
+    with pytest.raises(ProtocolError):
+        record_batch.run(unpack_in_steps(codec, bomb[:-1] + bytes((bomb[-1] ^ 0xFF,)), 3_000_000, meter))
+    raw = form == "snappy as librdkafka sends it"  # refused by what it claims
+    assert raw or meter.used >= 2_000_000
+    assert meter.left <= (2_500_000 if raw else 500_000)
+    meter.left = 0
+    used = meter.used
+    with pytest.raises(DecompressionTooLargeError, match="more than 0 bytes"):
+        unpack(codec, bomb, 3_000_000, meter)
+    assert meter.used == used
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_unpacking_is_left_and_resumed(form: str) -> None:
+    codec, compress = FORMS[form]
+    data = bytes(3_000_000)
+    packed = compress(data) if form != "snappy as Java frames it" else xerial(data, 32_768)
+    meter = Meter()
+    steps = unpack_in_steps(codec, packed, 1 << 26, meter)
+    for _ in range(0 if form == "snappy as librdkafka sends it" else 2):
+        next(steps)
+    assert record_batch.run(steps) == data
+    half = unpack_in_steps(codec, packed, 1 << 26, Meter())
+    next(half, None)
+    half.close()
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_frames_are_counted_and_paid_for(codec: Compression) -> None:
+    """An empty frame takes ten or twenty bytes and costs as much as some kilobytes of records."""
+    empty = FORMS[codec.name.lower()][1](b"")
+    meter = Meter(step=1 << 62)
+    assert record_batch.run(unpack_in_steps(codec, empty * FRAMES_MAX, 1, meter)) == b""
+    assert meter.used >= FRAMES_MAX * 1024
+    with pytest.raises(ProtocolError, match="more than 1024 frames"):
+        decompress(codec, empty * (FRAMES_MAX + 1))
+
+
+@pytest.mark.parametrize("codec", list(Compression)[1:])
+@given(pieces=st.lists(st.binary(max_size=200) | st.integers(0, 200_000).map(bytes), max_size=5))
+def test_what_is_packed_unpacks_to_the_same(codec: Compression, pieces: list[bytes]) -> None:
+    packed = record_batch.run(pack_in_steps(codec, pieces, Meter()))
+    assert decompress(codec, packed) == b"".join(pieces)
+    if codec == Compression.LZ4:
+        assert packed[4] & 0x20, "Java reads no blocks that refer to each other"
+
+
 def test_a_claimed_size_is_not_believed() -> None:
     claims_a_gigabyte = b"\x80\x80\x80\x80\x04" + b"\x00a"
     with pytest.raises(ProtocolError):
         decompress(Compression.SNAPPY, claims_a_gigabyte, 100_000)
+    with pytest.raises(ProtocolError, match="7 bytes of snappy do not hold 1048576"):
+        decompress(Compression.SNAPPY, b"\x80\x80\x40" + b"\x00abc")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -74,7 +169,7 @@ def test_bytes_that_do_not_decompress_are_a_protocol_error(form: str, damage: st
     bad = {"cut": data[: len(data) // 2], "garbage": b"\x07" * 40, "nothing": b""}[damage]
     raw = seal(msgspec.structs.replace(header_at(encode(FACTS)), attributes=codec), bad)
     with pytest.raises(ProtocolError):
-        read(raw, 0, header_at(raw))
+        read(raw, 0, header_at(raw), Meter())
 
 
 @pytest.mark.parametrize("length", [-1, 2**31 - 1, 1000])
@@ -106,4 +201,4 @@ def test_no_compression_is_no_work_and_an_unknown_one_is_refused() -> None:
 def test_an_empty_compressed_batch_is_not_decompressed() -> None:
     header = msgspec.structs.replace(header_at(encode(FACTS)), attributes=4, count=0)
     raw = seal(header, b"")
-    assert record_batch.read(raw, 0, header_at(raw)) == []
+    assert record_batch.read(raw, 0, header_at(raw), Meter()) == []

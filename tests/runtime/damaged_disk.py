@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from protocol import record_batch
-from protocol.compression import Compression
+from protocol.compression import Compression, Meter
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from storage import checkpoint
@@ -171,7 +171,9 @@ def _read(peer: Peer, index: int) -> Any:
         last = offset
         for at, header in record_batch.batches(one.records):
             if not header.is_control:  # a marker may be written again
-                found += [(record.offset, record.value) for record in record_batch.read(one.records, at, header)]
+                found += [
+                    (record.offset, record.value) for record in record_batch.read(one.records, at, header, Meter())
+                ]
             offset = header.next_offset
         found += [(last, each.producer_id, each.first_offset) for each in one.aborted_transactions or ()]
         if offset == last:

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from protocol import record_batch
+from protocol.compression import Meter
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
@@ -55,7 +56,7 @@ class Journal:
                 if answer.error_code:
                     continue
                 ((at, header),) = record_batch.batches(sent.records)
-                for number, record in enumerate(record_batch.read(sent.records, at, header)):
+                for number, record in enumerate(record_batch.read(sent.records, at, header, Meter())):
                     place = (topic.name, sent.index, answer.base_offset + number)
                     is_new = place not in self.records
                     if is_new:  # a batch that is sent twice is acknowledged twice, and is there once
@@ -109,5 +110,7 @@ def visible(data: Any) -> tuple[dict[int, bytes], int]:
         if header.is_control:
             dropped.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in dropped):
-            found |= {record.offset: record.value or b"" for record in record_batch.read(data.records, at, header)}
+            found |= {
+                record.offset: record.value or b"" for record in record_batch.read(data.records, at, header, Meter())
+            }
     return found, end

@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterable, Iterator
 
 from protocol import record_batch
+from protocol.compression import Meter
 from protocol.record_batch import BatchHeader, encode, encode_marker, header_at
 from protocol.records import EndMarker, Record, read_end_marker
 from storage import cleaner
@@ -88,7 +89,7 @@ class Model:
         for batch in batches:
             placed = b"".join(record_batch.place(batch, end, 0))
             header = header_at(placed)
-            self.replay.apply([(header, record_batch.read(placed, 0, header))])
+            self.replay.apply([(header, record_batch.read(placed, 0, header, Meter()))])
             end = header.next_offset
             self.states.append((end, self.replay.state))
 
@@ -169,7 +170,7 @@ class History:
     @staticmethod
     def _records(batches: list[bytes]) -> list[list[Record]]:
         headers = [header_at(batch) for batch in batches]
-        found = [record_batch.read(batch, 0, header) for batch, header in zip(batches, headers, strict=True)]
+        found = [record_batch.read(batch, 0, header, Meter()) for batch, header in zip(batches, headers, strict=True)]
         return [[] if header.is_control else records for header, records in zip(headers, found, strict=True)]
 
     def _data(self) -> None:

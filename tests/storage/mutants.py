@@ -5,13 +5,14 @@ Each mutant is registered with the campaign that has to find it, and as what; `t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 import pytest
 
+from protocol.compression import Meter
 from protocol.record_batch import NO_PRODUCER, BatchHeader
 from protocol.records import EndMarker, Record
 from storage import checkpoint, cleaner, layout, recovery
@@ -233,8 +234,10 @@ def leaves_gaps_in_the_offsets(upto: Any, repacker: Repacker, end_offset: int, l
 
 
 @instead(Survivors, "of", tombstones_stay_their_time, "seen for the first time")
-def drops_tombstones_too_early(of: Any, survivors: Survivors, batch: Batch) -> Remainder | None:
-    kept = of(survivors, batch)
+def drops_tombstones_too_early(
+    of: Any, survivors: Survivors, batch: Batch, meter: Meter
+) -> Generator[None, None, Remainder | None]:
+    kept = yield from of(survivors, batch, meter)
     if kept is None or kept.outlines is None or batch.header.is_control:
         return kept
     outlines = [outline for outline in kept.outlines if not outline.is_tombstone]

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol import record_batch
-from protocol.record_batch import encode, encode_marker, header_at
+from protocol.compression import Compression, Meter, pack_in_steps
+from protocol.record_batch import encode, encode_marker, header_at, run
 from protocol.records import EndMarker, Record
 from storage import cleaner, compaction
 from storage.index import RELATIVE_MAX
@@ -237,6 +238,57 @@ def test_compressed_batches_are_compacted_too() -> None:
     assert records(log) == [(1, b"b", b"1"), (2, b"a", b"2")]
 
 
+def packed(codec: Compression, *facts: Record) -> bytes:
+    """A batch as a client packs it."""
+    plain = encode(list(facts))
+    body = run(pack_in_steps(codec, [plain[61:]], Meter()))
+    return record_batch.seal(msgspec.structs.replace(header_at(plain), attributes=codec), body)
+
+
+@pytest.mark.parametrize("codec", list(Compression)[1:])
+def test_a_packed_batch_of_which_nothing_goes_stays_as_it_came(codec: Compression) -> None:
+    """Also in later compactions, which know of its keys only what it says itself."""
+    log = new_log()
+    batch = packed(codec, Record(b"a", bytes(1000)), Record(b"b", b"1"))
+    log.append(batch)
+    for number in range(3):
+        put(log, (b"c", b"%d" % number))
+        cleaner.run(log, number)
+        assert log.read(0, 1)[12:] == batch[12:]
+
+
+@pytest.mark.parametrize("codec", list(Compression)[1:])
+@pytest.mark.parametrize("later", [None, b"2"])
+def test_what_is_left_of_a_packed_batch_is_packed_again(codec: Compression, later: bytes | None) -> None:
+    """A megabyte of a client must not become gigabytes: by keys that go, by tombstones, by times that are rewritten."""
+    log = new_log()
+    large = [Record(b"k%d" % number, bytes(100_000), timestamp=number) for number in range(20)]
+    log.append(packed(codec, *large, Record(b"gone", None, timestamp=20)))
+    before = log.size
+    put(log, (b"k7", later))
+    cleaner.run(log, 0)
+    found = {key: value for _, key, value in records(log)}
+    assert found == {r.key: r.value for r in large} | {b"gone": None, b"k7": later}
+    assert log.size < 1.5 * before
+    assert next(log.batches()).header.compression == codec
+    cleaner.run(log, 10**15)
+    put(log, (b"k8", b"3"))
+    cleaner.run(log, 10**15)
+    assert b"gone" not in {key for _, key, _ in records(log)}
+    assert log.size < 1.5 * before
+    assert next(log.batches()).header.compression == codec
+
+
+def test_a_packed_batch_is_compacted_in_steps() -> None:
+    """No step unpacks more than a chunk, or looks at more records than a portion."""
+    log = new_log()
+    count = 3 * compaction.PORTION_RECORDS + 1
+    log.append(packed(Compression.ZSTD, *[Record(b"%d" % number, b"") for number in range(count)]))
+    log.append(packed(Compression.ZSTD, Record(b"large", bytes(2_000_000)), Record(b"0", b"")))
+    assert len(list(cleaner.compact(log, 0))) > 3 + 8 + 3
+    assert [offset for offset, _, _ in records(log)] == list(range(1, count + 2))
+
+
 def test_a_second_compaction_reads_only_what_is_new_and_keeps_the_rest() -> None:
     log = new_log(segment_bytes=300)
     for number in range(30):
@@ -423,4 +475,4 @@ def test_the_time_that_the_broker_has_given_to_a_batch_survives() -> None:
         found = {record.key: record.timestamp for _, batch in scan(log) for record in batch}
         assert found == {b"a": 2000, b"b": 1000, b"d": 3000, b"e": 1} | ({b"c": 3000} if now_ms == 4000 else {})
         put(log, (b"e", b"5"), timestamp=1)
-    assert log.offset_for_time(2500) == (4, 3000)
+    assert run(log.offset_for_time(2500, Meter())) == (4, 3000)

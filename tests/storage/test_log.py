@@ -14,7 +14,8 @@ import pytest
 from crc32c import crc32c
 
 from protocol import record_batch
-from protocol.record_batch import batches, encode, header_at
+from protocol.compression import Meter
+from protocol.record_batch import batches, encode, header_at, run
 from protocol.records import Record
 from storage import checkpoint, cleaner, layout, recovery, removal
 from storage.checkpoint import Checkpoint, UnreadableCheckpoint
@@ -55,7 +56,7 @@ def test_nothing_is_made_before_the_first_append() -> None:
     log = new_log(files)
     assert (log.start_offset, log.end_offset, log.last_stable_offset, log.size) == (0, 0, 0, 0)
     assert log.read(0, 100) == b""
-    assert log.latest_time() is None
+    assert run(log.latest_time(Meter())) is None
     log.sync()
     log.close()
     assert not files.exists(DIRECTORY)
@@ -212,26 +213,26 @@ def test_an_open_reader_sees_what_is_appended_meanwhile() -> None:
 
 def test_the_first_record_at_or_after_a_time() -> None:
     log = filled()
-    assert log.offset_for_time(0) == (0, 1000)
-    assert log.offset_for_time(1001) == (1, 1001)
-    assert log.offset_for_time(1002) == (2, 1010)
-    assert log.offset_for_time(1101) == (21, 1101)
-    assert log.offset_for_time(1191) == (39, 1191)
-    assert log.offset_for_time(1192) is None
+    assert run(log.offset_for_time(0, Meter())) == (0, 1000)
+    assert run(log.offset_for_time(1001, Meter())) == (1, 1001)
+    assert run(log.offset_for_time(1002, Meter())) == (2, 1010)
+    assert run(log.offset_for_time(1101, Meter())) == (21, 1101)
+    assert run(log.offset_for_time(1191, Meter())) == (39, 1191)
+    assert run(log.offset_for_time(1192, Meter())) is None
 
 
 def test_times_that_go_back_hide_nothing() -> None:
     log = new_log()
     for timestamp in (5000, 1000, 9000, 2000, 8999):
         log.append(batch(1, timestamp))
-    assert log.offset_for_time(5001) == (2, 9000)
-    assert log.latest_time() == (2, 9000)
+    assert run(log.offset_for_time(5001, Meter())) == (2, 9000)
+    assert run(log.latest_time(Meter())) == (2, 9000)
 
 
 def test_a_deleted_record_is_not_found_by_its_time() -> None:
     log = filled()
     log.delete_before(3)
-    assert log.offset_for_time(0) == (3, 1011)
+    assert run(log.offset_for_time(0, Meter())) == (3, 1011)
 
 
 @pytest.mark.parametrize("start", [1, 3, 5])
@@ -243,8 +244,8 @@ def test_the_greatest_time_may_be_that_of_a_deleted_record(start: int) -> None:
     log.append(batch(1, 1000))
     log.append(batch(1, 999))
     log.delete_before(start)
-    assert log.latest_time() == (0, 2000)
-    assert log.offset_for_time(1001) == ((2, 1001) if start == 1 else None)
+    assert run(log.latest_time(Meter())) == (0, 2000)
+    assert run(log.offset_for_time(1001, Meter())) == ((2, 1001) if start == 1 else None)
 
 
 def test_compressed_records_are_found_by_their_time() -> None:
@@ -252,7 +253,7 @@ def test_compressed_records_are_found_by_their_time() -> None:
     header = msgspec.structs.replace(header_at(plain), attributes=3)
     log = new_log()
     log.append(record_batch.seal(header, bytes(cramjam.lz4.compress(plain[61:]))))
-    assert log.offset_for_time(1001) == (1, 1001)
+    assert run(log.offset_for_time(1001, Meter())) == (1, 1001)
 
 
 # -- deleting ----------------------------------------------------------------------------------------------------------
@@ -293,7 +294,7 @@ def test_a_time_is_found_as_by_a_look_at_each_record(seed: int) -> None:
     records = [record for _, batch in scan(log) for record in batch if record.offset >= log.start_offset]
     for time in range(101):
         late = [(record.offset, record.timestamp) for record in records if record.timestamp >= time]
-        assert log.offset_for_time(time) == (late[0] if late else None), (seed, time)
+        assert run(log.offset_for_time(time, Meter())) == (late[0] if late else None), (seed, time)
 
 
 def test_a_time_that_only_deleted_records_have_is_not_looked_for_in_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,8 +311,8 @@ def test_a_time_that_only_deleted_records_have_is_not_looked_for_in_the_rest(mon
             yield found
 
     monkeypatch.setattr("storage.segment.walk", count)
-    assert log.offset_for_time(900) is None
-    assert log.offset_for_time(700) == (602, 800)
+    assert run(log.offset_for_time(900, Meter())) is None
+    assert run(log.offset_for_time(700, Meter())) == (602, 800)
     assert looks < 40
 
 
@@ -379,7 +380,7 @@ def test_closing_and_opening_changes_nothing() -> None:
     before = dict(log.files.contents())
     again = Log.open(log.files, DIRECTORY, SMALL)
     assert again.cut is None
-    assert (again.end_offset, again.latest_time()) == (40, (39, 1191))
+    assert (again.end_offset, run(again.latest_time(Meter()))) == (40, (39, 1191))
     again.close()
     assert log.files.contents() == before
 
