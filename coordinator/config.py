@@ -174,6 +174,59 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          least=0, most=15_000),
     Setting("group.consumer.regex.refresh.interval.ms", 600_000, _MS, "How often the topics of a pattern subscription are looked up again.",
          least=10_000, most=INT_MAX),
+    # share groups (KIP-932)
+    Setting("group.share.session.timeout.ms", 45_000, _MS, "The session timeout of members of share groups.",
+         least=1, most=INT_MAX),
+    Setting("group.share.min.session.timeout.ms", 45_000, _MS, "The shortest session timeout that a share group's own setting may have.",
+         least=1, most=INT_MAX),
+    Setting("group.share.max.session.timeout.ms", 60_000, _MS, "The longest session timeout that a share group's own setting may have.",
+         least=1, most=INT_MAX),
+    Setting("group.share.heartbeat.interval.ms", 5_000, _MS, "The heartbeat interval that members of share groups are given.",
+         least=1, most=INT_MAX),
+    Setting("group.share.min.heartbeat.interval.ms", 5_000, _MS, "The shortest heartbeat interval that a share group's own setting may have.",
+         least=1, most=INT_MAX),
+    Setting("group.share.max.heartbeat.interval.ms", 15_000, _MS, "The longest heartbeat interval that a share group's own setting may have.",
+         least=1, most=INT_MAX),
+    Setting("group.share.assignment.interval.ms", 1_000, _MS, "The shortest time between two target assignments of a share group.",
+         least=0, most=INT_MAX),
+    Setting("group.share.min.assignment.interval.ms", 0, _MS, "The shortest assignment interval that a share group's own setting may have.",
+         least=0, most=INT_MAX),
+    Setting("group.share.max.assignment.interval.ms", 15_000, _MS, "The longest assignment interval that a share group's own setting may have.",
+         least=0, most=INT_MAX),
+    Setting("group.share.initialize.retry.interval.ms", 30_000, _MS,
+         "How long a share group waits for the state of its partitions to be initialized before it asks again.", least=1, most=INT_MAX),
+    Setting("group.share.max.size", 200, _COUNT, "The maximum number of members of a share group.", least=1, most=1_000),
+    Setting("group.share.assignors", ("simple",), _NONE, "The assignor of share groups, by name."),
+    Setting("group.share.max.share.sessions", 2_000, _COUNT, "The maximum number of share sessions of all members together.",
+         least=1, most=INT_MAX),
+    Setting("group.share.delivery.count.limit", 5, _COUNT, "How often a record is delivered to a share group at most.", least=2, most=10),
+    Setting("group.share.min.delivery.count.limit", 2, _COUNT, "The least limit of deliveries that a share group's own setting may have.",
+         least=2, most=5),
+    Setting("group.share.max.delivery.count.limit", 10, _COUNT, "The greatest limit of deliveries that a share group's own setting may have.",
+         least=5, most=25),
+    Setting("group.share.record.lock.duration.ms", 30_000, _MS, "How long a record is locked for the member that has acquired it.",
+         least=1_000, most=3_600_000),
+    Setting("group.share.min.record.lock.duration.ms", 15_000, _MS, "The shortest lock that a share group's own setting may have.",
+         least=1_000, most=30_000),
+    Setting("group.share.max.record.lock.duration.ms", 60_000, _MS, "The longest lock that a share group's own setting may have.",
+         least=30_000, most=3_600_000),
+    Setting("group.share.partition.max.record.locks", 2_000, _COUNT, "How many records of a partition may be in flight at once.",
+         least=100, most=10_000),
+    Setting("group.share.min.partition.max.record.locks", 100, _COUNT, "The least number of records in flight that a share group's own setting may have.",
+         least=100, most=2_000),
+    Setting("group.share.max.partition.max.record.locks", 4_000, _COUNT,
+         "The greatest number of records in flight that a share group's own setting may have.", least=2_000, most=10_000),
+    # the share coordinator (KIP-932)
+    Setting("share.coordinator.state.topic.num.partitions", 50, _COUNT,
+         "The number of partitions of __share_group_state. It cannot change once the topic exists.", least=1, most=10_000),
+    Setting("share.coordinator.state.topic.segment.bytes", 104_857_600, _BYTES, "The size at which a segment of __share_group_state is rolled.",
+         least=1_024, most=INT_MAX),
+    Setting("share.coordinator.snapshot.update.records.per.snapshot", 500, _COUNT,
+         "How many changes of a share partition's state are written before all of it is written again.", least=0, most=500),
+    Setting("share.coordinator.state.topic.prune.interval.ms", 300_000, _MS,
+         "How often the records of __share_group_state that are no longer needed are deleted.", least=1, most=INT_MAX),
+    Setting("share.coordinator.cold.partition.snapshot.interval.ms", 300_000, _MS,
+         "How long a share partition's state may go without a snapshot, so that older records can be deleted.", least=1, most=INT_MAX),
     # offsets
     Setting("offset.metadata.max.bytes", 4_096, _BYTES, "The maximum size of the metadata of a committed offset.", least=0, most=INT_MAX),
     Setting("offsets.retention.minutes", 10_080, "minutes", "How long committed offsets are kept once the group has no members.",
@@ -424,15 +477,35 @@ class Config:
         return ((find_setting(name), value) for name, value in self._set.items() if name not in BY_NAME)
 
 
+_BOUNDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "consumer": ("session.timeout.ms", "heartbeat.interval.ms"),
+    "share": (
+        "session.timeout.ms",
+        "heartbeat.interval.ms",
+        "assignment.interval.ms",
+        "delivery.count.limit",
+        "record.lock.duration.ms",
+        "partition.max.record.locks",
+    ),
+}
+"""Settings `group.KIND.WHAT` that lie between `group.KIND.min.WHAT` and `group.KIND.max.WHAT`."""
+
+
 def _refuse_contradictions(config: Config) -> None:
     """Refuse what Kafka refuses at its start: bounds that cross, a session no longer than the interval (K-030)."""
-    for what in ("session.timeout.ms", "heartbeat.interval.ms"):
-        least, value, most = (f"group.consumer.{bound}{what}" for bound in ("min.", "", "max."))
-        if not config[least] <= config[value] <= config[most]:
-            raise config.complaint(value, f"a value between {least} ({config[least]}) and {most} ({config[most]})")
-    session, beat = "group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"
-    if config[beat] >= config[session]:
-        raise config.complaint(beat, f"less than {session} ({config[session]})")
+    for kind, whats in _BOUNDED.items():
+        for what in whats:
+            least, value, most = (f"group.{kind}.{bound}{what}" for bound in ("min.", "", "max."))
+            if not config[least] <= config[value] <= config[most]:
+                raise config.complaint(value, f"a value between {least} ({config[least]}) and {most} ({config[most]})")
+        session, beat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
+        if config[beat] >= config[session]:
+            raise config.complaint(beat, f"less than {session} ({config[session]})")
+    if config["group.share.assignors"] != ("simple",):
+        raise config.complaint("group.share.assignors", "simple")
+    if config["group.share.max.share.sessions"] < config["group.share.max.size"]:
+        expected = f"at least group.share.max.size ({config['group.share.max.size']})"
+        raise config.complaint("group.share.max.share.sessions", expected)
     if config.node_id + config["virtual.brokers"] - 1 > INT_MAX:
         raise config.complaint("node.id", f"room for {config['virtual.brokers']} brokers", config.node_id)
     try:
@@ -586,5 +659,6 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 def limits(config: Config) -> Limits:
     """Return the bounds and delays that the core decides by: its fields are the settings' names with `_` for `.`."""
-    values = {field: config[field.replace("_", ".")] for field in Limits.__struct_fields__}
+    names = {field: field.replace("_", ".") for field in Limits.__struct_fields__}
+    values = {field: config[name] for field, name in names.items() if name in BY_NAME}  # the others are of groups alone
     return msgspec.convert(values, Limits, strict=False)

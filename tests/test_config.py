@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,9 +63,16 @@ def test_limits_follow_the_config() -> None:
             {"group.consumer.heartbeat.interval.ms": 50_000, "group.consumer.max.heartbeat.interval.ms": 50_000},
             "group.consumer.heartbeat.interval.ms",
         ),
+        ({"group.share.record.lock.duration.ms": 1_000}, "group.share.record.lock.duration.ms"),
+        (
+            {"group.share.delivery.count.limit": 2, "group.share.min.delivery.count.limit": 3},
+            "group.share.delivery.count.limit",
+        ),
+        ({"group.share.max.share.sessions": 199}, "group.share.max.share.sessions"),
+        ({"group.share.assignors": ("other",)}, "group.share.assignors"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(values: dict[str, int], named: str) -> None:
+def test_settings_that_contradict_each_other_are_refused(values: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=f"^invalid {re.escape(named)} "):
         Config(values)
 

@@ -47,6 +47,18 @@ class Limits(Struct, frozen=True):
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
     group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     group_consumer_regex_refresh_interval_ms: int = 600_000
+    # share groups (KIP-932); the first six, and what no broker has a setting for, may be set for a group of its own
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_assignment_interval_ms: int = 1_000
+    group_share_record_lock_duration_ms: int = 30_000
+    group_share_delivery_count_limit: int = 5
+    group_share_partition_max_record_locks: int = 2_000
+    group_share_initialize_retry_interval_ms: int = 30_000
+    group_share_max_size: int = 200
+    share_auto_offset_reset: str = "latest"  # or "earliest", or "by_duration:" and an ISO 8601 duration
+    share_isolation_level: str = "read_uncommitted"  # or "read_committed"
+    share_renew_acknowledge_enable: bool = True
     # offsets
     offset_metadata_max_bytes: int = 4_096  # counted in UTF-16 code units, as Kafka does despite the name
     offsets_retention_minutes: int = 10_080

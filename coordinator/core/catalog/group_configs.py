@@ -1,7 +1,7 @@
 """The settings of a group (resource type GROUP, KIP-848), each with the broker's setting behind it and its bounds.
 
-The group need not exist, and its settings outlive it. Those of share and streams groups, which this server has none of,
-are checked, stored and shown, so that tools which set them go on working.
+The group need not exist, and its settings outlive it. Those of streams groups, which this server has none of, are
+checked, stored and shown, so that tools which set them go on working.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from coordinator.core.catalog.settings import Settings
 from coordinator.core.catalog.topic_configs import BOOLEAN, INT, INT_MAX, STRING, TopicConfig
+from coordinator.core.durations import parse_duration_ms
 from coordinator.core.limits import Limits
 
 Values = Mapping[str, str]
@@ -18,6 +19,19 @@ Values = Mapping[str, str]
 
 def _int(name: str, default: int, least: int, doc: str) -> TopicConfig:
     return TopicConfig(name, INT, str(default), f"group.{name}", doc, least, INT_MAX)
+
+
+def _reason_no_reset(text: str) -> str | None:
+    """Return why a share group cannot begin there. Kafka: `ShareGroupAutoOffsetResetStrategy.Validator`."""
+    name, _, duration = text.partition(":")
+    if text in ("earliest", "latest"):
+        return None
+    if name == "by_duration" and (ms := parse_duration_ms(duration)) is not None and ms >= 0:
+        return None
+    return (
+        f"Invalid value `{text}` for configuration share.auto.offset.reset. The value must be either 'earliest',"
+        " 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+    )
 
 
 GROUP_CONFIGS: Final = (
@@ -31,7 +45,14 @@ GROUP_CONFIGS: Final = (
     ),
     _int("share.delivery.count.limit", 5, 2, "How often a record is delivered to the share group at most."),
     _int("share.partition.max.record.locks", 2_000, 100, "How many records of a partition may be locked at once."),
-    TopicConfig("share.auto.offset.reset", STRING, "latest", None, "Where a share group begins a partition."),
+    TopicConfig(
+        "share.auto.offset.reset",
+        STRING,
+        "latest",
+        None,
+        "Where a share group begins a partition: earliest, latest, or by_duration:PnDTnHnMn.nS before now.",
+        reason=_reason_no_reset,
+    ),
     TopicConfig(
         "share.isolation.level",
         STRING,
@@ -90,11 +111,13 @@ def reason_invalid(wanted: Values, settings: Settings) -> str | None:
 def limits_with(limits: Limits, stored: Values, settings: Settings) -> Limits:
     """Return the limits of a group with settings of its own. What is out of bounds by now is moved into them
     (KIP-1240)."""
-    own = {
-        f"group_{name.replace('.', '_')}": _clamp(name, int(text), settings)
-        for name, text in stored.items()
-        if name.startswith("consumer.")
-    }
+    own: dict[str, int | str | bool] = {}
+    for name, text in stored.items():
+        if (field := f"group_{name.replace('.', '_')}") in Limits.__struct_fields__:
+            own[field] = _clamp(name, int(text), settings)
+        elif (field := name.replace(".", "_")) in Limits.__struct_fields__:  # the broker has none
+            config = BY_NAME[name]
+            own[field] = plain(config, text) == "true" if config.kind == BOOLEAN else plain(config, text)
     return replace(limits, **own) if own else limits
 
 

@@ -31,3 +31,28 @@ def test_limits_of_a_group_are_its_own_within_the_broker_s_bounds() -> None:
     assert own.group_consumer_session_timeout_ms == 60_000
     assert own.group_consumer_assignment_interval_ms == 1_000 and own.group_consumer_max_size == 3
     assert group_configs.limits_with(own, {}, Settings()) is own
+
+
+def test_limits_of_a_share_group_are_its_own_within_the_broker_s_bounds() -> None:
+    stored = {
+        "share.record.lock.duration.ms": "1000",
+        "share.delivery.count.limit": " 3 ",
+        "share.auto.offset.reset": "by_duration:PT1H",
+        "share.isolation.level": "read_committed",
+        "share.renew.acknowledge.enable": "FALSE",
+    }
+    own = group_configs.limits_with(Limits(), stored, Settings())
+    assert (own.group_share_record_lock_duration_ms, own.group_share_delivery_count_limit) == (15_000, 3)
+    assert (own.share_auto_offset_reset, own.share_isolation_level) == ("by_duration:PT1H", "read_committed")
+    assert own.share_renew_acknowledge_enable is False
+
+
+@pytest.mark.parametrize(
+    "value", ["none", "Earliest", "by_duration", "by_duration:", "by_duration:1h", "by_duration:-PT1H"]
+)
+def test_where_a_share_group_begins_is_one_of_three_forms(value: str) -> None:
+    reason = group_configs.reason_invalid({"share.auto.offset.reset": value}, Settings())
+    assert reason is not None and reason.startswith(
+        f"Invalid value {value} for configuration share.auto.offset.reset: "
+    )
+    assert group_configs.reason_invalid({"share.auto.offset.reset": "by_duration:PT0S"}, Settings()) is None
