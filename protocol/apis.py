@@ -1,11 +1,13 @@
 """The one table of the APIs: which there are, in which versions, and where their messages are drawn.
 
-The ApiVersions answer, the names of metrics and the tables of the docs are read off it. It says what can be read and
-written; which of that a server offers is for the server to say, by what it can answer.
+The ApiVersions answer, the names of metrics and the tables of the docs are read off it, and how a server treats an API
+(`traits`). It says what can be read and written; which of that a server offers is for the server to say, by what it can
+answer.
 
 The module of an API is imported when its schemas are first asked for, so importing the table costs next to nothing.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module
@@ -13,6 +15,26 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from protocol.traits import (
+    BEAT,
+    CHANGE,
+    COMMIT,
+    GREETING,
+    HEARTBEAT,
+    LOG_IN,
+    MANY,
+    MEMBER,
+    OFFSETS,
+    POLL,
+    READ,
+    READ_MACHINE,
+    READ_TOKENS,
+    RESIZE,
+    TOKEN,
+    WRITE,
+    Trait,
+)
 
 if TYPE_CHECKING:
     from protocol.schema import Message, Schema
@@ -23,11 +45,16 @@ class API(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     key: int
     name: str  # Kafka's
-    module: str  # in protocol.messages
     versions: range  # that the schemas know, from 0 on
     flexible_since: int | None  # None: no version is flexible
     kafka_4_3: range | None  # what Apache Kafka 4.3.1 advertises; None: not without a plugin
     kafka_3_9: range | None  # what Apache Kafka 3.9 does, the last that answers what KIP-896 took out
+    traits: Trait  # what a server has to know of it; each READS or CHANGES
+
+    @cached_property
+    def module(self) -> str:
+        """The module of its messages: the name in snake case."""
+        return re.sub("(?<!^)(?=[A-Z])", "_", self.name).lower()
 
     @cached_property
     def messages(self) -> ModuleType:
@@ -76,69 +103,69 @@ API_VERSIONS = 18
 
 # fmt: off
 TABLE = (
-    #   key  name                         module                        versions   flexible  in 4.3.1    in 3.9
-    API(PRODUCE, "Produce",              "produce",                    _upto(13),  9,    _span(0, 13), _span(0, 11)),
-    API(1,  "Fetch",                     "fetch",                      _upto(18), 12,    _span(4, 18), _span(0, 17)),
-    API(2,  "ListOffsets",               "list_offsets",               _upto(11),  6,    _span(1, 11), _span(0, 9)),
-    API(3,  "Metadata",                  "metadata",                   _upto(13),  9,    _span(0, 13), _span(0, 12)),
-    API(8,  "OffsetCommit",              "offset_commit",              _upto(10),  8,    _span(2, 10), _span(0, 9)),
-    API(9,  "OffsetFetch",               "offset_fetch",               _upto(10),  6,    _span(1, 10), _span(0, 9)),
-    API(10, "FindCoordinator",           "find_coordinator",           _upto(6),   3,    _span(0, 6),  _span(0, 6)),
-    API(11, "JoinGroup",                 "join_group",                 _upto(9),   6,    _span(0, 9),  _span(0, 9)),
-    API(12, "Heartbeat",                 "heartbeat",                  _upto(4),   4,    _span(0, 4),  _span(0, 4)),
-    API(13, "LeaveGroup",                "leave_group",                _upto(5),   4,    _span(0, 5),  _span(0, 5)),
-    API(14, "SyncGroup",                 "sync_group",                 _upto(5),   4,    _span(0, 5),  _span(0, 5)),
-    API(15, "DescribeGroups",            "describe_groups",            _upto(6),   5,    _span(0, 6),  _span(0, 5)),
-    API(16, "ListGroups",                "list_groups",                _upto(5),   3,    _span(0, 5),  _span(0, 5)),
-    API(17, "SaslHandshake",             "sasl_handshake",             _upto(1),   None, _span(0, 1),  _span(0, 1)),
-    API(API_VERSIONS, "ApiVersions",     "api_versions",               _upto(4),   3,    _span(0, 4),  _span(0, 4)),
-    API(19, "CreateTopics",              "create_topics",              _upto(7),   5,    _span(2, 7),  _span(0, 7)),
-    API(20, "DeleteTopics",              "delete_topics",              _upto(6),   4,    _span(1, 6),  _span(0, 6)),
-    API(21, "DeleteRecords",             "delete_records",             _upto(2),   2,    _span(0, 2),  _span(0, 2)),
-    API(22, "InitProducerId",            "init_producer_id",           _upto(6),   2,    _span(0, 5),  _span(0, 5)),
-    API(23, "OffsetForLeaderEpoch",      "offset_for_leader_epoch",    _upto(4),   4,    _span(2, 4),  _span(0, 4)),
-    API(24, "AddPartitionsToTxn",        "add_partitions_to_txn",      _upto(5),   3,    _span(0, 5),  _span(0, 5)),
-    API(25, "AddOffsetsToTxn",           "add_offsets_to_txn",         _upto(4),   3,    _span(0, 4),  _span(0, 4)),
-    API(26, "EndTxn",                    "end_txn",                    _upto(5),   3,    _span(0, 5),  _span(0, 4)),
-    API(27, "WriteTxnMarkers",           "write_txn_markers",          _upto(2),   1,    _span(1, 2),  _span(0, 1)),
-    API(28, "TxnOffsetCommit",           "txn_offset_commit",          _upto(5),   3,    _span(0, 5),  _span(0, 4)),
-    API(29, "DescribeAcls",              "describe_acls",               _upto(3), 2, _span(1, 3), _span(0, 3)),
-    API(30, "CreateAcls",                "create_acls",                 _upto(3), 2, _span(1, 3), _span(0, 3)),
-    API(31, "DeleteAcls",                "delete_acls",                 _upto(3), 2, _span(1, 3), _span(0, 3)),
-    API(32, "DescribeConfigs",           "describe_configs",           _upto(4),   4,    _span(1, 4),  _span(0, 4)),
-    API(33, "AlterConfigs",              "alter_configs",              _upto(2),   2,    _span(0, 2),  _span(0, 2)),
-    API(34, "AlterReplicaLogDirs",       "alter_replica_log_dirs",      _upto(2), 2, _span(1, 2), _span(0, 2)),
-    API(35, "DescribeLogDirs",           "describe_log_dirs",           _upto(5), 2, _span(1, 5), _span(0, 4)),
-    API(36, "SaslAuthenticate",          "sasl_authenticate",          _upto(2),   2,    _span(0, 2),  _span(0, 2)),
-    API(37, "CreatePartitions",          "create_partitions",          _upto(3),   2,    _span(0, 3),  _span(0, 3)),
-    API(38, "CreateDelegationToken",     "create_delegation_token",     _upto(3), 2, _span(1, 3), _span(0, 3)),
-    API(39, "RenewDelegationToken",      "renew_delegation_token",      _upto(2), 2, _span(1, 2), _span(0, 2)),
-    API(40, "ExpireDelegationToken",     "expire_delegation_token",     _upto(2), 2, _span(1, 2), _span(0, 2)),
-    API(41, "DescribeDelegationToken",   "describe_delegation_token",   _upto(3), 2, _span(1, 3), _span(0, 3)),
-    API(42, "DeleteGroups",              "delete_groups",              _upto(2),   2,    _span(0, 2),  _span(0, 2)),
-    API(43, "ElectLeaders",              "elect_leaders",               _upto(2), 2, _span(0, 2), _span(0, 2)),
-    API(44, "IncrementalAlterConfigs",   "incremental_alter_configs",  _upto(1),   1,    _span(0, 1),  _span(0, 1)),
-    API(45, "AlterPartitionReassignments", "alter_partition_reassignments", _upto(1), 0, _span(0, 1), _span(0, 0)),
-    API(46, "ListPartitionReassignments", "list_partition_reassignments", _upto(0), 0, _span(0, 0), _span(0, 0)),
-    API(47, "OffsetDelete",              "offset_delete",              _upto(0),   None, _span(0, 0),  _span(0, 0)),
-    API(48, "DescribeClientQuotas",      "describe_client_quotas",      _upto(1), 1, _span(0, 1), _span(0, 1)),
-    API(49, "AlterClientQuotas",         "alter_client_quotas",        _upto(1),   1,    _span(0, 1),  _span(0, 1)),
-    API(50, "DescribeUserScramCredentials", "describe_user_scram_credentials", _upto(0), 0, _span(0, 0), _span(0, 0)),
-    API(51, "AlterUserScramCredentials", "alter_user_scram_credentials", _upto(0), 0, _span(0, 0), _span(0, 0)),
-    API(55, "DescribeQuorum",            "describe_quorum",             _upto(2), 0, _span(0, 2), _span(0, 2)),
-    API(57, "UpdateFeatures",            "update_features",            _upto(2),   0,    _span(0, 2),  _span(0, 1)),
-    API(60, "DescribeCluster",           "describe_cluster",           _upto(2),   0,    _span(0, 2),  _span(0, 1)),
-    API(61, "DescribeProducers",         "describe_producers",         _upto(0),   0,    _span(0, 0),  _span(0, 0)),
-    API(64, "UnregisterBroker",          "unregister_broker",          _upto(0),   0,    _span(0, 0),  _span(0, 0)),
-    API(65, "DescribeTransactions",      "describe_transactions",      _upto(0),   0,    _span(0, 0),  _span(0, 0)),
-    API(66, "ListTransactions",          "list_transactions",          _upto(2),   0,    _span(0, 2),  _span(0, 1)),
-    API(68, "ConsumerGroupHeartbeat",    "consumer_group_heartbeat",   _upto(1),   0,    _span(0, 1),  _span(0, 0)),
-    API(69, "ConsumerGroupDescribe",     "consumer_group_describe",    _upto(1),   0,    _span(0, 1),  _span(0, 0)),
-    API(71, "GetTelemetrySubscriptions", "get_telemetry_subscriptions", _upto(0),  0,    None,         None),
-    API(74, "ListConfigResources",       "list_config_resources",      _upto(1),   0,    _span(0, 1),  _span(0, 0)),
-    API(75, "DescribeTopicPartitions",   "describe_topic_partitions",  _upto(0),   0,    _span(0, 0),  _span(0, 0)),
-    API(80, "AddRaftVoter",              "add_raft_voter",             _upto(1),   0,    _span(0, 1),  _span(0, 0)),
-    API(81, "RemoveRaftVoter",           "remove_raft_voter",          _upto(0),   0,    _span(0, 0),  _span(0, 0)),
+    #   key name                             versions    flex.  in 4.3.1       in 3.9         traits
+    API(PRODUCE, "Produce",                  _upto(13),  9,     _span(0, 13),  _span(0, 11),  WRITE),
+    API(1,  "Fetch",                         _upto(18),  12,    _span(4, 18),  _span(0, 17),  POLL),
+    API(2,  "ListOffsets",                   _upto(11),  6,     _span(1, 11),  _span(0, 9),   READ),
+    API(3,  "Metadata",                      _upto(13),  9,     _span(0, 13),  _span(0, 12),  CHANGE),
+    API(8,  "OffsetCommit",                  _upto(10),  8,     _span(2, 10),  _span(0, 9),   COMMIT),
+    API(9,  "OffsetFetch",                   _upto(10),  6,     _span(1, 10),  _span(0, 9),   OFFSETS),
+    API(10, "FindCoordinator",               _upto(6),   3,     _span(0, 6),   _span(0, 6),   READ),
+    API(11, "JoinGroup",                     _upto(9),   6,     _span(0, 9),   _span(0, 9),   MEMBER),
+    API(12, "Heartbeat",                     _upto(4),   4,     _span(0, 4),   _span(0, 4),   BEAT),
+    API(13, "LeaveGroup",                    _upto(5),   4,     _span(0, 5),   _span(0, 5),   MEMBER),
+    API(14, "SyncGroup",                     _upto(5),   4,     _span(0, 5),   _span(0, 5),   MEMBER),
+    API(15, "DescribeGroups",                _upto(6),   5,     _span(0, 6),   _span(0, 5),   READ),
+    API(16, "ListGroups",                    _upto(5),   3,     _span(0, 5),   _span(0, 5),   READ),
+    API(17, "SaslHandshake",                 _upto(1),   None,  _span(0, 1),   _span(0, 1),   LOG_IN),
+    API(API_VERSIONS, "ApiVersions",         _upto(4),   3,     _span(0, 4),   _span(0, 4),   GREETING),
+    API(19, "CreateTopics",                  _upto(7),   5,     _span(2, 7),   _span(0, 7),   RESIZE),
+    API(20, "DeleteTopics",                  _upto(6),   4,     _span(1, 6),   _span(0, 6),   RESIZE),
+    API(21, "DeleteRecords",                 _upto(2),   2,     _span(0, 2),   _span(0, 2),   CHANGE),
+    API(22, "InitProducerId",                _upto(6),   2,     _span(0, 5),   _span(0, 5),   CHANGE),
+    API(23, "OffsetForLeaderEpoch",          _upto(4),   4,     _span(2, 4),   _span(0, 4),   READ),
+    API(24, "AddPartitionsToTxn",            _upto(5),   3,     _span(0, 5),   _span(0, 5),   CHANGE),
+    API(25, "AddOffsetsToTxn",               _upto(4),   3,     _span(0, 4),   _span(0, 4),   CHANGE),
+    API(26, "EndTxn",                        _upto(5),   3,     _span(0, 5),   _span(0, 4),   CHANGE),
+    API(27, "WriteTxnMarkers",               _upto(2),   1,     _span(1, 2),   _span(0, 1),   CHANGE),
+    API(28, "TxnOffsetCommit",               _upto(5),   3,     _span(0, 5),   _span(0, 4),   MANY),
+    API(29, "DescribeAcls",                  _upto(3),   2,     _span(1, 3),   _span(0, 3),   READ),
+    API(30, "CreateAcls",                    _upto(3),   2,     _span(1, 3),   _span(0, 3),   CHANGE),
+    API(31, "DeleteAcls",                    _upto(3),   2,     _span(1, 3),   _span(0, 3),   CHANGE),
+    API(32, "DescribeConfigs",               _upto(4),   4,     _span(1, 4),   _span(0, 4),   READ),
+    API(33, "AlterConfigs",                  _upto(2),   2,     _span(0, 2),   _span(0, 2),   CHANGE),
+    API(34, "AlterReplicaLogDirs",           _upto(2),   2,     _span(1, 2),   _span(0, 2),   CHANGE),
+    API(35, "DescribeLogDirs",               _upto(5),   2,     _span(1, 5),   _span(0, 4),   READ_MACHINE),
+    API(36, "SaslAuthenticate",              _upto(2),   2,     _span(0, 2),   _span(0, 2),   LOG_IN),
+    API(37, "CreatePartitions",              _upto(3),   2,     _span(0, 3),   _span(0, 3),   RESIZE),
+    API(38, "CreateDelegationToken",         _upto(3),   2,     _span(1, 3),   _span(0, 3),   TOKEN),
+    API(39, "RenewDelegationToken",          _upto(2),   2,     _span(1, 2),   _span(0, 2),   TOKEN),
+    API(40, "ExpireDelegationToken",         _upto(2),   2,     _span(1, 2),   _span(0, 2),   TOKEN),
+    API(41, "DescribeDelegationToken",       _upto(3),   2,     _span(1, 3),   _span(0, 3),   READ_TOKENS),
+    API(42, "DeleteGroups",                  _upto(2),   2,     _span(0, 2),   _span(0, 2),   CHANGE),
+    API(43, "ElectLeaders",                  _upto(2),   2,     _span(0, 2),   _span(0, 2),   CHANGE),
+    API(44, "IncrementalAlterConfigs",       _upto(1),   1,     _span(0, 1),   _span(0, 1),   CHANGE),
+    API(45, "AlterPartitionReassignments",   _upto(1),   0,     _span(0, 1),   _span(0, 0),   CHANGE),
+    API(46, "ListPartitionReassignments",    _upto(0),   0,     _span(0, 0),   _span(0, 0),   READ),
+    API(47, "OffsetDelete",                  _upto(0),   None,  _span(0, 0),   _span(0, 0),   MANY),
+    API(48, "DescribeClientQuotas",          _upto(1),   1,     _span(0, 1),   _span(0, 1),   READ),
+    API(49, "AlterClientQuotas",             _upto(1),   1,     _span(0, 1),   _span(0, 1),   CHANGE),
+    API(50, "DescribeUserScramCredentials",  _upto(0),   0,     _span(0, 0),   _span(0, 0),   READ),
+    API(51, "AlterUserScramCredentials",     _upto(0),   0,     _span(0, 0),   _span(0, 0),   CHANGE),
+    API(55, "DescribeQuorum",                _upto(2),   0,     _span(0, 2),   _span(0, 2),   READ),
+    API(57, "UpdateFeatures",                _upto(2),   0,     _span(0, 2),   _span(0, 1),   CHANGE),
+    API(60, "DescribeCluster",               _upto(2),   0,     _span(0, 2),   _span(0, 1),   READ),
+    API(61, "DescribeProducers",             _upto(0),   0,     _span(0, 0),   _span(0, 0),   READ),
+    API(64, "UnregisterBroker",              _upto(0),   0,     _span(0, 0),   _span(0, 0),   CHANGE),
+    API(65, "DescribeTransactions",          _upto(0),   0,     _span(0, 0),   _span(0, 0),   READ),
+    API(66, "ListTransactions",              _upto(2),   0,     _span(0, 2),   _span(0, 1),   READ),
+    API(68, "ConsumerGroupHeartbeat",        _upto(1),   0,     _span(0, 1),   _span(0, 0),   HEARTBEAT),
+    API(69, "ConsumerGroupDescribe",         _upto(1),   0,     _span(0, 1),   _span(0, 0),   READ),
+    API(71, "GetTelemetrySubscriptions",     _upto(0),   0,     None,          None,          READ),
+    API(74, "ListConfigResources",           _upto(1),   0,     _span(0, 1),   _span(0, 0),   READ),
+    API(75, "DescribeTopicPartitions",       _upto(0),   0,     _span(0, 0),   _span(0, 0),   READ),
+    API(80, "AddRaftVoter",                  _upto(1),   0,     _span(0, 1),   _span(0, 0),   CHANGE),
+    API(81, "RemoveRaftVoter",               _upto(0),   0,     _span(0, 0),   _span(0, 0),   CHANGE),
 )
 # fmt: on
 
@@ -154,7 +181,19 @@ KAFKA_3_9_RANGES: Mapping[int, range] = {api.key: api.kafka_3_9 for api in TABLE
 # before batches. Some librdkafka choose their format by the lowest version they see, so it is there (KAFKA-18659).
 ADVERTISED_ONLY: frozenset[tuple[int, int]] = frozenset((PRODUCE, version) for version in (0, 1, 2))
 
+
+def keys_with(trait: Trait) -> frozenset[int]:
+    """Return the keys of the APIs that have a trait."""
+    return frozenset(api.key for api in TABLE if trait in api.traits)
+
+
+def names_with(trait: Trait) -> frozenset[str]:
+    """Return Kafka's names of the APIs that have a trait."""
+    return frozenset(api.name for api in TABLE if trait in api.traits)
+
+
 assert len(APIS) == len(BY_NAME) == len(_BY_MODULE) == len(TABLE), "a key, name or module is there twice"
+assert all((Trait.READS in api.traits) != (Trait.CHANGES in api.traits) for api in TABLE), "each reads or changes"
 
 
 def api_of(message: "type[Message] | Message") -> API:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 BUDGET_FLOOR = 4 << 20  # bytes of memory that any frame may cost, however short it is
 BUDGET_CEILING = 24 << 20  # and that no frame may, however long it is
-LARGE_REQUESTS = frozenset({8, 9, 28, 47})
-"""The APIs whose requests may have more elements than fit in the floor: OffsetCommit, OffsetFetch, TxnOffsetCommit and
-OffsetDelete, in which a group may name a hundred thousand partitions. Requests of all other APIs get the floor, however
-long they are: that is more than ten thousand topics, groups or resources, and each element costs time later on."""
 BUDGET_RATIO = 15  # between them: so many times the frame's bytes; with the frame's own bytes copied, at most 16
+"""Only requests of `Trait.LARGE`, in which a group may name a hundred thousand partitions, get more than the floor.
+All others get the floor, however long they are: that is more than ten thousand topics, groups or resources, and each
+element costs time later on."""
 
 SCALAR_HEAP = 32  # an int or a float
 UUID_HEAP = 64  # 16 bytes as an object

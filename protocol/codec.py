@@ -22,6 +22,7 @@ from protocol.errors import ProtocolError, UnsupportedVersion
 from protocol.header import Request, Response, request_frame, response_frame
 from protocol.schema import Message, Schema
 from protocol.structs import StructOf
+from protocol.traits import Trait
 
 Decoder = Callable[[bytes], Any]
 Encoder = Callable[..., bytes]
@@ -156,7 +157,7 @@ def _head(frame: bytes) -> tuple[API, int]:
 
 def _new_request_decoder(frame: bytes) -> Decoder:
     api, version = _head(frame)
-    is_small = api.key not in bounds.LARGE_REQUESTS
+    is_small = Trait.LARGE not in api.traits
     decode = _request_decoders[bytes(frame[:4])] = decoder(request_frame(api, version), is_small=is_small)
     return decode
 

@@ -15,13 +15,15 @@ from msgspec import Struct, field
 
 from coordinator.control.names import SpecError, check_api, check_error
 from coordinator.control.subject import Subject
+from protocol.apis import names_with
+from protocol.traits import Trait
 
 STEPS: dict[str, frozenset[str]] = {  # the steps of a group's protocol at which it can be held, with their APIs
     "join": frozenset({"JoinGroup"}),
     "sync": frozenset({"SyncGroup"}),
     "assignment": frozenset({"SyncGroup", "ConsumerGroupHeartbeat"}),
     "commit": frozenset({"OffsetCommit", "TxnOffsetCommit"}),
-    "heartbeat": frozenset({"Heartbeat", "ConsumerGroupHeartbeat"}),
+    "heartbeat": names_with(Trait.HEARTBEAT),
 }
 
 

@@ -9,13 +9,15 @@ from msgspec import Struct
 
 from coordinator.control.journal import Entry, error_names
 from coordinator.control.subject import Subject, subject_of
-from protocol.apis import APIS
+from protocol.apis import APIS, names_with
 from protocol.codec import decode_request, decode_response
 from protocol.errors import ProtocolError
+from protocol.traits import Trait
 
 REJOINS_MAX: Final = 10  # JoinGroups of one client within WINDOW_MS
 FETCHES_MAX: Final = 500  # Fetches of one client within WINDOW_MS: ten times what max.wait.ms 500 leads to
 WINDOW_MS: Final = 10_000
+HEARTBEATS: Final = names_with(Trait.HEARTBEAT)
 STALE_CODES: Final = frozenset({"ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"})
 
 
@@ -115,7 +117,7 @@ def _find_twins(requests: list[_ClientRecord]) -> Iterator[Finding]:
     """
     beats: defaultdict[tuple[str, str], dict[str, range]] = defaultdict(dict)  # from the first request to the last one
     for seen in requests:
-        if seen.subject.api in ("Heartbeat", "ConsumerGroupHeartbeat") and seen.subject.client_id:
+        if seen.subject.api in HEARTBEATS and seen.subject.client_id:
             for member in seen.subject.members:
                 known = beats[seen.group, seen.subject.client_id]
                 first = known[member].start if member in known else seen.entry.number

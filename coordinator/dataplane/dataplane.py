@@ -31,7 +31,7 @@ from coordinator.dataplane.pace import APPEND_WORK, WRITE_WORK, Pace
 from coordinator.dataplane.state import Env, Runtime, State
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from coordinator.dataplane.traffic import Traffic
-from coordinator.dataplane.withdrawal import RESTING, withdraw
+from coordinator.dataplane.withdrawal import withdraw
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -173,7 +173,7 @@ class DataPlane:
 
     def withdraw(self, response: Any, lost: Collection[TopicPartition]) -> Any:
         """Return a response that nobody has heard without what rests on lost records; itself if it does not."""
-        return withdraw(response, lost, self._state.name_of) if type(response) in RESTING else response
+        return withdraw(response, lost, self._state.name_of)
 
     # -- what the runtime tells ----------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ With --fsync the responses of a turn leave after its logs are synced. A log that
 the turn appended to it nobody knows what will be there after a power cut.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -14,18 +14,13 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse, FetchResponsePartitionData
 from protocol.messages.produce import ProduceResponse, ProduceResponsePartition
 
-RESTING: Final = frozenset({ProduceResponse, FetchResponse})
-"""The responses that may rest on what the turn has appended to topics."""
-
 NameOf = Callable[[bytes], str | None]
 
 
 def withdraw(response: Any, failed: Collection[TopicPartition], name_of: NameOf) -> Any:
     """Return the response with KAFKA_STORAGE_ERROR for these partitions; itself if it is not about them."""
-    if type(response) is ProduceResponse:
-        return _of_produce(response, failed, name_of)
-    assert type(response) is FetchResponse, f"{type(response).__name__} rests on no topic"
-    return _of_fetch(response, failed, name_of)
+    of_response = WITHDRAW.get(type(response))
+    return response if of_response is None else of_response(response, failed, name_of)
 
 
 def _of_produce(response: ProduceResponse, failed: Collection[TopicPartition], name_of: NameOf) -> ProduceResponse:
@@ -56,3 +51,10 @@ def _of_fetch(response: FetchResponse, failed: Collection[TopicPartition], name_
         topics.append(replace(topic, partitions=partitions))
     changed = tuple(topics)
     return response if changed == response.responses else replace(response, responses=changed)
+
+
+WITHDRAW: Final[Mapping[type, Callable[[Any, Collection[TopicPartition], NameOf], Any]]] = {
+    FetchResponse: _of_fetch,
+    ProduceResponse: _of_produce,
+}
+"""The responses of APIs with the trait OF_TOPICS."""

@@ -100,6 +100,5 @@ LIMITED: Final[Mapping[str, Limit]] = {
 
 
 def with_mutation_quota(api: str, handle: Handler) -> Handler:
-    """Return the handler of an API, behind its quota if it changes topics."""
-    limit = LIMITED.get(api)
-    return handle if limit is None else limit_mutations(handle, limit)
+    """Return the handler of an API with the trait LIMITED, behind its quota."""
+    return limit_mutations(handle, LIMITED[api])

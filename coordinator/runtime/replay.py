@@ -26,13 +26,14 @@ from coordinator.dataplane.brokers import OPERATOR, Broker, introduce
 from coordinator.runtime.advance import Advance
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.node import NO_ANSWER, Node, Setup, Where
-from protocol.apis import BY_NAME
+from protocol.apis import keys_with
 from protocol.codec import decode_request, encode_response
 from protocol.errors import ProtocolError, UnsupportedVersion
+from protocol.traits import Trait
 from storage.files import Files
 
 OPERATOR_HOST: Final = "/operator"
-OF_THE_DISK: Final = frozenset({BY_NAME["DescribeLogDirs"].key})
+OF_THE_MACHINE: Final = keys_with(Trait.OF_THE_MACHINE)
 Perform = Callable[["Replay", Any], object]
 
 
@@ -184,7 +185,7 @@ class Replay:
     def _comparable(self) -> Iterable[Entry]:
         for item in self._items:
             if isinstance(item, Entry) and item.is_decided and item.response is not None and not item.fault:
-                if item.api_key not in OF_THE_DISK:
+                if item.api_key not in OF_THE_MACHINE:
                     yield item
 
     def _differences(self) -> Iterator[Difference]:

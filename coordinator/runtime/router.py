@@ -14,9 +14,10 @@ from coordinator.runtime import groups
 from coordinator.runtime.api_versions import api_versions
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.find_coordinator import find_coordinator
-from coordinator.runtime.mutation_quota import LIMITED, with_mutation_quota
+from coordinator.runtime.mutation_quota import with_mutation_quota
 from coordinator.runtime.sasl import sasl_authenticate, sasl_handshake
-from protocol.apis import ADVERTISED_ONLY, BY_NAME, KAFKA_3_9_RANGES, LATEST_RANGES
+from protocol.apis import ADVERTISED_ONLY, BY_NAME, KAFKA_3_9_RANGES, LATEST_RANGES, names_with
+from protocol.traits import Trait
 
 Handler = Callable[[Engine, Any, Call, Where], Any]
 """Answers a request: with a message, with None while it is parked, with NO_ANSWER where none is wanted."""
@@ -69,7 +70,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
         _rare("security", "delegation_token"),
     ),
     **dict.fromkeys(DATAPLANE, _dataplane),
-    **{api: with_mutation_quota(api, _dataplane) for api in LIMITED},
+    **{api: with_mutation_quota(api, _dataplane) for api in names_with(Trait.LIMITED)},
     "AddPartitionsToTxn": _rare("transactions", "add_partitions_to_txn"),
     "DescribeTransactions": _rare("transactions", "describe_transactions"),
     "EndTxn": _rare("transactions", "end_txn"),

@@ -14,10 +14,12 @@ from coordinator.core.principal import ANONYMOUS, Principal
 from coordinator.core.renewal import Renewal
 from coordinator.server.authentication import Authentication
 from coordinator.server.listener import Listener
+from protocol.apis import BY_NAME, keys_with
 from protocol.codec import decode_request
 from protocol.framing import FrameBuffer
 from protocol.header import Request
 from protocol.repeated_rows import RepeatedRows, find_rows
+from protocol.traits import Trait
 from storage.file_range import FileRange
 from storage.segment import SHARED_BYTES_MIN
 
@@ -29,9 +31,8 @@ OWED_BYTES_MAX: Final = 1_048_576  # of unsent responses; with more of them, no 
 BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time; the rest of the chunk is left as it is
 JOINED_BYTES_MAX: Final = SHARED_BYTES_MIN - 1
 """Responses that are sent as one piece. Larger ones are not copied, and may hold ranges of files."""
-REPEATED: Final = frozenset({1, 9, 12, 68})
-"""Fetch, OffsetFetch, Heartbeat, ConsumerGroupHeartbeat: clients repeat the same request."""
-OFFSET_COMMIT: Final = 8  # clients repeat it with other offsets
+REPEATED: Final = keys_with(Trait.REPEATS)
+OFFSET_COMMIT: Final = BY_NAME["OffsetCommit"].key  # clients repeat it with other offsets
 REPEATED_BYTES_MAX: Final = 256  # of a request that is kept in case it is repeated; a commit's offsets do not count
 HEAVY_FACTOR: Final = 8.0  # a heavy connection gives way to others for so many times as long as it kept the loop
 

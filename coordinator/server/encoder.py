@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from coordinator.dataplane.withdrawal import RESTING
 from coordinator.metrics import Stats, error_counter, error_walker
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import Node
@@ -24,15 +23,14 @@ from coordinator.server.encoding import (
 )
 from coordinator.server.quotas import throttle
 from coordinator.server.turn import Turn
-from protocol.apis import APIS
+from protocol.apis import APIS, keys_with
 from protocol.codec import encode_response, encode_response_in_pieces, write_correlation_id
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.header import Request
 from protocol.messages.fetch import FetchResponse
-from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
-from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.sync_group import SyncGroupResponse
+from protocol.traits import Trait
 
 if TYPE_CHECKING:  # imported with the first journal or fault
     from coordinator.control.passage import Passage
@@ -46,7 +44,8 @@ LATEST_BYTES_MAX: Final = 1_024
 """Of the response to a commit or a fetch that its connection keeps. A client that commits the same partitions again
 gets the same object from the handler (`core/offsets/offset_commit.py`), as does one that fetches again and again where
 nothing is new (`dataplane/fetch.py`), and a member that sends heartbeats; so they need no other bytes."""
-KEPT: Final = frozenset({OffsetCommitResponse, FetchResponse, HeartbeatResponse})
+OF_TOPICS: Final = keys_with(Trait.OF_TOPICS)
+KEPT: Final = keys_with(Trait.CONSTANT)
 BRIEF_BYTES_MAX: Final = 16_384  # of an assignment that is encoded at once
 
 
@@ -111,11 +110,11 @@ class Encoder:
             codes = self._error_counter(cls)(response)
             for code in codes:
                 self._stats.count_error(api_key, code)
-            if cls in KEPT and not codes and len(data) <= LATEST_BYTES_MAX:
+            if request.api_key in KEPT and not codes and len(data) <= LATEST_BYTES_MAX:
                 connection.latest = EncodedResponse(response, version, data[:4], data[8:])
         if self.node.is_synced:
             connection.rests_on = max(connection.rests_on, self._find_sync(request))
-            if type(response) in RESTING:
+            if request.api_key in OF_TOPICS:
                 self._resting.append((connection, request, response, [data]))
         size = len(data)
         connection.owed.append(data)
@@ -169,7 +168,7 @@ class Encoder:
             for code in self._error_counter(response.__class__)(response):
                 self._stats.count_error(request.api_key, code)
             frame = self._owe_frame(connection, request, pieces)
-        if self.node.is_synced and type(response) in RESTING:
+        if self.node.is_synced and request.api_key in OF_TOPICS:
             self._resting.append((connection, request, response, frame))
         return len(pieces) == 1
 

@@ -12,24 +12,15 @@ from msgspec.structs import replace
 
 from coordinator.dataplane.fetch import FEW
 from coordinator.server.connection import ParkedRequest, Piece
-from protocol.apis import API_VERSIONS, FETCH, PRODUCE, TABLE
+from protocol.apis import keys_with
 from protocol.messages.fetch import FetchResponse
+from protocol.traits import Trait
 from storage.file_range import FileRange
 
-_OTHER_READS: Final = ("ConsumerGroupDescribe", "FindCoordinator", "OffsetFetch", "OffsetForLeaderEpoch")
-SHORT: Final = frozenset({API_VERSIONS, PRODUCE, FETCH, 8, 9, 11, 12, 13, 14, 68})
-"""The APIs whose responses are short, unless the request was parked: Fetch (but for its records), OffsetCommit and
-OffsetFetch, and what the members of a group send. They are encoded at once, and the requests are decided however many
-other responses are being encoded."""
-OF_ITS_GROUP: Final = frozenset({8, 11, 12, 13, 14, 68})
-"""The APIs of them whose responses tell of the group that the request names, and of nothing else."""
+SHORT: Final = keys_with(Trait.INLINE)
 SHORT_KEYS: Final = frozenset(api_key.to_bytes(2, "big") for api_key in SHORT)  # the first bytes of their frames
-READS: Final = frozenset(
-    api.key for api in TABLE if api.name.startswith(("Describe", "List")) or api.name in _OTHER_READS
-)
-"""The APIs whose requests change nothing. If a response has no bytes, UNKNOWN_SERVER_ERROR takes its place.
-
-Of any other API it cannot be said that nothing has changed, and the connection is closed."""
+OF_ITS_GROUP: Final = keys_with(Trait.OF_ITS_GROUP)
+READS: Final = keys_with(Trait.READS)
 ENCODINGS_MAX: Final = 4
 CODES_A_STEP: Final = 10_000  # structs that are searched for error codes: one or two milliseconds
 

@@ -17,15 +17,15 @@ from coordinator.core.quotas.entities import CONSUMER, PRODUCER, REQUESTS, Entit
 from coordinator.core.quotas.rules import QuotaRules
 from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.connection import Connection
-from protocol.apis import BY_NAME
+from protocol.apis import PRODUCE, keys_with
 from protocol.messages.fetch import FetchResponse
+from protocol.traits import Trait
 
 SAMPLES: Final = 11  # quota.window.num
 SAMPLE_S: Final = 1.0  # quota.window.size.seconds
 REQUEST_THROTTLE_MS_MAX: Final = 1_000
 RATES_MAX: Final = 100_000  # that are measured at once; the oldest go first
-PRODUCE: Final = BY_NAME["Produce"].key
-EXEMPT: Final = frozenset(BY_NAME[name].key for name in ("ApiVersions", "SaslHandshake", "SaslAuthenticate"))
+EXEMPT: Final = keys_with(Trait.HANDSHAKE)
 
 
 class Rate:

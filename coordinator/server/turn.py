@@ -8,12 +8,13 @@ from msgspec import Struct
 
 from coordinator.metrics import Stats
 from coordinator.server.connection import Connection
-from protocol.apis import BY_NAME
+from protocol.apis import keys_with
+from protocol.traits import Trait
 
 TURN_S: Final = 0.010  # after which a turn decides nothing more
 TURN_OWED_BYTES_MAX: Final = 4 * 1_048_576  # after which a turn decides nothing more
 HEAVY_S: Final = 0.0005  # of processor time: a connection that keeps a turn for longer is heavy for a while
-HEARTBEATS: Final = frozenset({BY_NAME["Heartbeat"].key, BY_NAME["ConsumerGroupHeartbeat"].key})
+HEARTBEATS: Final = keys_with(Trait.HEARTBEAT)
 CPU_LOOK_S: Final = 0.001  # between two looks at the processor time: what a connection may be charged too much
 
 

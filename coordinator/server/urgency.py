@@ -7,15 +7,23 @@ way like all others. These are not late for that while the loop has time: it dec
 
 from typing import Final
 
-from protocol.apis import API_VERSIONS
+from protocol.apis import APIS
+from protocol.traits import Trait
 
-_URGENT: Final = dict.fromkeys((8, 11, 12, 13, 14, 68, 17, API_VERSIONS, 36), 16 * 1_024)
-"""OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup, ConsumerGroupHeartbeat, and the first requests of a
-client, SaslHandshake, ApiVersions and SaslAuthenticate, up to so many bytes."""
-_FETCH: Final = {9: 512}
-"""OffsetFetch, which a member sends before it consumes: each four bytes ask for an offset with metadata of up to 4 KiB.
-So the longest one takes about as long as the longest commit, some half a millisecond."""
-URGENT_BYTES_MAX: Final = tuple([({**_URGENT, **_FETCH}).get(api_key, 0) for api_key in range(256)])
+URGENT_BYTES: Final = 16 * 1_024
+BRIEF_BYTES: Final = 512
+"""Of an OffsetFetch: each four bytes ask for an offset with metadata of up to 4 KiB. So the longest one takes about as
+long as the longest commit, some half a millisecond."""
+
+
+def _urgent_bytes_max(api_key: int) -> int:
+    traits = APIS[api_key].traits if api_key in APIS else Trait(0)
+    if Trait.URGENT in traits:
+        return URGENT_BYTES
+    return BRIEF_BYTES if Trait.URGENT_IF_BRIEF in traits else 0
+
+
+URGENT_BYTES_MAX: Final = tuple([_urgent_bytes_max(api_key) for api_key in range(256)])
 """By API key, up to how many bytes a request is urgent. An API key has two bytes, and all that exist are below 256."""
 
 
