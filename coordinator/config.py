@@ -460,6 +460,10 @@ class Config:
         """Return the configuration with other values of some settings."""
         return Config(self._set | dict(values), self._sources)
 
+    def preset(self, values: Mapping[str, Value], source: str) -> "Config":
+        """Return the configuration with other defaults of some settings; what is set goes before them."""
+        return Config(dict(values) | self._set, dict.fromkeys(values, source) | self._sources)
+
     def source(self, name: str) -> str:
         """Return where the value of a setting comes from: `--set`, a variable, a file and its line; "" if unknown."""
         return self._sources.get(name, "")

@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.cli import STARTED
+from coordinator.cli.fast import hasten
 from coordinator.cli.listeners import Endpoint, Endpoints, OptionWords, check_ports, read_endpoints, read_protocols
 from coordinator.cli.parser import list_choices, suggest
 from coordinator.cli.settings import Origin, Settings, read_settings
@@ -68,6 +69,8 @@ def read_options(args: argparse.Namespace) -> Options:
         raise origin("data-dir").complaint(data_dir, "a directory")
     endpoints = _read_endpoints(args, from_file)
     config = _with_brokers(from_file.config, choose("brokers", None), origin("brokers"))
+    if choose("fast", ephemeral):
+        config = hasten(config)
     check_ports(endpoints.brokers, config[BROKERS], _brokers_origin(config, origin("brokers")))
     return Options(
         config=config,

@@ -55,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--data-dir", metavar="DIR", help="where the logs are kept (muster-data)")
     where.add_argument("--ephemeral", action="store_true", default=None, help="keep nothing: all state is in memory")
+    add(
+        "--fast",
+        action=argparse.BooleanOptionalAction,
+        help="let groups of the newer protocols rebalance in milliseconds, for tests; --ephemeral implies it",
+    )
     add("--fsync", action="store_true", default=None, help="fsync the logs before each response: survives a power cut")
     add(
         "--topic",

@@ -29,6 +29,7 @@ OPTIONS: Final[Mapping[str, type]] = {
     "admin-public": bool,
     "data-dir": str,
     "ephemeral": bool,
+    "fast": bool,
     "fsync": bool,
     "topic": list,
     "ready-file": str,
