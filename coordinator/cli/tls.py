@@ -5,9 +5,11 @@ ones of the same authority, call it again."""
 
 import argparse
 import ipaddress
+import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -184,6 +186,7 @@ def _pem(key: "EllipticCurvePrivateKey") -> bytes:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Write a file that its owner alone can read."""
-    file.touch(0o600)
-    file.write_bytes(data)
+    """Write a file that its owner alone can read, also where there was one that others could."""
+    with open(file, "wb", opener=partial(os.open, mode=0o600)) as out:  # Path.open takes no opener
+        os.fchmod(out.fileno(), 0o600)
+        out.write(data)

@@ -117,6 +117,18 @@ async def test_a_clock_that_is_moved_and_a_fault_are_told(autojump_clock: MockCl
     assert (await message(watcher))["faults"] == []
 
 
+async def test_of_many_events_the_newest_are_told(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "EVENTS_MAX", 3)
+    here = WatchStream()
+    watcher = await here.watch()
+    await message(watcher)
+    for number in range(5):
+        ConsumerMember(here.server.connect(), f"m{number}", f"g{number}").beat()
+    here.tell()
+    told = [one["group"] for one in (await message(watcher))["events"]]
+    assert len(told) == 3 and told[-1] == "g4", told
+
+
 async def test_a_reset_begins_anew(autojump_clock: MockClock) -> None:
     here = WatchStream()
     here.server.connect().ask(commit("shop", {"orders": {0: 1}}), 8)

@@ -19,6 +19,20 @@ def test_offsets_of_topics_that_are_gone_are_left_out(command: Command, monkeypa
     assert json.loads("\n".join(lines))["groups"]["orphan"].keys() == {"orders"}
 
 
+@pytest.mark.parametrize(("offset", "end", "expected"), [(5, 10, 3), (8, 10, 4), (10, 10, 6), (12, 10, 6), (0, 100, 3)])
+def test_a_lag_that_is_kept_never_leads_before_the_start(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int, end: int, expected: int
+) -> None:
+    """The partition has the offsets 3 to 6."""
+    there = {("orders", 0): (3, 6)}
+    monkeypatch.setattr("coordinator.cli.offset_transfer._ranges", lambda cluster, export, missing: there)
+    groups = {"lagging": {"orders": {"0": {"offset": offset, "end": end}}}}
+    file = tmp_path / "offsets.json"
+    file.write_text(json.dumps({"version": 1, "topics": {"orders": 3}, "groups": groups}))
+    assert command("offsets", "import", str(file), "--by", "lag")[0] == 0
+    assert [found["offset"] for found in command.json("offsets", "show", "lagging")] == [expected]
+
+
 def test_many_offsets_go_in_several_requests(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.cli.offset_transfer.OFFSETS_AT_ONCE", 2)
     offsets = {"many": {"orders": {str(partition): {"offset": partition} for partition in range(3)}}}

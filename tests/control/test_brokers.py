@@ -448,6 +448,24 @@ def test_a_rolling_restart_leaves_every_group_stable(server: Cluster) -> None:
     assert all(view.is_running for view in server.operator.brokers.views())
 
 
+def test_in_a_rolling_restart_the_next_broker_stops_when_the_last_one_has_loaded(server: Cluster) -> None:
+    settled_group(server, "a")
+    brokers = server.operator.brokers
+    while_loading: list[set[int]] = []
+
+    async def restart() -> None:
+        async def next_turn() -> None:
+            while_loading.append({view.node_id for view in brokers.views() if not view.is_running})
+            server.advance(0.05)
+            await trio.lowlevel.checkpoint()
+
+        await brokers.restart_all(next_turn, load_ms=400)
+
+    trio.run(restart)
+    assert len(while_loading) > 3, "it waits for what is loaded"
+    assert not any(while_loading), "and no broker is down meanwhile"
+
+
 def test_a_rolling_restart_is_one_at_a_time_and_ends_with_a_reset(server: Cluster) -> None:
     restart_all = server.operator.brokers.restart_all
 

@@ -127,6 +127,16 @@ def test_the_oldest_entries_go_when_the_bytes_exceed_the_bound() -> None:
     assert journal.bytes == sum(entry.size for entry in entries[-len(left) :])
 
 
+def test_responses_to_requests_that_are_dropped_are_not_counted() -> None:
+    journal = Journal(bytes_max=5_000)
+    entries = [note(journal, "Heartbeat", 4, BEAT) for _ in range(100)]
+    for entry in entries:
+        journal.note_response(entry, b"\0" * 20, 1_010)
+    left = [entry for entry, _ in journal.entries(Filter())]
+    assert len(left) >= 5
+    assert journal.bytes == sum(entry.size for entry in left)
+
+
 def test_a_response_to_a_forgotten_request_costs_nothing() -> None:
     journal = Journal()
     entry = note(journal, "Heartbeat", 4, BEAT)

@@ -71,6 +71,18 @@ def test_heartbeats_that_are_nearly_too_late() -> None:
     assert findings(journal) == [Finding("heartbeat_gap", "c", "g", "4500 ms between two heartbeats, session 6000 ms")]
 
 
+def test_the_time_before_a_member_joins_again_is_no_gap() -> None:
+    journal = Journal()
+    join(journal, 0)
+    beat(journal, 1_000)
+    join(journal, 7_000)
+    for at_ms in (7_500, 9_000):
+        beat(journal, at_ms)
+    assert findings(journal) == []
+    beat(journal, 14_000)
+    assert findings(journal) == [Finding("heartbeat_gap", "c", "g", "5000 ms between two heartbeats, session 6000 ms")]
+
+
 def test_two_members_with_one_client_id() -> None:
     journal = Journal()
     for member in ("m-1", "m-2", "m-1", "m-3", "m-3"):

@@ -42,6 +42,22 @@ def test_a_verb_waits_for_its_group() -> None:
     assert {rule.spec.on.api for rule in server.operator.requests.faults} == {"Heartbeat", "ConsumerGroupHeartbeat"}
 
 
+def test_a_generation_that_was_passed_by_between_two_looks_has_come() -> None:
+    server = SteeredNode(offsets_topic_num_partitions=1)
+    hold = ScenarioStep(after=After("g", generation=2), verb=Verb(hold="heartbeat"))
+    scenario = server.operator.scenarios.add(ScenarioSpec([hold]))
+    (a,) = stable_group(server, "a")
+    server.operator.wake()
+    assert scenario.reached == 0, "the first generation is not the second"
+    for _ in range(2):
+        a.join()
+        a.sync()
+    view = server.operator.groups.find("g")
+    assert view is not None and (view.generation or 0) > 2
+    server.operator.wake()
+    assert scenario.reached == 1
+
+
 def test_a_verb_that_cannot_be_done_says_why_and_is_tried_again() -> None:
     server = SteeredNode(offsets_topic_num_partitions=1)
     stable_group(server, "a")

@@ -1,11 +1,13 @@
 """Requests that are decided in steps: others are decided in between, and the end is as if nothing had been."""
 
+from collections import Counter
+from collections.abc import Generator
 from itertools import count
 from typing import Any
 
 import pytest
 
-from coordinator.runtime.steps import ACTIVE_MAX, STEP_GROUPS
+from coordinator.runtime.steps import ACTIVE_MAX, STEP_GROUPS, Steps
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -116,6 +118,31 @@ def test_steps_end_with_their_client(server: InMemory) -> None:
     server.frontend.disconnect(peer.connection)
     server.turn()
     assert not server.frontend.has_work
+
+
+@pytest.mark.parametrize("leaving", range(ACTIVE_MAX + 3))
+def test_a_client_that_leaves_ends_its_own_steps_wherever_they_wait(leaving: int) -> None:
+    """Some requests are active, others wait until these have ended."""
+    steps, done = Steps(), Counter[int]()
+
+    def count_steps(ticket: int) -> Generator[None, None, Any]:
+        while True:
+            done[ticket] += 1
+            yield
+
+    for ticket in range(ACTIVE_MAX + 3):
+        steps.begin(ticket, None, 0, count_steps(ticket))
+    for _ in range(ACTIVE_MAX):
+        steps.resume(steps.pop())
+    steps.forget(leaving)
+    before = done[leaving]
+    for ticket in range(ACTIVE_MAX + 3):
+        for _ in range(ACTIVE_MAX + 3):
+            if steps:
+                steps.resume(steps.pop())
+        assert done[leaving] == before, "nothing more is done for a client that has left"
+        steps.forget(ticket)
+    assert not steps
 
 
 @pytest.mark.parametrize("before", [0, 2 * STEP_GROUPS])

@@ -44,13 +44,13 @@ class ScramClient:
         shake_hands(peer, f"SCRAM-SHA-{self._digest.removeprefix('sha')}")
         return bytes(authenticate(peer, b"n,," + self.first.encode()).auth_bytes)
 
-    def final(self, challenge: bytes, *, nonces: str | None = None) -> bytes:
-        """The token that answers the server's."""
+    def final(self, challenge: bytes, *, nonces: str | None = None, header: bytes = b"n,,") -> bytes:
+        """The token that answers the server's. `header` is bound to it: that of the first message, by right."""
         facts = dict(part.split("=", 1) for part in challenge.decode().split(","))
         salted = hashlib.pbkdf2_hmac(
             self._digest, self._password.encode(), base64.b64decode(facts["s"]), int(facts["i"])
         )
-        without_proof = f"c=biws,r={nonces or facts['r']}"
+        without_proof = f"c={base64.b64encode(header).decode()},r={nonces or facts['r']}"
         message = f"{self.first},{challenge.decode()},{without_proof}".encode()
         client_key = hmac.digest(salted, b"Client Key", self._digest)
         stored = hashlib.new(self._digest, client_key).digest()

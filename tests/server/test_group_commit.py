@@ -138,6 +138,30 @@ def test_an_offset_is_told_once_it_is_on_the_disk() -> None:
     assert reader.ask(*reading("g")) is not None, "the disk has nothing to do"
 
 
+@pytest.mark.parametrize("is_busy", [False, True])
+@pytest.mark.parametrize("api", ["OffsetFetch", "Heartbeat"])
+def test_what_a_change_of_all_groups_has_done_is_told_once_it_is_on_the_disk(api: str, is_busy: bool) -> None:
+    """The expiry of offsets changes a whole partition, and names no group."""
+    disk, server = serving()
+    reader, other = server.connect(), server.connect()
+    if is_busy:
+        other.send(committing("h", 1))
+        server.turn()
+    server.advance(8 * 24 * 3_600)
+    while server.node.partitions[0].shard.offsets.get("g", "t", 0) is not None:
+        server.turn()
+        server.advance(60)
+    request = reading("g") if api == "OffsetFetch" else beating("g")
+    assert reader.ask(*request) is None, "a power cut would bring the offset back"
+    for _ in range(3):
+        end_sync(disk, server)
+        server.advance(0.01)
+    left = [InMemory(left, is_synced=True, topics={"t": 3}) for _, left in crashes_in_order(disk)]
+    assert all(one.node.partitions[0].shard.offsets.get("g", "t", 0) is None for one in left)
+    if api == "OffsetFetch":
+        assert offset_in(reader.answers[-1][1]) == -1
+
+
 def test_a_record_is_told_once_it_is_on_the_disk_though_the_next_one_is_appended() -> None:
     disk, server = serving()
     first, second, reader = server.connect(), server.connect(), server.connect()

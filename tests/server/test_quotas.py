@@ -17,6 +17,11 @@ from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequestOpData,
 )
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from protocol.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestCreatableReplicaAssignment,
+    CreateTopicsRequestCreatableTopic,
+)
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -106,6 +111,23 @@ def test_a_consumer_over_its_quota_gets_nothing_and_a_waiting_one_too() -> None:
     assert waiting.answers[-1][1].throttle_time_ms > 0 and waiting.answers[-1][1].responses == ()
 
 
+def test_what_a_throttled_consumer_did_not_get_is_not_counted() -> None:
+    """Else each try would make the wait longer, and the consumer would never get anything."""
+    server = InMemory()
+    limit(server, "consumer_byte_rate", 2_000, ("client-id", "c"))
+    server.connect("filler").ask(*producing())
+    waits = []
+    consumer = server.connect("c")
+    for _ in range(10):
+        answer = consumer.ask(*fetching())
+        waits.append(answer.throttle_time_ms)
+        server.advance(answer.throttle_time_ms / 1000 + 0.001)
+        server.turn()
+    assert waits[0] == 0, "ten seconds' worth may be used at once"
+    assert max(waits) < 5_100, f"records of 10 KB are five seconds' worth: {waits}"
+    assert waits.count(0) >= 3, f"it gets records again and again: {waits}"
+
+
 def test_the_time_of_requests_is_counted_and_waits_are_bounded() -> None:
     server = InMemory()
     limit(server, "request_percentage", 0.000001, ("client-id", "r"))
@@ -120,6 +142,20 @@ def test_a_topic_costs_as_many_tokens_as_it_gets_partitions() -> None:
     limit(server, "controller_mutation_rate", 0.1, ("client-id", "t"))
     answer = server.connect("t").ask(create_topics({"a": -1, "b": -1}), 7)
     assert [one.error_code for one in answer.topics] == [ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+
+
+@pytest.mark.parametrize(("partitions", "refused"), [(1, False), (3, True)])
+def test_a_topic_with_assignments_costs_a_token_for_each_of_them(partitions: int, refused: bool) -> None:
+    """The bucket has 1.1 tokens: one partition leaves some, three are owed before the next topic."""
+    server = InMemory(num_partitions=1)
+    limit(server, "controller_mutation_rate", 0.1, ("client-id", "t"))
+    assigned = tuple(CreateTopicsRequestCreatableReplicaAssignment(at, (0,)) for at in range(partitions))
+    topics = (CreateTopicsRequestCreatableTopic("a", -1, -1, assigned), CreateTopicsRequestCreatableTopic("b", 1, 1))
+    answer = server.connect("t").ask(CreateTopicsRequest(topics, 1_000), 7)
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    assert answer.topics[0].num_partitions == partitions
+    assert (answer.topics[1].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED) is refused
+    assert answer.throttle_time_ms == pytest.approx(max(partitions - 1.1, 0) / 0.1 * 1000 if refused else 9_000, abs=1)
 
 
 @pytest.mark.parametrize("version", [1, 5, 6])

@@ -187,6 +187,14 @@ def test_scram_takes_no_other_nonce_and_no_proof_twice() -> None:
     assert fail(here, third, client.final(client.begin(third), nonces="clientnonce")), "though the proof is right"
 
 
+@pytest.mark.parametrize("header", [b"", b"y,,", b"n,a=alice,", b"p=tls-unique,,"])
+def test_scram_is_bound_to_the_header_of_its_first_message(header: bytes) -> None:
+    """RFC 5802, 5.1: whoever changes the header on the way, so that less is bound, is found out."""
+    here = InMemory(sasl=sasl())
+    peer, client = here.connect(), ScramClient("sha256", "alice", "secret")
+    assert fail(here, peer, client.final(client.begin(peer), header=header)), "though the proof is right"
+
+
 @pytest.mark.parametrize(
     "first",
     [b"", b"p=tls-unique,,n=alice,r=x", b"n,,r=x", b"n,,n=,r=x", b"n,,n=a=b,r=x", b"n,a=bob,n=alice,r=x", b"\xff"],
@@ -508,3 +516,26 @@ def test_users_and_keys_are_read_again(tmp_path: Path, issuer: Issuer) -> None:
         with pytest.raises(ConfigError, match="expected keys in the form of JWKS: "):
             again.reload()
     assert log_in(here.connect(), "ann", "two")
+
+
+def test_rotated_keys_are_used_after_a_reload_and_withdrawn_ones_are_not(tmp_path: Path, issuer: Issuer) -> None:
+    keys, after = tmp_path / "keys.json", Issuer()
+    keys.write_text(json.dumps({"keys": issuer.keys}))
+    settings = {"sasl.enabled.mechanisms": ("OAUTHBEARER",), "sasl.oauthbearer.jwks.endpoint.url": f"file://{keys}"}
+    listener = Sasl(Config(settings), "SASL")
+    here, old, new = InMemory(sasl=listener), bearer(issuer.issue("carol")), bearer(after.issue("carol"))
+
+    def codes() -> list[int]:
+        answers = []
+        for token in (old, new):
+            peer = here.connect()
+            shake_hands(peer, "OAUTHBEARER")
+            answer = authenticate(peer, token)
+            answers.append(bool(answer.auth_bytes))  # a refusal has a challenge first
+        return answers
+
+    assert codes() == [False, True]
+    keys.write_text(json.dumps({"keys": after.keys}))
+    assert codes() == [False, True], "nothing is read before it is asked for"
+    listener.reload()
+    assert codes() == [True, False]

@@ -336,6 +336,15 @@ def test_settings_that_cannot_be_used_are_named(values: dict[str, Any], complain
         Tls(Config(settings), "IN")
 
 
+@pytest.mark.parametrize("words", [("TLSv1.2",), ("TLSv1.3",), ("TLSv1.2", "TLSv1.3"), ("TLSv1.3", "TLSv1.2")])
+def test_versions_may_be_given_in_any_order(words: tuple[str, ...]) -> None:
+    settings = {"ssl.keystore.location": str(certificates() / "server.pem"), "ssl.enabled.protocols": words}
+    context = Tls(Config(settings), "SSL").context
+    names = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+    allowed = {name for name, version in names.items() if context.minimum_version <= version <= context.maximum_version}
+    assert allowed == set(words)
+
+
 def test_the_password_of_a_key_is_used() -> None:
     text = (certificates() / "server.pem").read_bytes()
     key = load_pem_private_key(text, None).private_bytes(

@@ -191,6 +191,21 @@ def test_a_marker_stays_as_long_as_a_record_of_its_transaction() -> None:
     assert markers(log) == [4]
 
 
+def test_a_record_that_survives_keeps_the_marker_of_its_own_transaction_alone() -> None:
+    log = new_log()
+    begin(log, 9, (b"a", b"1"))
+    end(log, 9, commits=True)
+    begin(log, 9, (b"b", b"1"))
+    end(log, 9, commits=True)
+    begin(log, 9, (b"c", b"1"))
+    end(log, 9, commits=True)  # so that the marker at 3 is not the producer's last
+    put(log, (b"b", b"2"))
+    cleaner.run(log, 0)
+    cleaner.run(log, RETENTION_MS)
+    assert records(log) == [(0, b"a", b"1"), (4, b"c", b"1"), (6, b"b", b"2")]
+    assert markers(log) == [1, 5]
+
+
 def test_nothing_past_the_last_stable_offset_is_touched() -> None:
     log = new_log()
     put(log, (b"a", b"1"))
