@@ -5,7 +5,7 @@ The work of a step is counted in what it does, not in time.
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -354,6 +354,50 @@ def test_settings_are_altered_in_steps(api_key: int, monkeypatch: pytest.MonkeyP
     assert [one.error_code for one in response.responses] == [0] * len(NAMES) + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert {broker.ledger.catalog.setting(name, "retention.ms") for name in NAMES} == {"7"}
     assert max(found) == STEP_ENTRIES
+
+
+THROTTLED = "leader.replication.throttled.replicas"
+
+
+def incremental(operation: int, values: Mapping[str, str], setting: str = THROTTLED) -> Any:
+    entries = [
+        incremental_alter_configs.IncrementalAlterConfigsRequestResource(
+            2,
+            name,
+            (incremental_alter_configs.IncrementalAlterConfigsRequestAlterableConfig(setting, operation, value),),
+        )
+        for name, value in values.items()
+    ]
+    return incremental_alter_configs.IncrementalAlterConfigsRequest(tuple(entries))
+
+
+def test_long_lists_are_altered_in_steps_of_their_own() -> None:
+    """A step is over by the words that it looks at, not by the resources that they belong to."""
+    broker = Broker(topics=dict.fromkeys(NAMES[:20], 1))
+    long = ",".join([f"{number}:1" for number in range(4_000)])
+    response, calls = ask_in_steps(broker, 44, incremental(0, dict.fromkeys(NAMES[:20], long)))
+    assert {one.error_code for one in response.responses} == {0}
+    assert len(calls) >= 10
+    response, calls = ask_in_steps(broker, 44, incremental(2, dict.fromkeys(NAMES[:20], "1:1,9999:1," + long)))
+    assert {one.error_code for one in response.responses} == {0}
+    assert len(calls) >= 20
+    assert broker.ledger.catalog.setting(NAMES[0], THROTTLED) == f"{long},9999:1"
+
+
+def test_a_value_that_no_record_can_hold_is_refused_for_itself() -> None:
+    """APPEND makes it of two that each could be sent. The resources beside it, before and after, are changed."""
+    broker = Broker(topics=dict.fromkeys(NAMES[:251], 1))
+    first = ",".join([f"{number}:1" for number in range(4_000)])
+    more = ",".join([f"{number}:2" for number in range(4_000)])
+    assert broker.ask(incremental(0, {NAMES[1]: first})).responses[0].error_code == 0
+    values = dict.fromkeys(NAMES[:251], "1:1") | {NAMES[1]: more}
+    response, _ = ask_in_steps(broker, 44, incremental(2, values))
+    errors = {one.resource_name: one.error_code for one in response.responses}
+    assert errors == dict.fromkeys(NAMES[:251], 0) | {NAMES[1]: ErrorCode.INVALID_CONFIG}
+    (refused,) = [one for one in response.responses if one.error_code]
+    assert "bytes, of at most 32767" in refused.error_message
+    assert broker.ledger.catalog.setting(NAMES[1], THROTTLED) == first
+    assert broker.ledger.catalog.setting(NAMES[250], THROTTLED) == "1:1"
 
 
 def test_settings_are_described_in_steps() -> None:

@@ -11,7 +11,11 @@ from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import STEP_ENTRIES, Decisions, Result
+from protocol.bounds import TEXT_BYTES_MAX
 from protocol.errors import ErrorCode
+
+_ENTRY_CHARACTERS: Final = 200
+"""To look at the words of so long a value costs as much as an entry."""
 
 Settings = Mapping[str, str]
 SettingsOf = Callable[[Resource, Settings, Any], "Refusal | Settings"]
@@ -29,7 +33,14 @@ def alter_resources(
     times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
     entries: list[Any] = []
     records: list[CatalogRecord] = []
+    work = 0
     for asked in request.resources:
+        price = _price_of(asked)
+        if entries and work + price > STEP_ENTRIES:
+            yield Result(records=tuple(records))
+            records.clear()
+            work = 0
+        work += price
         resource = (asked.resource_type, asked.resource_name)
         kept = _resource_key(catalog, resource)
         before = catalog.configs.get(kept, {})
@@ -39,11 +50,15 @@ def alter_resources(
         entries.append(entry(error, message, *resource))
         if wrong is None and not request.validate_only:
             assert not isinstance(wanted, Refusal), "what is not refused is a set of settings"
-            records += _records(kept, before, wanted)
-        if len(entries) % STEP_ENTRIES == 0:
-            yield Result(records=tuple(records))
-            records.clear()
+            changed = _records(kept, before, wanted)
+            records += changed
+            work += sum([len(one.value.value) for one in changed if one.value is not None]) // _ENTRY_CHARACTERS
     yield Result(response=response(responses=tuple(entries)), records=tuple(records))
+
+
+def _price_of(asked: Any) -> int:
+    """Return what it costs to look at one resource, counted in short entries."""
+    return 1 + sum([len(config.value or "") for config in asked.configs]) // _ENTRY_CHARACTERS
 
 
 def refuse_nulls(names: list[str]) -> Refusal | None:
@@ -65,7 +80,16 @@ def _refuse_settings(catalog: Catalog, resource: Resource, wanted: Settings) -> 
     check = _CHECKS.get(resource[0])
     if check is None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource[0]}")
-    return check(catalog, resource[1], wanted)
+    return check(catalog, resource[1], wanted) or _refuse_long_values(wanted)
+
+
+def _refuse_long_values(wanted: Settings) -> Refusal | None:
+    """Refuse a value that no record can hold, before anything of it is decided: an APPEND may have made it so long."""
+    for name, value in wanted.items():
+        if 3 * len(value) > TEXT_BYTES_MAX and (size := len(value.encode())) > TEXT_BYTES_MAX:
+            message = f"The value of {name} takes {size} bytes, of at most {TEXT_BYTES_MAX}"
+            return Refusal(ErrorCode.INVALID_CONFIG, message)
+    return None
 
 
 def _resource_key(catalog: Catalog, resource: Resource) -> Resource:

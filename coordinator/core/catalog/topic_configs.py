@@ -202,7 +202,8 @@ def reason_invalid(settings: Mapping[str, str]) -> str | None:
 def append_words(text: str, words: Iterable[str]) -> str:
     """Append to a LIST the words that it does not contain."""
     held = [word for word in text.split(",") if word]
-    return ",".join([*held, *(word for word in words if word not in held)])
+    known = set(held)
+    return ",".join([*held, *(word for word in words if word not in known)])
 
 
 def subtract_words(text: str, words: Iterable[str]) -> str:
