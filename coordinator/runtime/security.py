@@ -1,6 +1,6 @@
 """Requests about security itself: access rules, and delegation tokens, of which there are none."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from coordinator.core.acls.describe_acls import describe_acls
 from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.principal import ANONYMOUS
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call, Decisions, Result
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
@@ -35,10 +35,10 @@ def make_authorizer(config: Config, rules: AclRules) -> Authorizer:
     )
 
 
-_DECIDE: Final[Mapping[type, Callable[[Catalog, Any, Call], Result[Any]]]] = {
+_DECIDE: Final[Mapping[type, Callable[[Catalog, Any, Call], Result[Any]]]] = {DescribeAclsRequest: describe_acls}
+_DECIDE_IN_STEPS: Final[Mapping[type, Callable[[Catalog, Any, Call], Decisions]]] = {
     CreateAclsRequest: create_acls,
     DeleteAclsRequest: delete_acls,
-    DescribeAclsRequest: describe_acls,
 }
 
 
@@ -47,7 +47,18 @@ def acls(engine: Engine, request: Any, call: Call, where: Where) -> Any:
     _refuse_unknown_elements(request)
     if engine.authorizer is None:
         return _told(error_response(request, call.version, ErrorCode.SECURITY_DISABLED), _NO_AUTHORIZER)
+    if type(request) in _DECIDE_IN_STEPS:
+        return _record_in_steps(engine, _DECIDE_IN_STEPS[type(request)](engine.ledger.catalog, request, call), call)
     return engine.record(_DECIDE[type(request)](engine.ledger.catalog, request, call), call.now_ms)
+
+
+def _record_in_steps(engine: Engine, decisions: Decisions, call: Call) -> Generator[None, None, Any]:
+    response = None
+    for result in decisions:
+        response = engine.record(result, call.now_ms)
+        if response is None:
+            yield
+    return response
 
 
 def delegation_token(engine: Engine, request: Any, call: Call, where: Where) -> Any:

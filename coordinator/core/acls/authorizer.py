@@ -7,6 +7,7 @@ ALTER_CONFIGS allows DESCRIBE_CONFIGS. Where no ACL is about the resource at all
 from collections.abc import Collection
 from functools import lru_cache
 from ipaddress import ip_address
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -16,16 +17,12 @@ from coordinator.core.acls.names import (
     IMPLIED,
     SUPPORTED,
     WILDCARD,
-    WILDCARD_PRINCIPAL,
     Operation,
-    Pattern,
-    Permission,
     Resource,
     bit_field,
     code_of,
 )
-from coordinator.core.acls.rules import AclRules
-from coordinator.core.catalog.records import AclKey
+from coordinator.core.acls.rules import DENIED, AclRules, bits_of
 from coordinator.core.principal import OPERATOR_PRINCIPAL, Principal
 
 DECISIONS_MAX: Final = 10_000  # that are remembered
@@ -61,20 +58,31 @@ class Authorizer:
         Kafka: `Authorizer.authorizeByResourceType`. A deny of all names, or of a prefix or name that is the allowed one
         or a prefix of it, takes the right back; what operations imply does not count.
         """
-        name, address = str(principal), literal_address(host)
-        if name in self._super_users or self._decide(name, address, operation, kind, _NO_NAME):
+        key = (code_of(operation, kind), "", principal, host)
+        remembered = self._rules.decisions_of_any
+        found = remembered.get(key)
+        if found is None:
+            found = self._decide_any(str(principal), literal_address(host), operation, kind)
+            if len(remembered) >= DECISIONS_MAX:
+                remembered.clear()
+            remembered[key] = found
+        return found
+
+    def _decide_any(self, principal: str, host: str, operation: Operation, kind: Resource) -> bool:
+        if principal in self._super_users or self._decide(principal, host, operation, kind, _NO_NAME):
             return True
-        concerned = [acl for acl in self._rules.find_by_type(kind) if _is_for(acl, name, address, (operation,))]
-        denied = {(acl.pattern_type, acl.resource_name) for acl in concerned if acl.permission_type == Permission.DENY}
-        if (Pattern.LITERAL, WILDCARD) in denied:
+        allowed = bits_of(operation)
+        denied = allowed << DENIED
+        every = self._rules.find_grants(kind, principal, host)
+        if any(one.exact.get(WILDCARD, 0) & denied for one in every):
             return False
-        prefixes = tuple(text for pattern, text in denied if pattern == Pattern.PREFIXED)
-        for acl in concerned:
-            if acl.permission_type != Permission.ALLOW:
-                continue
-            is_all = acl.resource_name == WILDCARD and acl.pattern_type == Pattern.LITERAL
-            is_denied = acl.resource_name.startswith(prefixes) or (acl.pattern_type, acl.resource_name) in denied
-            if is_all or not is_denied:
+        if any(one.exact.get(WILDCARD, 0) & allowed for one in every):
+            return True
+        for name, grant in chain.from_iterable(one.exact.items() for one in every):
+            if grant & allowed and not any((o.exact.get(name, 0) | o.prefixed.find(name)) & denied for o in every):
+                return True
+        for name, grant in chain.from_iterable(one.prefixed.own.items() for one in every):
+            if grant & allowed and not any(o.prefixed.find(name) & denied for o in every):
                 return True
         return False
 
@@ -85,16 +93,18 @@ class Authorizer:
     def _decide(self, principal: str, host: str, operation: Operation, kind: Resource, name: str) -> bool:
         if principal in self._super_users:
             return True
-        allowing = IMPLIED.get(operation, frozenset((operation,)))
-        is_allowed = is_concerned = False
-        for acl in self._rules.find_matching(kind, name):
-            is_concerned = True
-            if acl.permission_type == Permission.DENY:
-                if _is_for(acl, principal, host, (operation,)):
-                    return False
-            elif not is_allowed:
-                is_allowed = _is_for(acl, principal, host, allowing)
-        return is_allowed if is_concerned else self._allows_without_acls
+        grant = 0
+        for one in self._rules.find_grants(kind, principal, host):
+            grant |= one.find(name)
+        if grant & _DENYING[operation]:
+            return False
+        if grant & _ALLOWING[operation]:
+            return True
+        return self._allows_without_acls and not self._rules.is_anything_about(kind, name)
+
+
+_ALLOWING: Final = {operation: bits_of(*IMPLIED.get(operation, (operation,))) for operation in Operation}
+_DENYING: Final = {operation: bits_of(operation) << DENIED for operation in Operation}
 
 
 class Rights(Struct, frozen=True, gc=False):
@@ -118,15 +128,6 @@ class Rights(Struct, frozen=True, gc=False):
 
 
 _NO_NAME: Final = "\0"  # no resource has it: it shows what holds where there is no ACL
-
-
-def _is_for(acl: AclKey, principal: str, host: str, operations: Collection[int]) -> bool:
-    """Whether an ACL is about this principal, host and one of the operations. Its resource is not looked at."""
-    return (
-        acl.principal in (principal, WILDCARD_PRINCIPAL)
-        and acl.host in (host, WILDCARD)
-        and (acl.operation == Operation.ALL or acl.operation in operations)
-    )
 
 
 @lru_cache(maxsize=1024)

@@ -1,12 +1,12 @@
 """CreateAcls: add access rules. Kafka: `AclControlManager.createAcls`."""
 
-from typing import Any, Final
+from typing import Final
 
 from coordinator.core.acls.names import ANY, CLUSTER_NAME, Operation, Pattern, Permission, Resource
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.records import AclKey, AclValue, CatalogRecord
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, Result
+from coordinator.core.result import STEP_ENTRIES, Call, Decisions, Result
 from protocol.errors import ErrorCode
 from protocol.messages.create_acls import (
     CreateAclsRequest,
@@ -23,7 +23,7 @@ _FULL: Final = Refusal(ErrorCode.POLICY_VIOLATION, f"There is room for {ACLS_MAX
 _FOR_FILTERS: Final = frozenset({ANY, Pattern.MATCH})
 
 
-def create_acls(catalog: Catalog, request: CreateAclsRequest, call: Call) -> Result[Any]:
+def create_acls(catalog: Catalog, request: CreateAclsRequest, call: Call) -> Decisions:
     """Add each rule that makes sense; one that is there already is no error."""
     results: list[CreateAclsResponseAclCreationResult] = []
     added: dict[AclKey, None] = {}
@@ -47,8 +47,14 @@ def create_acls(catalog: Catalog, request: CreateAclsRequest, call: Call) -> Res
                 continue
             added[acl] = None
         results.append(CreateAclsResponseAclCreationResult(error_message=""))
-    records = tuple([CatalogRecord(acl, AclValue(call.now_ms)) for acl in added])
-    return Result(response=CreateAclsResponse(results=tuple(results)), records=records)
+        if len(added) >= STEP_ENTRIES:
+            yield Result(records=_records(added, call))
+            added.clear()
+    yield Result(response=CreateAclsResponse(results=tuple(results)), records=_records(added, call))
+
+
+def _records(added: dict[AclKey, None], call: Call) -> tuple[CatalogRecord, ...]:
+    return tuple([CatalogRecord(acl, AclValue(call.now_ms)) for acl in added])
 
 
 def _validate(one: CreateAclsRequestAclCreation) -> Refusal | None:

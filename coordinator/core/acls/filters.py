@@ -1,5 +1,6 @@
 """Filters of access rules, as DescribeAcls and DeleteAcls have them. Kafka: `AclBindingFilter`."""
 
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from coordinator.core.acls.names import ANY, WILDCARD, Operation, Pattern, Permission, Resource
@@ -63,3 +64,36 @@ def _matches_name(wanted: Filter, acl: AclKey) -> bool:
     if acl.pattern_type == Pattern.PREFIXED:
         return name.startswith(acl.resource_name)
     return acl.resource_name in (name, WILDCARD)
+
+
+class Candidates:
+    """Rules by what filters mostly name, so that a filter is compared with few of them."""
+
+    def __init__(self, acls: Iterable[AclKey]) -> None:
+        self._all = tuple(acls)
+        self._by_name: dict[str, list[AclKey]] = {}
+        self._by_principal: dict[str, list[AclKey]] = {}
+        self._by_host: dict[str, list[AclKey]] = {}
+        for acl in self._all:
+            self._by_name.setdefault(acl.resource_name, []).append(acl)
+            self._by_principal.setdefault(acl.principal, []).append(acl)
+            self._by_host.setdefault(acl.host, []).append(acl)
+
+    def find(self, wanted: Filter) -> list[AclKey]:
+        """Return the rules that a filter matches, in the order of their creation."""
+        return [acl for acl in self._concerned(wanted) if matches(wanted, acl)]
+
+    def count(self, wanted: Filter) -> int:
+        """Return with how many rules a filter is compared."""
+        return len(self._concerned(wanted))
+
+    def _concerned(self, wanted: Filter) -> list[AclKey] | tuple[AclKey, ...]:
+        """Return the fewest rules among which all are that match."""
+        some: list[list[AclKey]] = []
+        if wanted.principal_filter is not None:
+            some.append(self._by_principal.get(wanted.principal_filter, []))
+        if wanted.host_filter is not None:
+            some.append(self._by_host.get(wanted.host_filter, []))
+        if wanted.resource_name_filter is not None and wanted.pattern_type_filter != Pattern.MATCH:
+            some.append(self._by_name.get(wanted.resource_name_filter, []))
+        return min(some, key=len) if some else self._all

@@ -50,9 +50,9 @@ def alter_resources(
         entries.append(entry(error, message, *resource))
         if wrong is None and not request.validate_only:
             assert not isinstance(wanted, Refusal), "what is not refused is a set of settings"
-            changed = _records(kept, before, wanted)
-            records += changed
-            work += sum([len(one.value.value) for one in changed if one.value is not None]) // _ENTRY_CHARACTERS
+            records += _records(kept, before, wanted)
+            changed = [value for name, value in wanted.items() if before.get(name) != value]
+            work += sum(map(len, changed)) // _ENTRY_CHARACTERS
     yield Result(response=response(responses=tuple(entries)), records=tuple(records))
 
 

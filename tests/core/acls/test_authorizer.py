@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coordinator.core.acls import authorizer as authorizers
 from coordinator.core.acls.authorizer import Authorizer, literal_address
 from coordinator.core.acls.names import IMPLIED, Operation, Pattern, Permission, Resource
-from coordinator.core.acls.rules import AclRules
+from coordinator.core.acls.rules import AclRules, Grants, PrefixTable
 from coordinator.core.catalog.records import AclKey
 from coordinator.core.principal import Principal
 
@@ -113,6 +113,83 @@ def test_what_is_removed_leaves_no_trace(acls: list[AclKey], data: st.DataObject
     for name in NAMES:
         wanted = plainly(kept, Operation.READ, Resource.TOPIC, name, False)
         assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, name) == wanted
+
+
+PREFIXES = st.lists(st.text("ab", max_size=6), max_size=12)
+
+
+@given(PREFIXES, st.lists(st.tuples(st.integers(0, 11), st.booleans()), max_size=12), st.text("abc", max_size=8))
+def test_prefixes_are_found_as_by_a_walk_over_all(
+    prefixes: list[str], changes: list[tuple[int, bool]], name: str
+) -> None:
+    table, plain = PrefixTable(), dict[str, int]()
+    for number, prefix in enumerate(prefixes):
+        plain[prefix] = 1 << number
+        table.set(prefix, 1 << number)
+    for at, asks in changes:
+        if asks:
+            table.find(name)  # which sorts what is there
+        elif at < len(prefixes):
+            plain.pop(prefixes[at], None)
+            table.set(prefixes[at], 0)
+    expected = 0
+    for prefix, grant in plain.items():
+        expected |= grant if name.startswith(prefix) else 0
+    assert table.find(name) == expected
+
+
+def any_plainly(acls: list[AclKey], operation: Operation, principal: Principal, address: str) -> bool:
+    """Return whether a principal may do something with any topic, by walking over all rules."""
+    mine = [
+        one
+        for one in acls
+        if one.resource_type == Resource.TOPIC
+        and one.principal in (str(principal), "User:*")
+        and one.host in (address, "*")
+        and one.operation in (operation, Operation.ALL)
+    ]
+    denied = {(one.pattern_type, one.resource_name) for one in mine if one.permission_type == Permission.DENY}
+    if (Pattern.LITERAL, "*") in denied:
+        return False
+    prefixes = tuple(name for pattern, name in denied if pattern == Pattern.PREFIXED)
+    for one in mine:
+        if one.permission_type == Permission.ALLOW:
+            is_all = (one.pattern_type, one.resource_name) == (Pattern.LITERAL, "*")
+            if is_all or not (
+                one.resource_name.startswith(prefixes) or (one.pattern_type, one.resource_name) in denied
+            ):
+                return True
+    return False
+
+
+@given(st.lists(ACLS, max_size=8), st.sampled_from((Operation.READ, Operation.WRITE, Operation.DESCRIBE)))
+def test_a_decision_about_any_resource_is_that_of_a_walk_over_all_rules(
+    acls: list[AclKey], operation: Operation
+) -> None:
+    rules = AclRules()
+    authorizer = Authorizer(rules)
+    for count in range(len(acls) + 1):  # remembered until a rule changes
+        for principal, address in product((ALICE, BOB), ("127.0.0.1", "10.0.0.1")):
+            expected = any_plainly(acls[:count], operation, principal, address)
+            assert authorizer.may_any(principal, "/" + address, operation, Resource.TOPIC) == expected
+        if count < len(acls):
+            rules.add(acls[count])
+
+
+@pytest.mark.parametrize("pattern", [Pattern.LITERAL, Pattern.PREFIXED])
+@pytest.mark.parametrize("name", ["*", "t", "other"])
+def test_rules_of_others_cost_a_decision_nothing(name: str, pattern: Pattern, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many principals have rules about all names, only the four subjects that a client is are looked at."""
+    rules = rules_of(*[acl(name, principal=f"User:{n}", pattern_type=pattern) for n in range(2_000)], acl("t"))
+    authorizer, looked_at = Authorizer(rules, allows_without_acls=True), []
+    find = Grants.find
+    monkeypatch.setattr(Grants, "find", lambda grants, name: looked_at.append(name) or find(grants, name))
+    assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, "t")
+    assert not authorizer.may(BOB, HOST, Operation.READ, Resource.TOPIC, "t")
+    assert len(looked_at) == 1
+    assert authorizer.may(BOB, HOST, Operation.READ, Resource.TOPIC, "strange") == (
+        name != "*" or pattern != Pattern.LITERAL
+    )
 
 
 def test_a_super_user_may_do_what_is_denied() -> None:
