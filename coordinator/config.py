@@ -216,6 +216,31 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          least=100, most=2_000),
     Setting("group.share.max.partition.max.record.locks", 4_000, _COUNT,
          "The greatest number of records in flight that a share group's own setting may have.", least=2_000, most=10_000),
+    # streams groups (KIP-1071)
+    Setting("group.streams.session.timeout.ms", 45_000, _MS, "The session timeout of members of streams groups.",
+         least=1, most=INT_MAX),
+    Setting("group.streams.min.session.timeout.ms", 45_000, _MS, "The shortest session timeout that a streams group's own setting may have.",
+         least=1, most=INT_MAX),
+    Setting("group.streams.max.session.timeout.ms", 60_000, _MS, "The longest session timeout that a streams group's own setting may have.",
+         least=1, most=INT_MAX),
+    Setting("group.streams.heartbeat.interval.ms", 5_000, _MS, "The heartbeat interval that members of streams groups are given.",
+         least=1, most=INT_MAX),
+    Setting("group.streams.min.heartbeat.interval.ms", 5_000, _MS,
+         "The shortest heartbeat interval that a streams group's own setting may have.", least=1, most=INT_MAX),
+    Setting("group.streams.max.heartbeat.interval.ms", 15_000, _MS,
+         "The longest heartbeat interval that a streams group's own setting may have.", least=1, most=INT_MAX),
+    Setting("group.streams.assignment.interval.ms", 1_000, _MS, "The shortest time between two target assignments of a streams group.",
+         least=0, most=INT_MAX),
+    Setting("group.streams.min.assignment.interval.ms", 0, _MS,
+         "The shortest assignment interval that a streams group's own setting may have.", least=0, most=INT_MAX),
+    Setting("group.streams.max.assignment.interval.ms", 15_000, _MS,
+         "The longest assignment interval that a streams group's own setting may have.", least=0, most=INT_MAX),
+    Setting("group.streams.initial.rebalance.delay.ms", 3_000, _MS,
+         "How long a streams group without members waits for further members before it assigns tasks.", least=0, most=INT_MAX),
+    Setting("group.streams.max.size", INT_MAX, _COUNT, "The maximum number of members of a streams group.", least=1, most=INT_MAX),
+    Setting("group.streams.num.standby.replicas", 0, _COUNT, "How many standby tasks each task with state has.", least=0, most=INT_MAX),
+    Setting("group.streams.max.standby.replicas", 2, _COUNT, "The most standby tasks that a streams group's own setting may ask for.",
+         least=0, most=INT_MAX),
     # the share coordinator (KIP-932)
     Setting("share.coordinator.state.topic.num.partitions", 50, _COUNT,
          "The number of partitions of __share_group_state. It cannot change once the topic exists.", least=1, most=10_000),
@@ -491,6 +516,7 @@ _BOUNDED: Final[Mapping[str, tuple[str, ...]]] = {
         "record.lock.duration.ms",
         "partition.max.record.locks",
     ),
+    "streams": ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"),
 }
 """Settings `group.KIND.WHAT` that lie between `group.KIND.min.WHAT` and `group.KIND.max.WHAT`."""
 
@@ -510,6 +536,9 @@ def _refuse_contradictions(config: Config) -> None:
     if config["group.share.max.share.sessions"] < config["group.share.max.size"]:
         expected = f"at least group.share.max.size ({config['group.share.max.size']})"
         raise config.complaint("group.share.max.share.sessions", expected)
+    if config["group.streams.num.standby.replicas"] > config["group.streams.max.standby.replicas"]:
+        expected = f"at most group.streams.max.standby.replicas ({config['group.streams.max.standby.replicas']})"
+        raise config.complaint("group.streams.num.standby.replicas", expected)
     if config.node_id + config["virtual.brokers"] - 1 > INT_MAX:
         raise config.complaint("node.id", f"room for {config['virtual.brokers']} brokers", config.node_id)
     try:

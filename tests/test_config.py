@@ -70,6 +70,9 @@ def test_limits_follow_the_config() -> None:
         ),
         ({"group.share.max.share.sessions": 199}, "group.share.max.share.sessions"),
         ({"group.share.assignors": ("other",)}, "group.share.assignors"),
+        ({"group.streams.session.timeout.ms": 1_000}, "group.streams.session.timeout.ms"),
+        ({"group.streams.assignment.interval.ms": 20_000}, "group.streams.assignment.interval.ms"),
+        ({"group.streams.num.standby.replicas": 3}, "group.streams.num.standby.replicas"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(values: dict[str, Any], named: str) -> None:

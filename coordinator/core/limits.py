@@ -59,6 +59,13 @@ class Limits(Struct, frozen=True):
     share_auto_offset_reset: str = "latest"  # or "earliest", or "by_duration:" and an ISO 8601 duration
     share_isolation_level: str = "read_uncommitted"  # or "read_committed"
     share_renew_acknowledge_enable: bool = True
+    # streams groups (KIP-1071); all but the last may be set for a group of its own
+    group_streams_session_timeout_ms: int = 45_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_assignment_interval_ms: int = 1_000
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    group_streams_num_standby_replicas: int = 0
+    group_streams_max_size: int = _INT_MAX
     # offsets
     offset_metadata_max_bytes: int = 4_096  # counted in UTF-16 code units, as Kafka does despite the name
     offsets_retention_minutes: int = 10_080

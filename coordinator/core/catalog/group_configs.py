@@ -1,7 +1,6 @@
 """The settings of a group (resource type GROUP, KIP-848), each with the broker's setting behind it and its bounds.
 
-The group need not exist, and its settings outlive it. Those of streams groups, which this server has none of, are
-checked, stored and shown, so that tools which set them go on working.
+The group need not exist, and its settings outlive it.
 """
 
 from collections.abc import Mapping
@@ -166,6 +165,8 @@ def _bound_name(name: str, bound: str) -> str:
 
 
 def _clamp(name: str, value: int, settings: Settings) -> int:
+    if name not in _BOUNDS:
+        return value
     least, most = _bounds(name, settings)
     return min(max(value, least), most)
 

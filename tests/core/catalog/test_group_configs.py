@@ -47,6 +47,19 @@ def test_limits_of_a_share_group_are_its_own_within_the_broker_s_bounds() -> Non
     assert own.share_renew_acknowledge_enable is False
 
 
+def test_limits_of_a_streams_group_are_its_own_within_the_broker_s_bounds() -> None:
+    stored = {
+        "streams.session.timeout.ms": "70000",
+        "streams.num.standby.replicas": "5",
+        "streams.initial.rebalance.delay.ms": "0",
+        "streams.assignment.interval.ms": "7",
+    }
+    own = group_configs.limits_with(Limits(), stored, Settings())
+    assert (own.group_streams_session_timeout_ms, own.group_streams_num_standby_replicas) == (60_000, 2)
+    assert (own.group_streams_initial_rebalance_delay_ms, own.group_streams_assignment_interval_ms) == (0, 7)
+    assert own.group_streams_heartbeat_interval_ms == 5_000
+
+
 @pytest.mark.parametrize(
     "value", ["none", "Earliest", "by_duration", "by_duration:", "by_duration:1h", "by_duration:-PT1H"]
 )
