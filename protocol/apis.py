@@ -166,6 +166,8 @@ TABLE = (
     API(75, "DescribeTopicPartitions",       _upto(0),   0,     _span(0, 0),   _span(0, 0),   READ),
     API(80, "AddRaftVoter",                  _upto(1),   0,     _span(0, 1),   _span(0, 0),   CHANGE),
     API(81, "RemoveRaftVoter",               _upto(0),   0,     _span(0, 0),   _span(0, 0),   CHANGE),
+    API(88, "StreamsGroupHeartbeat",         _upto(0),   0,     None,          None,          HEARTBEAT),
+    API(89, "StreamsGroupDescribe",          _upto(0),   0,     None,          None,          READ),
 )
 # fmt: on
 

@@ -176,7 +176,7 @@ def test_a_codec_that_refuses_what_construct_accepts_is_our_own_fault(
 
 def test_r11_no_schema_goes_deeper_than_a_handful_of_levels() -> None:
     """Nothing recurs: how deep reading goes is the schema's to say, and not the bytes'."""
-    assert max(sum(1 for _ in subconstructs(target.root)) for target in TARGETS) < 100
+    assert max(sum(1 for _ in subconstructs(target.root)) for target in TARGETS) < 150  # of StreamsGroupDescribe: 124
 
 
 def test_what_is_generated_can_be_looked_at() -> None:
