@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, Final
 
-from coordinator.cli.addresses import parse_addresses
+from coordinator.addresses import parse_addresses
 from coordinator.cli.cluster import TIMEOUT_SECONDS, WrongUse
 from coordinator.cli.parser import add_timeout_option, expect
 from coordinator.client import ClientError

@@ -178,7 +178,7 @@ def seconds(text: str) -> float:
 def add_broker_options(parser: argparse.ArgumentParser) -> None:
     """The options of every command that connects to a broker. They may stand anywhere on the line, so that each level
     of parsers has them: what is not given must not be set, lest an inner level hides what an outer one read."""
-    from coordinator.cli.addresses import EXPECTED, parse_addresses
+    from coordinator.addresses import EXPECTED, parse_addresses
 
     group = parser.add_argument_group("connection, for commands that speak to a broker")
     group.add_argument(

@@ -5,11 +5,10 @@ from typing import Any, Final
 
 from coordinator.config import Config, ConfigError, find_setting
 from coordinator.core.principal import USER, Principal
+from coordinator.key_stores import VERSIONS, StoreError, load_key, load_trust
 from coordinator.server.distinguished_name import subject_of
-from coordinator.server.key_stores import StoreError, load_key, load_trust
 from coordinator.server.principal_mapping import MappingRules
 
-VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENTS: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli.client_sasl import scram
-from coordinator.cli.command_config import CommandConfig
 from coordinator.client import Client
+from coordinator.client.command_config import CommandConfig
+from coordinator.client.sasl import scram
 from coordinator.config import ConfigError
 from coordinator.core.scram import SHA_256
 from protocol.messages.metadata import MetadataRequest

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.addresses import parse_addresses
 from coordinator.cli import COMMANDS, build_parser
-from coordinator.cli.addresses import parse_addresses
 from coordinator.cli.parser import Parser, expect, one_of, rewrite
 from coordinator.cli.style import emphasize_headings, paint
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from coordinator.config import Config, ConfigError
 from coordinator.core.scram import BY_NAME, ITERATIONS_MIN, Credential, derive_credential, hash_password
-from coordinator.server.sasl.jaas import read_options
+from coordinator.jaas import read_options
 
 USERS_MAX: Final = 1_000  # each takes some 4 ms at start, to derive its credentials
 _USER: Final = "user_"

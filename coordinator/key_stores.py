@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PEM, PKCS12 = "PEM", "PKCS12"
 TYPES: Final = (PEM, PKCS12)
+VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 _PEM: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _JKS: Final = b"\xfe\xed\xfe\xed"  # how a file of Java's own format begins

@@ -1,4 +1,4 @@
-"""The client's side of SASL: the tokens of each mechanism, one after the other. Not a subcommand.
+"""The client's side of SASL: the tokens of each mechanism, one after the other.
 
 An exchange yields the client's tokens and is sent the server's. It raises ValueError for a server that does not know
 what it should.

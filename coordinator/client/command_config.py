@@ -1,4 +1,4 @@
-"""Settings for a command's connections, by the names of Kafka's clients (`--command-config`). Not a subcommand.
+"""Settings for a command's connections, by the names of Kafka's clients (`--command-config`).
 
 security.protocol=SASL_SSL
 ssl.truststore.location=certificates/ca.pem
@@ -16,13 +16,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from coordinator.cli.client_sasl import Exchange, oauthbearer, plain, request_token, scram
 from coordinator.client import Client, ClientError
+from coordinator.client.sasl import Exchange, oauthbearer, plain, request_token, scram
 from coordinator.config import ConfigError
 from coordinator.core.scram import BY_NAME
-from coordinator.server.key_stores import PEM, TYPES, StoreError, load_key, load_trust
-from coordinator.server.sasl.jaas import read_options
-from coordinator.server.tls import VERSIONS
+from coordinator.jaas import read_options
+from coordinator.key_stores import PEM, TYPES, VERSIONS, StoreError, load_key, load_trust
 from protocol.errors import ErrorCode
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest

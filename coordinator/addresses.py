@@ -1,4 +1,4 @@
-"""Addresses of brokers as a user writes them: `a`, `a:9093`, `[::1]:9092`, several with commas. Not a subcommand."""
+"""Addresses of brokers as a user writes them: `a`, `a:9093`, `[::1]:9092`, several with commas."""
 
 from ipaddress import IPv6Address
 from typing import Final

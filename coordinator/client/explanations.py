@@ -1,4 +1,4 @@
-"""Explain Kafka's error codes in sentences for the person who ran a command. Not a subcommand."""
+"""Explain Kafka's error codes in sentences for the person who ran a command."""
 
 from collections.abc import Mapping
 from typing import Final

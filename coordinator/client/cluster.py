@@ -1,0 +1,127 @@
+"""Connections to a cluster: to any broker, to a group's coordinator, to a partition's leader.
+
+Muster is one broker that plays all of these parts; a real Kafka has several brokers, and the commands work there too.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+from coordinator.client.connection import Client, ClientError, Security
+from coordinator.client.explanations import explain
+from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from protocol.schema import Message
+
+TIMEOUT_SECONDS: Final = 10.0
+PAUSE_SECONDS: Final = 0.2
+NOT_READY: Final = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
+
+
+class BrokerError(ClientError):  # a refusal, as in the other layers; it reads as one
+    """The broker responded with an error code. The message is one line: what cannot be done, and why."""
+
+    def __init__(self, task: str, code: int, message: str | None = None, sentences: Mapping[int, str] | None = None):
+        super().__init__(f"cannot {task}: {explain(code, message, sentences)}")
+        self.code = code
+
+
+def check(task: str, code: int, message: str | None = None, sentences: Mapping[int, str] | None = None) -> None:
+    """Raise BrokerError, which says "cannot `task`", unless the code is NONE."""
+    if code:
+        raise BrokerError(task, code, message, sentences)
+
+
+class Cluster:
+    """The brokers behind a bootstrap address, with a connection to each that was needed."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[str],
+        timeout: float = TIMEOUT_SECONDS,
+        security: Security | None = None,
+        on_wait: Callable[[str], None] | None = None,
+    ) -> None:
+        """Connect to the first of the addresses that can be reached; `on_wait` as a client has it. Raises
+        ClientError."""
+        self.timeout = timeout
+        self._security = security
+        self._on_wait = on_wait
+        self._clients: dict[str, Client] = {}
+        self._coordinators: dict[str, Client] = {}
+        self.any = self._connect_to_first(bootstrap)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for client in self._clients.values():
+            client.close()
+
+    def metadata(self, topics: Sequence[str] | None, *, creates: bool = False) -> MetadataResponse:
+        """Return the metadata of these topics, of all topics with None. With `creates` the broker may create them.
+
+        Raises ClientError, also for a response that leaves a topic out.
+        """
+        wanted = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
+        response: MetadataResponse = self.any.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=creates))
+        check("read the metadata of the cluster", response.error_code)
+        if missing := set(topics or ()) - {one.name for one in response.topics}:
+            raise ClientError(f"cannot use topic {min(missing)}: the broker says nothing of it")
+        return response
+
+    def brokers(self) -> dict[int, Client]:
+        """Return a connection to each broker, by its id."""
+        return {one.node_id: self._connect(one.host, one.port) for one in self.metadata(()).brokers}
+
+    def ask_coordinator(
+        self, group: str, message: Message, codes: Callable[[Any], Iterable[int]], *, up_to: int | None = None
+    ) -> Any:
+        """Send a request to the group's coordinator, again while one of the response's `codes` says that it is not
+        ready."""
+        deadline = time.monotonic() + self.timeout
+        while True:
+            if group not in self._coordinators:
+                self._coordinators[group] = self._find_coordinator(group, deadline)
+            response = self._coordinators[group].ask(message, up_to=up_to)
+            if time.monotonic() > deadline or NOT_READY.isdisjoint(codes(response)):
+                return response
+            del self._coordinators[group]
+            time.sleep(PAUSE_SECONDS)
+
+    def _find_coordinator(self, group: str, deadline: float) -> Client:
+        while True:
+            # Versions up to 3 read the key, later ones the keys.
+            response: FindCoordinatorResponse = self.any.ask(
+                FindCoordinatorRequest(key=group, coordinator_keys=(group,))
+            )
+            coordinator = response.coordinators[0] if response.coordinators else response
+            if coordinator.error_code not in NOT_READY or time.monotonic() > deadline:
+                check(f"find the coordinator of {group}", coordinator.error_code, coordinator.error_message)
+                return self._connect(coordinator.host, coordinator.port)
+            time.sleep(PAUSE_SECONDS)
+
+    def _connect(self, host: str, port: int) -> Client:
+        return self._connect_to(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+
+    def _connect_to(self, address: str) -> Client:
+        if address not in self._clients:
+            self._clients[address] = Client.to(
+                address, seconds=self.timeout, on_wait=self._on_wait, security=self._security
+            )
+        return self._clients[address]
+
+    def _connect_to_first(self, addresses: Sequence[str]) -> Client:
+        complaints = []
+        for address in addresses:
+            try:
+                return self._connect_to(address)
+            except ClientError as error:
+                complaints.append(str(error))
+        raise ClientError("; ".join(complaints))
