@@ -149,6 +149,19 @@ def test_what_a_full_journal_has_dropped_may_have_happened(tmp_path: Any) -> Non
         assert call(server, "POST", "/verify", never)[0] == 200
 
 
+def test_what_happened_before_a_reset_or_a_restore_is_not_counted(tmp_path: Any) -> None:
+    never = {"expect": [{"event": "group_forgotten", "group": "verified", "times": 0}]}
+    with Muster(tmp_path, "--ephemeral", "--topic", "orders:4", "--set", "journal.max.bytes=100000") as server:
+        assert call(server, "PUT", "/snapshots/kept")[0] == 200
+        for path, body in (("/snapshots/kept/restore", None), ("/reset", {"prefix": "verif"}), ("/reset", {})):
+            assert call(server, "POST", "/verify", never) [0] == 200, path
+            call(server, "POST", "/state", {"offsets": {"verified": {"orders": {"0": 5}}}})
+            assert call(server, "DELETE", "/groups/verified")[0] == 200
+            assert call(server, "POST", "/verify", never)[0] == 409
+            assert call(server, "POST", path, body)[0] == 200
+        assert call(server, "POST", "/verify", never)[0] == 200
+
+
 def test_a_large_state_is_made_and_removed(muster: Muster) -> None:
     """More topics, partitions and offsets than are decided in one step."""
     topics = {f"large-{number}": 1 for number in range(450)} | {"large-wide": 2_500}
