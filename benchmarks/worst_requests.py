@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinator.config import Config
+from coordinator.core.decision import Done, Parked
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Broker
-from coordinator.dataplane.dataplane import NO_ANSWER
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.node import Node, Setup, Where
@@ -359,16 +359,16 @@ def measure(name: str, make: Make) -> None:
     where = Where((Broker(0, "localhost", 9092),))
     decoding, request = cpu_ms(lambda: decode_request(data))
     call = Call(1, 1_700_000_000_000, version, "c", "127.0.0.1", fresh_ids(8))
-    first, response = cpu_ms(lambda: node.handle(request.api_key, request.body, call, where))
+    first, outcome = cpu_ms(lambda: node.handle(request.api_key, request.body, call, where))
     steps = [first]
-    while response is None and node.has_steps:
+    while isinstance(outcome, Parked) and node.has_steps:
         step, _ = cpu_ms(node.step)
         steps.append(step)
-        response = next((answer for _, answer in node.replies()), None)
+        outcome = next((one for _, one in node.replies()), outcome)
     flushing, _ = cpu_ms(node.flush)
     encoding, size = 0.0, 0
-    if response is not None and response is not NO_ANSWER:
-        encoding, size = encode(request.api_key, version, response)
+    if isinstance(outcome, Done):
+        encoding, size = encode(request.api_key, version, outcome.response)
     longest = max(decoding, *steps, flushing, encoding)
     print(
         f"{name:40}{count:>10,}{len(data) / 2**20:>7.1f}{decoding:>8.0f}{len(steps):>7,}{max(steps):>8.0f}"

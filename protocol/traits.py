@@ -20,8 +20,6 @@ class Trait(Flag):
     """The same for a request of up to 512 bytes: each four of them ask for an entry with a string of 4 KiB."""
     INLINE = auto()
     """The response is short unless the request was parked: it is encoded at once, however many others are."""
-    OF_ITS_GROUP = auto()
-    """The response tells of the group in `request.group_id` and of nothing else: it waits for that group's sync."""
     OF_TOPICS = auto()
     """The response may rest on records that the turn has appended to topics, and is withdrawn if they are lost."""
     REPEATS = auto()
@@ -44,7 +42,7 @@ class Trait(Flag):
 
 READ = Trait.READS
 CHANGE = Trait.CHANGES
-MEMBER = Trait.CHANGES | Trait.URGENT | Trait.INLINE | Trait.OF_ITS_GROUP
+MEMBER = Trait.CHANGES | Trait.URGENT | Trait.INLINE
 """What the members of a group send in order to stay members: who is late loses its partitions."""
 HEARTBEAT = MEMBER | Trait.HEARTBEAT | Trait.REPEATS
 BEAT = HEARTBEAT | Trait.CONSTANT

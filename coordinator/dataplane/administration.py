@@ -15,6 +15,7 @@ from coordinator.core.catalog.describe_configs import describe_configs
 from coordinator.core.catalog.describe_user_scram_credentials import describe_user_scram_credentials
 from coordinator.core.catalog.incremental_alter_configs import incremental_alter_configs
 from coordinator.core.catalog.list_config_resources import list_config_resources
+from coordinator.core.decision import answers, in_steps
 from coordinator.core.quotas.alter_client_quotas import alter_client_quotas
 from coordinator.core.quotas.describe_client_quotas import describe_client_quotas
 from coordinator.core.transactions.describe_transactions import describe_transactions
@@ -66,30 +67,30 @@ def _list_transactions(state: State, request: ListTransactionsRequest, env: Env)
 
 
 HANDLERS: Final[Mapping[type, Handler]] = {
-    AddRaftVoterRequest: add_raft_voter,
+    AddRaftVoterRequest: answers(add_raft_voter),
     AlterClientQuotasRequest: by_catalog(alter_client_quotas),
     AlterConfigsRequest: by_configs(alter_configs),
-    AlterPartitionReassignmentsRequest: alter_partition_reassignments,
-    AlterReplicaLogDirsRequest: alter_replica_log_dirs,
+    AlterPartitionReassignmentsRequest: answers(alter_partition_reassignments),
+    AlterReplicaLogDirsRequest: answers(alter_replica_log_dirs),
     AlterUserScramCredentialsRequest: by_catalog(alter_user_scram_credentials),
     CreatePartitionsRequest: by_catalog_in_steps(create_partitions),
     CreateTopicsRequest: by_catalog_in_steps(create_topics),
-    DeleteRecordsRequest: delete_records,
+    DeleteRecordsRequest: in_steps(delete_records),
     DeleteTopicsRequest: by_catalog_in_steps(delete_topics),
     DescribeClientQuotasRequest: by_catalog(describe_client_quotas),
-    DescribeClusterRequest: describe_cluster,
+    DescribeClusterRequest: answers(describe_cluster),
     DescribeConfigsRequest: by_catalog_in_steps(describe_configs),
-    DescribeLogDirsRequest: describe_log_dirs,
-    DescribeProducersRequest: describe_producers,
-    DescribeQuorumRequest: describe_quorum,
-    DescribeTopicPartitionsRequest: describe_topic_partitions,
+    DescribeLogDirsRequest: in_steps(describe_log_dirs),
+    DescribeProducersRequest: in_steps(describe_producers),
+    DescribeQuorumRequest: answers(describe_quorum),
+    DescribeTopicPartitionsRequest: answers(describe_topic_partitions),
     DescribeTransactionsRequest: by_transactions(describe_transactions),
     DescribeUserScramCredentialsRequest: by_catalog(describe_user_scram_credentials),
-    ElectLeadersRequest: elect_leaders,
+    ElectLeadersRequest: answers(elect_leaders),
     IncrementalAlterConfigsRequest: by_configs(incremental_alter_configs),
     ListConfigResourcesRequest: by_catalog(list_config_resources),
-    ListPartitionReassignmentsRequest: list_partition_reassignments,
-    ListTransactionsRequest: _list_transactions,
-    RemoveRaftVoterRequest: remove_raft_voter,
-    UnregisterBrokerRequest: unregister_broker,
+    ListPartitionReassignmentsRequest: answers(list_partition_reassignments),
+    ListTransactionsRequest: in_steps(_list_transactions),
+    RemoveRaftVoterRequest: answers(remove_raft_voter),
+    UnregisterBrokerRequest: answers(unregister_broker),
 }

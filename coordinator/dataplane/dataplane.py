@@ -1,7 +1,7 @@
 """Enough of a broker that no client notices: topics, records, transactions. The runtime's one door to it.
 
 In a turn the runtime calls `handle` for each request, `replies` for the fetches that got what they waited for or waited
-long enough, and at its end `written` for the logs that are to be synced. Records of topics are appended as they are
+long enough, and at its end `begin_sync` for the logs that are to be synced. Records of topics are appended as they are
 decided, so that what a turn produces the same turn can fetch; the answers leave when the turn has ended. The end of a
 transaction goes
 
@@ -16,13 +16,14 @@ from typing import Any, Final
 from coordinator.config import Config
 from coordinator.core.catalog.catalog import Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.decision import Decision, answers, in_steps
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
 from coordinator.core.transactions.end_txn import end_txn
 from coordinator.core.transactions.init_producer_id import init_producer_id
 from coordinator.dataplane.brokers import Broker, Where
 from coordinator.dataplane.fetch import fetch, overdue, remember, resume
-from coordinator.dataplane.handlers import NO_ANSWER, Handler, by_transactions
+from coordinator.dataplane.handlers import Handler, by_transactions
 from coordinator.dataplane.list_offsets import list_offsets
 from coordinator.dataplane.long_polls import Waiting
 from coordinator.dataplane.metadata import metadata
@@ -47,8 +48,6 @@ from storage.files import File, Files, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log
 
-__all__ = ["NO_ANSWER", "DataPlane"]
-
 _FETCH_FAILED: Final = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 REPLIES_WORK: Final = 1_000  # of parked fetches that a turn answers, counted in partitions
 REPLIES_BYTES: Final = 4 * 1_048_576  # of records in a turn's responses, before it answers no more of them
@@ -72,9 +71,8 @@ class DataPlane:
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
-    def handle(self, request: Any, call: Call, where: Where) -> Any:
-        """Decide a request. Returns its response; None while a fetch waits under `call.ticket`; NO_ANSWER to a producer
-        that wants none."""
+    def handle(self, request: Any, call: Call, where: Where) -> Decision:
+        """Decide a request. A fetch may wait under `call.ticket`."""
         self._now_ms = call.now_ms
         handle = HANDLERS.get(type(request)) or _handler_for_administrators(request)
         return handle(self._state, request, Env(call, where, self._running(where)))
@@ -341,7 +339,7 @@ def _add_partitions_to_txn(state: State, request: AddPartitionsToTxnRequest, env
     return state.runtime.record(result, env.call.now_ms)
 
 
-def _produce(state: State, request: ProduceRequest, env: Env) -> Any:
+def _produce(state: State, request: ProduceRequest, env: Env) -> Decision:
     from coordinator.dataplane.produce import produce  # with all that judges batches
 
     return produce(state, request, env)
@@ -354,17 +352,16 @@ def _handler_for_administrators(request: Any) -> Handler:
 
 
 HANDLERS: Final[Mapping[type, Handler]] = {
-    AddPartitionsToTxnRequest: _add_partitions_to_txn,
+    AddPartitionsToTxnRequest: answers(_add_partitions_to_txn),
     EndTxnRequest: by_transactions(end_txn),
     FetchRequest: fetch,
     InitProducerIdRequest: by_transactions(init_producer_id),
-    ListOffsetsRequest: list_offsets,
+    ListOffsetsRequest: in_steps(list_offsets),
     MetadataRequest: metadata,
-    OffsetForLeaderEpochRequest: offset_for_leader_epoch,
+    OffsetForLeaderEpochRequest: in_steps(offset_for_leader_epoch),
     ProduceRequest: _produce,
 }
-"""Every handler is a function `(state, request, env)`; one of the catalog or of transactions returns a `Result`, or is
-a generator that is decided in steps."""
+"""Every handler is a function `(state, request, env)` that returns a `Decision`."""
 
 ADMINISTRATION: Final = (
     "AddRaftVoter",

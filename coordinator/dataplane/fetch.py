@@ -4,13 +4,14 @@ A fetch is worked out in three steps: which partitions are meant (those of the r
 read of them now, and what of that the client must be told.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.acls.names import Operation, Resource
+from coordinator.core.decision import PARKED, Decision, Done, InSteps, Outcome, Steps
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import LEADER_EPOCH
 from coordinator.dataplane.long_polls import Waiting, deadline_ms
@@ -65,42 +66,38 @@ class Fetch(Struct, frozen=True, gc=False):
         )  # fmt: skip
 
 
-def fetch(
-    state: State, request: FetchRequest, env: Env
-) -> FetchResponse | Generator[None, None, FetchResponse | None] | None:
-    """Return the response, or None while it waits under `call.ticket` for as long as the request says.
+def fetch(state: State, request: FetchRequest, env: Env) -> Decision:
+    """Respond, or wait under `call.ticket` for as long as the request says.
 
     The logs of many partitions are opened in steps. Whatever is asked for, a response has records of `READS_MAX`
     partitions and `fetch.max.bytes` at most, because these are read in one step.
     """
     if (before := _recall(state, request, env.call)) is not None:
         _wait_again(state, before, request, env.call)
-        return None
+        return PARKED
     meant = _meant(state, request, env.call)
     if isinstance(meant, ErrorCode):
-        return FetchResponse(error_code=meant)
+        return Done(FetchResponse(error_code=meant))
     if meant.session is not None and (before := _recall(state, meant.session, env.call)) is not None:
         is_same = not (request.topics or request.forgotten_topics_data) and meant.is_like(before.fetch)
         if is_same and request.max_wait_ms > 0:
             _wait_again(state, before, request, env.call)
-            return None
+            return PARKED
     if len(meant.asked) > FEW:
-        return _fetch_in_steps(state, request, meant, env)
+        return InSteps(_fetch_in_steps(state, request, meant, env))
     return _read_or_wait(state, request, meant, env)
 
 
-def _fetch_in_steps(
-    state: State, request: FetchRequest, meant: Fetch, env: Env
-) -> Generator[None, None, FetchResponse | None]:
+def _fetch_in_steps(state: State, request: FetchRequest, meant: Fetch, env: Env) -> Steps[Outcome]:
     yield from state.open_in_steps((one.name, one.partition) for one in meant.asked if one.name is not None)
     return _read_or_wait(state, request, meant, env)
 
 
-def _read_or_wait(state: State, request: FetchRequest, meant: Fetch, env: Env) -> FetchResponse | None:
+def _read_or_wait(state: State, request: FetchRequest, meant: Fetch, env: Env) -> Outcome:
     found = _read(state, meant)
     size = _size(found)
     if request.max_wait_ms <= 0 or _is_enough(meant, found, size):
-        return _answer(state, meant, found)
+        return Done(_answer(state, meant, found))
     partitions = tuple([(one.name, one.partition) for one in meant.asked if one.name is not None])
     due_ms = deadline_ms(state.real_ms(), request.max_wait_ms)
     # Records would be held for as long as the client likes, and counted nowhere: they are read once more in the end.
@@ -108,7 +105,7 @@ def _read_or_wait(state: State, request: FetchRequest, meant: Fetch, env: Env) -
     key = request if meant.session is None else meant.session
     missing = meant.min_bytes - size
     state.polls.park(Waiting(env.call.ticket, due_ms, missing, key, meant, partitions, kept, is_stale=size > 0))
-    return None
+    return PARKED
 
 
 def _wait_again(state: State, waiting: Waiting, request: FetchRequest, call: Call) -> None:

@@ -1,12 +1,13 @@
 """Metadata: which topics and brokers there are. By name, by id, or all; a topic that is missed may be created."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from coordinator.core.acls.names import ALL_OPERATIONS, CLUSTER_NAME, NOT_ASKED, Operation, Resource
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import TopicValue
+from coordinator.core.decision import Decision, Done, InSteps, Steps, respond_in_steps
 from coordinator.core.result import STEP_ENTRIES, Call, Result
 from coordinator.core.topics import NO_ID
 from coordinator.dataplane.brokers import LEADER_EPOCH, Where
@@ -33,24 +34,20 @@ def wants_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def metadata(
-    state: State, request: MetadataRequest, env: Env
-) -> MetadataResponse | Generator[None, None, MetadataResponse]:
+def metadata(state: State, request: MetadataRequest, env: Env) -> Decision:
     """Create the topics that are asked for and not there, if that is wanted, and answer from what there is then.
 
     Many topics are created, and many partitions are described, in steps.
     """
     names = _find_missing_topics(request, state.catalog, env.call)
     if len(names) > STEP_ENTRIES or _count_partitions(request, state.catalog, env.call) > AT_ONCE_PARTITIONS:
-        return _answer_in_steps(state, request, env, names)
+        return InSteps(respond_in_steps(_answer_in_steps(state, request, env, names)))
     if names:
         _create(state, names, env)
-    return _answer(request, env, state, list(_describe_topics(request, env, state)))
+    return Done(_answer(request, env, state, list(_describe_topics(request, env, state))))
 
 
-def _answer_in_steps(
-    state: State, request: MetadataRequest, env: Env, names: Sequence[str]
-) -> Generator[None, None, MetadataResponse]:
+def _answer_in_steps(state: State, request: MetadataRequest, env: Env, names: Sequence[str]) -> Steps[MetadataResponse]:
     for at in range(0, len(names), STEP_ENTRIES):
         _create(state, names[at : at + STEP_ENTRIES], env)
         yield

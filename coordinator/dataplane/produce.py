@@ -1,9 +1,8 @@
 """Produce: batches are judged, then kept as they came, but for their place in the log.
 
-Who asks for no acknowledgement gets no answer, not even of an error: `NO_ANSWER`.
+Who asks for no acknowledgement gets no answer, not even of an error: SILENT.
 """
 
-from collections.abc import Generator
 from struct import Struct
 from typing import Final
 
@@ -11,9 +10,9 @@ import msgspec
 
 from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.settings import TopicSettings
+from coordinator.core.decision import SILENT, Decision, Done, InSteps, Outcome, Steps
 from coordinator.core.result import Call
 from coordinator.core.transactions.membership import add_to_transaction, verify_partition
-from coordinator.dataplane.handlers import NO_ANSWER
 from coordinator.dataplane.state import Env, State
 from coordinator.dataplane.withdrawal import withdraw
 from protocol import record_batch
@@ -53,9 +52,12 @@ class AppendedBatch(msgspec.Struct, frozen=True):
     start_offset: int
 
 
-def produce(state: State, request: ProduceRequest, env: Env) -> Generator[None, None, object]:
+def produce(state: State, request: ProduceRequest, env: Env) -> Decision:
     """Append each partition's batch that can be, in steps; one that cannot does not hold up the others."""
-    call = env.call
+    return InSteps(_produce(state, request, env.call))
+
+
+def _produce(state: State, request: ProduceRequest, call: Call) -> Steps[Outcome]:
     topics: list[ProduceResponseTopic] = []
     refused, allowance = _validate_request(request), Allowance()
     losses = state.logs.losses
@@ -73,11 +75,11 @@ def produce(state: State, request: ProduceRequest, env: Env) -> Generator[None, 
             allowance.work += _PARTITION_WORK + _OPEN_WORK * (state.logs.opened - opened)
         topics.append(ProduceResponseTopic(topic.name, topic.topic_id, tuple(results)))
     if not request.acks:
-        return NO_ANSWER
+        return SILENT
     response = ProduceResponse(responses=tuple(topics))
     if state.logs.losses != losses:  # between two steps: of earlier turns, whose logs could not be synced
-        return withdraw(response, state.logs.lost_since(losses), state.name_of)
-    return response
+        return Done(withdraw(response, state.logs.lost_since(losses), state.name_of))
+    return Done(response)
 
 
 def _validate_request(request: ProduceRequest) -> Refusal | None:
@@ -105,7 +107,7 @@ def _validate_and_append(
     data: ProduceRequestPartitionData,
     call: Call,
     allowance: Allowance,
-) -> Generator[None, None, AppendedBatch | Refusal]:
+) -> Steps[AppendedBatch | Refusal]:
     """Validate one partition's batch, in steps, and append it. Nothing else happens between its last step and that."""
     if name is None or _is_of_another_topic(state, topic_id, name, call):
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)

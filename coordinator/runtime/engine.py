@@ -13,7 +13,7 @@ before its `flush` has returned.
 With --fsync the turn does not wait for the disk: `group_commit.py` says what may be told when.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Iterable
 from time import monotonic
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.catalog.catalog import GROUP, Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import ConfigKey
+from coordinator.core.decision import SILENT, Done, Outcome, Parked, Silent, Steps
 from coordinator.core.events import Event
 from coordinator.core.failover import BrokerVerb
 from coordinator.core.quotas.buckets import Buckets
@@ -31,18 +32,18 @@ from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Reply, Res
 from coordinator.core.timers import Timers
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
-from coordinator.core.verbs import Verb
+from coordinator.core.verbs import Verb, VerbResponse
 from coordinator.dataplane.brokers import NOBODY, OPERATOR, Where
-from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
+from coordinator.dataplane.dataplane import DataPlane
 from coordinator.runtime.coordinators import Coordinators
-from coordinator.runtime.edge import FAILED, Edge, Failure
+from coordinator.runtime.edge import Edge, Failure
 from coordinator.runtime.error_response import error_response, groups_full_response
 from coordinator.runtime.failover import TRANSACTIONS, Failover
 from coordinator.runtime.group_commit import GroupCommit
 from coordinator.runtime.ledger import Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
-from coordinator.runtime.steps import NOBODYS, Steps
+from coordinator.runtime.steps import NOBODYS, UnfinishedRequests
 from coordinator.runtime.topic_log import log_changes
 from protocol import record_batch
 from protocol.errors import ErrorCode
@@ -53,7 +54,7 @@ from storage.files import Files
 from storage.log import Log
 from storage.syncing import Waker
 
-Replies = list[tuple[int, Any]]  # (ticket, response)
+Replies = list[tuple[int, Done | Silent]]  # by ticket
 WORK_A_TURN: Final = 1
 """Steps of patterns and of passes over offsets in one turn, of all partitions together: some milliseconds. However many
 groups have patterns that are much work, a turn is no longer."""
@@ -112,7 +113,7 @@ class Engine:
         self.note_input: NoteInput | None = None  # of a journal that may be replayed
         self._held_bytes = 0
         self._replies: Replies = []
-        self._steps = Steps()
+        self._steps = UnfinishedRequests()
         self._first = 0  # of the partitions, when timers fire
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
 
@@ -222,8 +223,8 @@ class Engine:
             for transaction in transactions.pop_overdue(now_ms, TIMERS_A_TURN):
                 self.edge.attempt("timer transaction", self._time_out, transaction, now_ms)
 
-    def command(self, verb: Verb | BrokerVerb, now_ms: int, fresh_id: Callable[[], str]) -> Any:
-        """Do what an operator asks of a group or a broker. Returns a `VerbResponse`, or FAILED."""
+    def command(self, verb: Verb | BrokerVerb, now_ms: int, fresh_id: Callable[[], str]) -> VerbResponse | Failure:
+        """Do what an operator asks of a group or a broker."""
         if self.note_input is not None:
             self.note_input(Kind.VERB, VerbInput.of(verb, now_ms))
         call = Call(0, now_ms, 0, None, "", fresh_id)
@@ -237,9 +238,9 @@ class Engine:
         if self._due_ms is None or at_ms < self._due_ms:
             self._due_ms = at_ms
 
-    def do_in_steps(self, work: Generator[None, None, None]) -> None:
+    def do_in_steps(self, work: Steps[None]) -> None:
         """Do what nobody waits for in steps, in turn with the requests that are decided so."""
-        self.edge.attempt("load", self._steps.begin, NOBODYS, None, 0, work)
+        self.edge.attempt("load", self._steps.begin, NOBODYS, None, 0, _silently(work))
 
     def _in_turn(self) -> list[Partition]:
         """Return all partitions, each as the first in its turn: the work of one does not keep the others waiting."""
@@ -261,11 +262,11 @@ class Engine:
             self.edge.attempt("load", self._steps.resume, unfinished)
             return
         api = type(unfinished.request).__name__.removesuffix("Request")
-        response = self.edge.attempt(api, self._steps.resume, unfinished)
-        if response is FAILED:
-            response = failure_response(unfinished.request, unfinished.version)
-        if response is not None:
-            self._replies.append((unfinished.ticket, response))
+        outcome = self.edge.attempt(api, self._steps.resume, unfinished)
+        if isinstance(outcome, Failure):
+            outcome = failure_outcome(unfinished.request, unfinished.version)
+        if not isinstance(outcome, Parked):
+            self._replies.append((unfinished.ticket, outcome))
 
     # -- what inputs lead to -------------------------------------------------------------------------------------------
 
@@ -282,7 +283,7 @@ class Engine:
         if result.effects:
             for effect in result.effects:
                 if type(effect) is Reply:
-                    self._replies.append((effect.ticket, effect.response))
+                    self._replies.append((effect.ticket, Done(effect.response)))
         if result.events:
             for event in result.events:
                 self._emit(event)
@@ -324,7 +325,7 @@ class Engine:
         """Return the parked requests that are answered, since this was last asked."""
         if self.note_input is not None and (self._replies or self.next_poll_ms() is not None):
             self.note_input(Kind.REPLIES, None)
-        found = self.dataplane.replies()
+        found: Replies = [(ticket, Done(response)) for ticket, response in self.dataplane.replies()]
         if self._replies:
             found, self._replies = self._replies + found, []
         return found
@@ -414,7 +415,7 @@ class Engine:
             self.write_marker(partition, markers.producer_id, markers.committed, batch)
         self.do_in_steps(self._write_markers(markers, batch, now_ms))
 
-    def _write_markers(self, markers: Markers, batch: bytes, now_ms: int) -> Generator[None, None, None]:
+    def _write_markers(self, markers: Markers, batch: bytes, now_ms: int) -> Steps[None]:
         """Write the end of a transaction into its partitions of topics, in steps, and complete the transaction."""
         self.ending.add(markers.transactional_id)
         try:
@@ -436,11 +437,16 @@ def marker(producer_id: int, producer_epoch: int, committed: bool, now_ms: int) 
     return record_batch.encode_marker(end, now_ms, producer_id=producer_id, producer_epoch=producer_epoch)
 
 
-def failure_response(request: Any, version: int) -> Any:
-    """Return the answer to a request that the server has failed to decide; a producer that wants none gets none."""
+def failure_outcome(request: Any, version: int) -> Done | Silent:
+    """Respond to a request that the server has failed to decide; a producer that wants no response gets none."""
     if type(request) is ProduceRequest and not request.acks:
-        return NO_ANSWER
-    return error_response(request, version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return SILENT
+    return Done(error_response(request, version, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
+def _silently(work: Steps[None]) -> Steps[Outcome]:
+    yield from work
+    return SILENT
 
 
 def _batch(markers: Markers, now_ms: int) -> bytes:

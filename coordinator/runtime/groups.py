@@ -1,7 +1,7 @@
 """Requests about groups: each is given to the partition that owns the group, or split over all and put together
 again."""
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from coordinator.core.acls.names import ALL_OPERATIONS, Resource
 from coordinator.core.admin.list_groups import Filters
 from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.decision import PARKED, Decision, Done, InSteps, Outcome, Steps, respond_in_steps
 from coordinator.core.kinds.consumer.validation import validate_heartbeat
 from coordinator.core.offsets.offset_fetch import (
     GROUPS_SINCE,
@@ -74,41 +75,46 @@ _JOINS_SINCE: Final = 5  # KIP-890: a transactional commit joins its group's par
 _ABORTABLE_SINCE: Final = 4  # before, clients do not know TRANSACTION_ABORTABLE
 
 
-def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Any:
-    """Handle a request that names one group. Returns its response, None while it is parked."""
+def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Outcome:
+    """Handle a request that names one group, of which alone the response tells."""
     partition = engine.partitions.owner(request.group_id)
     if partition.served_by != where.node_id and (code := engine.refuse(partition, where)):
-        return unserved_response(request, call.version, code)
-    return engine.take(partition, partition.shard.handle(request, call), request.group_id)
+        return Done(unserved_response(request, call.version, code), request.group_id)
+    response = engine.take(partition, partition.shard.handle(request, call), request.group_id)
+    return PARKED if response is None else Done(response, request.group_id)
 
 
-def offset_commit(engine: Engine, request: OffsetCommitRequest, call: Call, where: Where) -> Any:
+def offset_commit(engine: Engine, request: OffsetCommitRequest, call: Call, where: Where) -> Decision:
     """Commit offsets of one group, those of many partitions in parts."""
     if not is_long(request):
         return one_group(engine, request, call, where)
-    return decide_in_parts(request, lambda part: one_group(engine, part, call, where))
+    return InSteps(decide_in_parts(request, lambda part: one_group(engine, part, call, where)))
 
 
-def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequest, call: Call, where: Where) -> Any:
+def consumer_group_heartbeat(
+    engine: Engine, request: ConsumerGroupHeartbeatRequest, call: Call, where: Where
+) -> Outcome:
     """Refuse a malformed heartbeat, whether its group is loaded or not; handle any other."""
     partition = engine.partitions.owner(request.group_id)
     if partition.served_by == where.node_id or not (code := engine.refuse(partition, where)):
-        return engine.take(partition, partition.shard.handle(request, call), request.group_id)
+        response = engine.take(partition, partition.shard.handle(request, call), request.group_id)
+        return Done(response, request.group_id)
     from coordinator.core.kinds.consumer.consumer_group_heartbeat import (
         refuse_heartbeat,  # with the whole of the protocol
     )
 
     wrong = validate_heartbeat(request, call.version, partition.shard.limits)
-    return unserved_response(request, call.version, code) if wrong is None else refuse_heartbeat(wrong).response
+    refused = unserved_response(request, call.version, code) if wrong is None else refuse_heartbeat(wrong).response
+    return Done(refused, request.group_id)
 
 
-def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Any:
+def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Decision:
     """Fetch offsets of one group, or from version 8 on of several, those of many partitions in steps."""
     wanted = split_groups(request, call.version)
     if not _wants_few(engine, wanted):
-        return _fetch_in_steps(engine, wanted, request, call, where)
+        return InSteps(respond_in_steps(_fetch_in_steps(engine, wanted, request, call, where)))
     groups = tuple([_fetch(engine, group, request, call, where) for group in wanted])
-    return merge_groups(groups, request, call.version)
+    return Done(merge_groups(groups, request, call.version))
 
 
 def _wants_few(engine: Engine, groups: tuple[OffsetFetchRequestGroup, ...]) -> bool:
@@ -131,7 +137,7 @@ def _fetch_in_steps(
     request: OffsetFetchRequest,
     call: Call,
     where: Where,
-) -> Generator[None, None, Any]:
+) -> Steps[Any]:
     """Fetch offsets part by part, the first one behind other requests as well: to name all of a group takes long."""
     yield
     groups: list[Any] = []
@@ -179,7 +185,7 @@ def _fetch(
 
 def describe_groups(
     engine: Engine, request: DescribeGroupsRequest, call: Call, where: Where
-) -> Generator[None, None, DescribeGroupsResponse]:
+) -> Steps[DescribeGroupsResponse]:
     """Describe each group by itself, in steps."""
     is_told = request.include_authorized_operations
     groups = yield from _describe(engine, request.groups, where, is_told, DescribeGroupsResponseDescribedGroup,
@@ -189,7 +195,7 @@ def describe_groups(
 
 def consumer_group_describe(
     engine: Engine, request: ConsumerGroupDescribeRequest, call: Call, where: Where
-) -> Generator[None, None, ConsumerGroupDescribeResponse]:
+) -> Steps[ConsumerGroupDescribeResponse]:
     """Describe each group by itself, in steps."""
     is_told = request.include_authorized_operations
     groups = yield from _describe(engine, request.group_ids, where, is_told,
@@ -199,7 +205,7 @@ def consumer_group_describe(
 
 def _describe(
     engine: Engine, group_ids: Iterable[str], where: Where, is_told: bool, entry: type, describe: Describe
-) -> Generator[None, None, tuple[Any, ...]]:
+) -> Steps[tuple[Any, ...]]:
     """Return an entry of the response for each group; with `is_told`, with all operations that there are."""
     described: list[Any] = []
     pace = Pace()
@@ -217,9 +223,7 @@ def _describe(
     return tuple(described)
 
 
-def list_groups(
-    engine: Engine, request: ListGroupsRequest, call: Call, where: Where
-) -> Generator[None, None, ListGroupsResponse]:
+def list_groups(engine: Engine, request: ListGroupsRequest, call: Call, where: Where) -> Steps[ListGroupsResponse]:
     """List the groups that the broker coordinates, in steps; none while it loads some of them: the list would lack
     them."""
     own = [one for one in engine.partitions if engine.refuse(one, where) != ErrorCode.NOT_COORDINATOR]
@@ -239,7 +243,7 @@ def list_groups(
 
 def delete_groups(
     engine: Engine, request: DeleteGroupsRequest, call: Call, where: Where
-) -> Generator[None, None, DeleteGroupsResponse]:
+) -> Steps[DeleteGroupsResponse]:
     """Delete each group by itself, and each once, in steps."""
     results: list[DeleteGroupsResponseDeletableGroupResult] = []
     pace = Pace()
@@ -270,14 +274,14 @@ def add_offsets_to_txn(engine: Engine, request: AddOffsetsToTxnRequest, call: Ca
     return engine.record(adding.add_offsets_to_txn(engine.ledger.transactions, index, request, call), call.now_ms)
 
 
-def txn_offset_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, where: Where) -> Any:
+def txn_offset_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, where: Where) -> Decision:
     """Commit offsets in a transaction, those of many partitions in parts."""
     if not is_long(request):
         return _txn_commit(engine, request, call, where)
-    return decide_in_parts(request, lambda part: _txn_commit(engine, part, call, where))
+    return InSteps(decide_in_parts(request, lambda part: _txn_commit(engine, part, call, where)))
 
 
-def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, where: Where) -> Any:
+def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, where: Where) -> Outcome:
     """The transaction must have the group's partition in it, or from version 5 on takes it in.
 
     Nobody is asked about offsets of partitions that do not exist (Kafka: `handleTxnOffsetCommitRequest`).
@@ -286,7 +290,8 @@ def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, whe
     names_any = any(exists(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     error = _not_in_transaction(engine, request, call) if request.group_id and names_any else ErrorCode.NONE
     if not error:
-        return one_group(engine, request, call, where)
+        outcome = one_group(engine, request, call, where)
+        return Done(outcome.response) if isinstance(outcome, Done) else outcome  # it rests on the transaction as well
     response = error_response(request, call.version, error)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = [
@@ -299,7 +304,7 @@ def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, whe
         )
         for topic in response.topics
     ]  # fmt: skip
-    return replace(response, topics=tuple(topics))
+    return Done(replace(response, topics=tuple(topics)))
 
 
 def _not_in_transaction(engine: Engine, request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:

@@ -11,12 +11,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.decision import Decision, Done, map_response
 from coordinator.core.quotas.entities import MUTATIONS
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
-from coordinator.runtime.steps import then
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from protocol.messages.create_topics import CreateTopicsRequestCreatableTopic
     from protocol.messages.delete_topics import DeleteTopicsRequestDeleteTopicState
 
-Handler = Callable[[Engine, Any, Call, Where], Any]
+Handler = Callable[[Engine, Any, Call, Where], Decision]
 Count = Callable[[Catalog, Any], int]
 
 
@@ -40,7 +40,7 @@ class Limit(Struct, frozen=True):
 def limit_mutations(handle: Handler, limit: Limit) -> Handler:
     """Return a handler of an API that changes topics with the quota before it."""
 
-    def check(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+    def check(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
         catalog = engine.ledger.catalog
         quotas = catalog.quotas
         found = quotas.find(MUTATIONS, call.principal.name, call.client_id or "") if quotas.count else None
@@ -59,11 +59,11 @@ def limit_mutations(handle: Handler, limit: Limit) -> Handler:
                 allowed.append(entry)
                 throttle_ms = buckets.take(entity, rate, limit.counts[array](catalog, entry), now_ms)
         if not refused:
-            response = handle(engine, request, call, where)
+            decision = handle(engine, request, call, where)
         elif allowed:
-            response = handle(engine, replace(request, **{array: tuple(allowed)}), call, where)
+            decision = handle(engine, replace(request, **{array: tuple(allowed)}), call, where)
         else:
-            response = error_response(replace(request, **{array: ()}), call.version, ErrorCode.NONE)
+            decision = Done(error_response(replace(request, **{array: ()}), call.version, ErrorCode.NONE))
         part = replace(request, **{array: tuple(refused)})
         told = getattr(error_response(part, call.version, ErrorCode.THROTTLING_QUOTA_EXCEEDED), limit.answers)
 
@@ -71,7 +71,7 @@ def limit_mutations(handle: Handler, limit: Limit) -> Handler:
             answers = (*getattr(response, limit.answers), *told)
             return replace(response, throttle_time_ms=throttle_ms, **{limit.answers: answers})
 
-        return then(response, tell)
+        return map_response(decision, tell)
 
     return check
 

@@ -2,9 +2,8 @@
 
 import base64
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from time import monotonic
-from types import GeneratorType
 from typing import Any
 
 from msgspec import Struct
@@ -16,20 +15,21 @@ from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.catalog import GROUP
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
+from coordinator.core.decision import Decision, InSteps, Outcome, Steps
 from coordinator.core.events import Event
 from coordinator.core.offsets.commit_history import CommitHistory
 from coordinator.core.result import Call, Result
 from coordinator.core.shard import Shard
 from coordinator.core.transactions.expiry import forget_unused_ids
 from coordinator.dataplane.brokers import Where
-from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
+from coordinator.dataplane.dataplane import DataPlane
 from coordinator.dataplane.settings import catalog_settings, own_log_config
 from coordinator.dataplane.topic_logs import remove_topics
 from coordinator.runtime import assignors, loader, router
 from coordinator.runtime.coordinators import Coordinators
 from coordinator.runtime.damage import MISSING
-from coordinator.runtime.edge import FAILED
-from coordinator.runtime.engine import Engine, failure_response, marker
+from coordinator.runtime.edge import Failure
+from coordinator.runtime.engine import Engine, failure_outcome, marker
 from coordinator.runtime.failover import Failover
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
@@ -43,7 +43,7 @@ from storage.syncing import Waker
 
 log = logging.getLogger("muster.node")
 
-__all__ = ["NO_ANSWER", "Loading", "Node", "Setup", "Where"]
+__all__ = ["Loading", "Node", "Setup", "Where"]
 
 
 class Setup(Struct, frozen=True):
@@ -97,18 +97,19 @@ class Node(Engine):
         self.real_ms = self._real_ms
         self._routes = router.routes(self.offered, self.authorizer)
 
-    def handle(self, api_key: int, request: Any, call: Call, where: Where) -> Any:
-        """Decide a request. Returns its response, None while it is parked under `call.ticket`, or NO_ANSWER.
+    def handle(self, api_key: int, request: Any, call: Call, where: Where) -> Outcome:
+        """Decide a request, or do the first step of it.
 
         Raises UnsupportedVersion for what is not offered, UnreadableValue, and nothing else.
         """
         route = self._routes.get((api_key, call.version))
         if route is None:
             raise UnsupportedVersion(api_key, call.version, 0)
-        response = self.edge.decide(route.api, route.handle, self, request, call, where)
-        if response.__class__ is GeneratorType:  # it is decided in steps
-            response = self.edge.attempt(route.api, self._steps.begin, call.ticket, request, call.version, response)
-        return failure_response(request, call.version) if response is FAILED else response
+        decision: Decision | Failure = self.edge.decide(route.api, route.handle, self, request, call, where)
+        if isinstance(decision, InSteps):
+            begin = self._steps.begin
+            decision = self.edge.attempt(route.api, begin, call.ticket, request, call.version, decision.steps)
+        return failure_outcome(request, call.version) if isinstance(decision, Failure) else decision
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
@@ -231,7 +232,7 @@ class Node(Engine):
         self.do_in_steps(self._forget_transactional_ids(now_ms))
         self.flush()
 
-    def _forget_transactional_ids(self, now_ms: int) -> Generator[None, None, None]:
+    def _forget_transactional_ids(self, now_ms: int) -> Steps[None]:
         for result in forget_unused_ids(self.ledger.transactions, now_ms):
             self.record(result, now_ms)
             yield

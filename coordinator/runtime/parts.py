@@ -5,11 +5,12 @@ its own validation and records, so that a group that changes between two parts r
 that are fetched are those of the moment at which their part is decided.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from msgspec.structs import replace
 
+from coordinator.core.decision import Decision, Done, Steps
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -25,15 +26,17 @@ def is_long(request: Request) -> bool:
     return count > PART_PARTITIONS
 
 
-def decide_in_parts(request: Request, decide: Callable[[Any], Any]) -> Generator[None, None, Any]:
-    """Decide one part in each step, and return the response to all of them."""
+def decide_in_parts(request: Request, decide: Callable[[Any], Decision]) -> Steps[Done]:
+    """Decide one part in each step, and respond to all of them."""
     response: Any = None
     topics: list[Any] = []
     for part, goes_on in cut_topics(request):
         yield  # before the first one as well: it took long to read so many
-        response = decide(part)
+        decision = decide(part)
+        assert type(decision) is Done, "a part of a commit is decided at once"
+        response = decision.response
         join_topics(topics, response.topics, goes_on=goes_on)
-    return replace(response, topics=freeze_topics(topics))
+    return Done(replace(response, topics=freeze_topics(topics)))
 
 
 Topics = list[tuple[Any, list[Any]]]  # each with its partitions so far

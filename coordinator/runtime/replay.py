@@ -18,6 +18,7 @@ from coordinator.config import Config, ConfigError, read_table
 from coordinator.control.inputs import AdvanceInput, AdvertisedListener, AskInput, Input, Kind, VerbInput
 from coordinator.control.journal import Entry
 from coordinator.control.journal_file import JournalError, Recording
+from coordinator.core.decision import Done, Parked, Silent
 from coordinator.core.events import Event
 from coordinator.core.principal import OPERATOR_PRINCIPAL
 from coordinator.core.result import Call
@@ -25,7 +26,7 @@ from coordinator.core.verbs import BY
 from coordinator.dataplane.brokers import OPERATOR, Broker, introduce
 from coordinator.runtime.advance import Advance
 from coordinator.runtime.dice import fresh_ids
-from coordinator.runtime.node import NO_ANSWER, Node, Setup, Where
+from coordinator.runtime.node import Node, Setup, Where
 from protocol.apis import keys_with
 from protocol.codec import decode_request, encode_response
 from protocol.errors import ProtocolError, UnsupportedVersion
@@ -124,24 +125,24 @@ class Replay:
         self.requests += 1
         try:
             where = self._where[entry.client.listener, entry.client.broker]
-            response = self.node.handle(request.api_key, request.body, call, where)
+            decision = self.node.handle(request.api_key, request.body, call, where)
         except (UnsupportedVersion, ProtocolError):
             return  # it is answered, or its connection closed, without the node
-        if response is None:
+        if isinstance(decision, Parked):
             self._parked[entry.ticket] = entry
         else:
-            self._answer(entry, response)
+            self._answer(entry, decision)
 
     def _reply(self) -> None:
-        for ticket, response in self.node.replies():
+        for ticket, outcome in self.node.replies():
             entry = self._parked.pop(ticket, None)
             if entry is not None:
-                self._answer(entry, response)
+                self._answer(entry, outcome)
 
-    def _answer(self, entry: Entry, response: Any) -> None:
-        if response is not NO_ANSWER:
+    def _answer(self, entry: Entry, outcome: Done | Silent) -> None:
+        if isinstance(outcome, Done):
             self._responses[entry.number] = encode_response(
-                entry.api_key, entry.version, entry.correlation_id, response
+                entry.api_key, entry.version, entry.correlation_id, outcome.response
             )
 
     def _forget(self, ticket: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.core.acls.authorizer import Authorizer
+from coordinator.core.decision import Decision, answers, in_steps
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import APIS as DATAPLANE
@@ -19,8 +20,7 @@ from coordinator.runtime.sasl import sasl_authenticate, sasl_handshake
 from protocol.apis import ADVERTISED_ONLY, BY_NAME, KAFKA_3_9_RANGES, LATEST_RANGES, names_with
 from protocol.traits import Trait
 
-Handler = Callable[[Engine, Any, Call, Where], Any]
-"""Answers a request: with a message, with None while it is parked, with NO_ANSWER where none is wanted."""
+Handler = Callable[[Engine, Any, Call, Where], Decision]
 
 COMPAT: Final = ("4.3", "3.9")
 
@@ -35,35 +35,36 @@ class Route(Struct, frozen=True):
 def _rare(module: str, handler: str) -> Handler:
     """Return the handler of an API that not every server is asked for. The first request imports its module."""
 
-    def handle(engine: Engine, request: Any, call: Call, where: Where) -> Any:
-        return getattr(import_module(f"{__package__}.{module}"), handler)(engine, request, call, where)
+    def handle(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
+        found: Handler = getattr(import_module(f"{__package__}.{module}"), handler)
+        return found(engine, request, call, where)
 
     return handle
 
 
-def _dataplane(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+def _dataplane(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
     return engine.dataplane.handle(request, call, where)
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {
-    "ApiVersions": lambda engine, request, call, where: api_versions(request, call.version, engine.offered),
+    "ApiVersions": answers(lambda engine, request, call, where: api_versions(request, call.version, engine.offered)),
     "UpdateFeatures": _rare("update_features", "update_features"),
     "WriteTxnMarkers": _rare("write_txn_markers", "write_txn_markers"),
-    "FindCoordinator": lambda engine, request, call, where: find_coordinator(
-        request, call.version, engine.coordinators, where
+    "FindCoordinator": answers(
+        lambda engine, request, call, where: find_coordinator(request, call.version, engine.coordinators, where)
     ),
-    "SaslHandshake": lambda engine, request, call, where: sasl_handshake(request),
-    "SaslAuthenticate": lambda engine, request, call, where: sasl_authenticate(request),
+    "SaslHandshake": answers(lambda engine, request, call, where: sasl_handshake(request)),
+    "SaslAuthenticate": answers(lambda engine, request, call, where: sasl_authenticate(request)),
     **dict.fromkeys(("Heartbeat", "JoinGroup", "LeaveGroup", "OffsetDelete", "SyncGroup"), groups.one_group),
     "ConsumerGroupHeartbeat": groups.consumer_group_heartbeat,
-    "ConsumerGroupDescribe": groups.consumer_group_describe,
+    "ConsumerGroupDescribe": in_steps(groups.consumer_group_describe),
     "OffsetFetch": groups.offset_fetch,
-    "DescribeGroups": groups.describe_groups,
-    "ListGroups": groups.list_groups,
-    "DeleteGroups": groups.delete_groups,
+    "DescribeGroups": in_steps(groups.describe_groups),
+    "ListGroups": in_steps(groups.list_groups),
+    "DeleteGroups": in_steps(groups.delete_groups),
     "OffsetCommit": groups.offset_commit,
     "TxnOffsetCommit": groups.txn_offset_commit,
-    "AddOffsetsToTxn": groups.add_offsets_to_txn,
+    "AddOffsetsToTxn": answers(groups.add_offsets_to_txn),
     **dict.fromkeys(("CreateAcls", "DeleteAcls", "DescribeAcls"), _rare("security", "acls")),
     **dict.fromkeys(
         ("CreateDelegationToken", "DescribeDelegationToken", "ExpireDelegationToken", "RenewDelegationToken"),

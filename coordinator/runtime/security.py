@@ -1,6 +1,6 @@
 """Requests about security itself: access rules, and delegation tokens, of which there are none."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -12,9 +12,11 @@ from coordinator.core.acls.delete_acls import delete_acls
 from coordinator.core.acls.describe_acls import describe_acls
 from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.decision import Decision, Done, InSteps, answers, respond_in_steps
 from coordinator.core.principal import ANONYMOUS
 from coordinator.core.result import Call, Decisions, Result
 from coordinator.dataplane.brokers import Where
+from coordinator.dataplane.handlers import record_in_steps
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
 from protocol.errors import ErrorCode, UnreadableValue
@@ -42,25 +44,18 @@ _DECIDE_IN_STEPS: Final[Mapping[type, Callable[[Catalog, Any, Call], Decisions]]
 }
 
 
-def acls(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+def acls(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
     """Handle a request about ACLs. Without an authorizer it is SECURITY_DISABLED, each rule and filter of it."""
     _refuse_unknown_elements(request)
     if engine.authorizer is None:
-        return _told(error_response(request, call.version, ErrorCode.SECURITY_DISABLED), _NO_AUTHORIZER)
+        return Done(_told(error_response(request, call.version, ErrorCode.SECURITY_DISABLED), _NO_AUTHORIZER))
     if type(request) in _DECIDE_IN_STEPS:
-        return _record_in_steps(engine, _DECIDE_IN_STEPS[type(request)](engine.ledger.catalog, request, call), call)
-    return engine.record(_DECIDE[type(request)](engine.ledger.catalog, request, call), call.now_ms)
+        decisions = _DECIDE_IN_STEPS[type(request)](engine.ledger.catalog, request, call)
+        return InSteps(respond_in_steps(record_in_steps(engine, decisions, call.now_ms)))
+    return Done(engine.record(_DECIDE[type(request)](engine.ledger.catalog, request, call), call.now_ms))
 
 
-def _record_in_steps(engine: Engine, decisions: Decisions, call: Call) -> Generator[None, None, Any]:
-    response = None
-    for result in decisions:
-        response = engine.record(result, call.now_ms)
-        if response is None:
-            yield
-    return response
-
-
+@answers
 def delegation_token(engine: Engine, request: Any, call: Call, where: Where) -> Any:
     """Refuse what is asked about delegation tokens, as a Kafka without a secret key for them.
 

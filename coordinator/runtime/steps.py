@@ -3,8 +3,8 @@
 A handler whose work grows with what the server holds is a generator function. It yields wherever others may have their
 turn, after about a millisecond of work, and returns the response:
 
-    def list_groups(node, request, call) -> Generator[None, None, ListGroupsResponse]:
-        for partition in node.partitions:
+    def list_groups(engine, request, call, where) -> Steps[ListGroupsResponse]:
+        for partition in engine.partitions:
             ...
             yield
         return ListGroupsResponse(...)
@@ -16,27 +16,16 @@ what it reads from immutable values, and what it writes step by step is complete
 """
 
 from collections import deque
-from collections.abc import Callable, Generator
-from types import GeneratorType
 from typing import Any, Final
 
 from msgspec import Struct
 
-Response = Any
-Handling = Generator[None, None, Response]
+from coordinator.core.decision import PARKED, Outcome, Steps
+
 NOBODYS: Final = 0  # the ticket of work that no client waits for
 ACTIVE_MAX: Final = 4  # requests that have their turns; others wait behind them
 STEP_GROUPS: Final = 200  # to be described, listed or deleted in one step
 _ID_CHARACTERS: Final = 512  # of an id, that take as long as a group
-
-
-def then(response: Response | Handling, finish: Callable[[Response], Response]) -> Response | Handling:
-    """Finish a response, which may be decided in steps."""
-    return _finish_in_steps(response, finish) if response.__class__ is GeneratorType else finish(response)
-
-
-def _finish_in_steps(handling: Handling, finish: Callable[[Response], Response]) -> Handling:
-    return finish((yield from handling))
 
 
 class Pace:
@@ -60,10 +49,10 @@ class UnfinishedRequest(Struct, eq=False):
     ticket: int
     request: Any
     version: int
-    handling: Handling
+    steps: Steps[Outcome]
 
 
-class Steps:
+class UnfinishedRequests:
     """The requests that are decided in steps, the next one first."""
 
     def __init__(self) -> None:
@@ -73,9 +62,9 @@ class Steps:
     def __bool__(self) -> bool:
         return bool(self._active or self._waiting)
 
-    def begin(self, ticket: int, request: Any, version: int, handling: Handling) -> Response | None:
-        """Do the first step of a request. Returns its response, or None if there is more to do."""
-        return self._continue(UnfinishedRequest(ticket, request, version, handling), self._waiting)
+    def begin(self, ticket: int, request: Any, version: int, steps: Steps[Outcome]) -> Outcome:
+        """Do the first step of a request. Returns what comes of it: PARKED if there is more to do."""
+        return self._continue(UnfinishedRequest(ticket, request, version, steps), self._waiting)
 
     def pop(self) -> UnfinishedRequest:
         """Take the request whose turn it is, to be resumed."""
@@ -83,8 +72,8 @@ class Steps:
             self._active.append(self._waiting.popleft())
         return self._active.popleft()
 
-    def resume(self, unfinished: UnfinishedRequest) -> Response | None:
-        """Do the next step of a request. Returns its response, or None if there is more to do."""
+    def resume(self, unfinished: UnfinishedRequest) -> Outcome:
+        """Do the next step of a request. Returns what comes of it: PARKED if there is more to do."""
         return self._continue(unfinished, self._active)
 
     def forget(self, ticket: int) -> None:
@@ -92,13 +81,14 @@ class Steps:
         for queue in (self._active, self._waiting):
             for unfinished in [one for one in queue if one.ticket == ticket]:
                 queue.remove(unfinished)
-                unfinished.handling.close()
+                unfinished.steps.close()
 
     @staticmethod
-    def _continue(unfinished: UnfinishedRequest, queue: deque[UnfinishedRequest]) -> Response | None:
+    def _continue(unfinished: UnfinishedRequest, queue: deque[UnfinishedRequest]) -> Outcome:
         try:
-            next(unfinished.handling)
+            next(unfinished.steps)
         except StopIteration as end:
-            return end.value
+            outcome: Outcome = end.value
+            return outcome
         queue.append(unfinished)
-        return None
+        return PARKED

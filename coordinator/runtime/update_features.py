@@ -5,6 +5,7 @@ Kafka: `FeatureControlManager.updateFeatures`.
 
 from typing import Final
 
+from coordinator.core.decision import answers
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
@@ -24,6 +25,7 @@ _ONE_LEVEL: Final = frozenset({"metadata.version"})  # features of which only th
 _BY_NAME: Final = {feature.name: feature for feature in FEATURES}
 
 
+@answers
 def update_features(engine: Engine, request: UpdateFeaturesRequest, call: Call, where: Where) -> UpdateFeaturesResponse:
     """Accept levels that are in force; of other ones say whether they would be accepted."""
     for update in request.feature_updates:

@@ -4,9 +4,8 @@ What the coordinator knows of the transaction stays as it is, as in Kafka: its o
 a marker that is there twice changes nothing.
 """
 
-from collections.abc import Generator
-
 from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.decision import Steps, in_steps
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.pace import APPEND_WORK, Pace
@@ -22,9 +21,10 @@ from protocol.messages.write_txn_markers import (
 )
 
 
+@in_steps
 def write_txn_markers(
     engine: Engine, request: WriteTxnMarkersRequest, call: Call, where: Where
-) -> Generator[None, None, WriteTxnMarkersResponse]:
+) -> Steps[WriteTxnMarkersResponse]:
     """Write each marker into each of its partitions, in steps; a producer without partitions has no result."""
     pace = engine.dataplane.begin_pace()
     results: list[WriteTxnMarkersResponseWritableTxnMarkerResult] = []

@@ -13,7 +13,6 @@ from coordinator.server.connection import Connection, EncodedResponse, ParkedReq
 from coordinator.server.connections import Connections
 from coordinator.server.encoding import (
     ENCODINGS_MAX,
-    OF_ITS_GROUP,
     READS,
     Encoding,
     frame_of,
@@ -92,8 +91,10 @@ class Encoder:
         self._resting, self._held = [], deque()
         self._connections.set_crowded(False)
 
-    def owe_short(self, connection: Connection, request: Request | ParkedRequest, response: Any) -> bytes:
-        """Encode a short response, and owe it. Returns its bytes."""
+    def owe_short(
+        self, connection: Connection, request: Request | ParkedRequest, response: Any, group_id: str | None = None
+    ) -> bytes:
+        """Encode a short response, and owe it. Returns its bytes. With a `group_id` it tells of that group alone."""
         latest, version = connection.latest, request.version
         if latest.response is response and latest.version == version:
             data = latest.head + write_correlation_id(request.correlation_id) + latest.tail
@@ -113,7 +114,7 @@ class Encoder:
             if request.api_key in KEPT and not codes and len(data) <= LATEST_BYTES_MAX:
                 connection.latest = EncodedResponse(response, version, data[:4], data[8:])
         if self.node.is_synced:
-            connection.rests_on = max(connection.rests_on, self._find_sync(request))
+            connection.rests_on = max(connection.rests_on, self._find_sync(group_id))
             if request.api_key in OF_TOPICS:
                 self._resting.append((connection, request, response, [data]))
         size = len(data)
@@ -122,11 +123,10 @@ class Encoder:
         self._turn.owed_bytes += size
         return data
 
-    def _find_sync(self, request: Request | ParkedRequest) -> int:
-        """Return the number of the sync that must have ended before the response to a request leaves."""
-        if type(request) is Request and request.api_key in OF_ITS_GROUP:
-            return self.node.group_commit.find_covering_sync_of(request.body.group_id)
-        return EVERYTHING
+    def _find_sync(self, group_id: str | None) -> int:
+        """Return the number of the sync that must have ended before a response leaves that tells of one group, or of
+        everything."""
+        return EVERYTHING if group_id is None else self.node.group_commit.find_covering_sync_of(group_id)
 
     def _error_counter(self, cls: type[Any]) -> Callable[[Any], Iterable[int]]:
         """Return a function to the error codes in a response, which is made once for each class of responses."""

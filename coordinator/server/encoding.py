@@ -19,7 +19,6 @@ from storage.file_range import FileRange
 
 SHORT: Final = keys_with(Trait.INLINE)
 SHORT_KEYS: Final = frozenset(api_key.to_bytes(2, "big") for api_key in SHORT)  # the first bytes of their frames
-OF_ITS_GROUP: Final = keys_with(Trait.OF_ITS_GROUP)
 READS: Final = keys_with(Trait.READS)
 ENCODINGS_MAX: Final = 4
 CODES_A_STEP: Final = 10_000  # structs that are searched for error codes: one or two milliseconds

@@ -25,8 +25,9 @@ for a server that is late. A connection that has more waiting than `SHARE_S` is 
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from coordinator.core.decision import Done, Silent
 from coordinator.metrics import Stats
 from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.node import Node
@@ -104,7 +105,7 @@ class Frontend:
         self.handler = RequestHandler(
             node, self.turn, self.connections, self.encoder, self.authenticator, self.throttled, stats, fresh_id
         )
-        self._replies: deque[tuple[int, Any]] = deque()  # to parked requests, by ticket, to be encoded
+        self._replies: deque[tuple[int, Done | Silent]] = deque()  # to parked requests, by ticket, to be encoded
         self._is_node_next = True  # a step of a long request, not of a large response
         self._horizon: Horizon | None = None
         self._settled_ms = 0  # the time of the last horizon that was reached
@@ -264,10 +265,10 @@ class Frontend:
         replies = self._replies
         replies.extend(node.replies())
         while replies:
-            ticket, response = replies.popleft()
+            ticket, outcome = replies.popleft()
             connection = parked.get(ticket)
             if connection is not None:
-                self.handler.reply(connection, response)
+                self.handler.reply(connection, outcome)
             if not turn.has_time():
                 break  # a response may be large, and there may be many: the others leave in the next turns
             if not replies:
@@ -328,8 +329,9 @@ class Frontend:
         node, touched = self.node, self.connections.touched
         group_commit = node.group_commit
         if lost := group_commit.take_lost():
-            for number, (ticket, response) in enumerate(self._replies):
-                self._replies[number] = ticket, node.dataplane.withdraw(response, lost)
+            for number, (ticket, outcome) in enumerate(self._replies):
+                if isinstance(outcome, Done):
+                    self._replies[number] = ticket, Done(node.dataplane.withdraw(outcome.response, lost))
             self.encoder.withdraw(lost)
         self.encoder.end_turn()
         everything, ended = group_commit.find_covering_sync(), group_commit.last_ended

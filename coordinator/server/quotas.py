@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from coordinator.core.decision import Done, Outcome, Parked, Silent
 from coordinator.core.principal import Principal
 from coordinator.core.quotas.buckets import THROTTLE_MS_MAX
 from coordinator.core.quotas.entities import CONSUMER, PRODUCER, REQUESTS, Entity
 from coordinator.core.quotas.rules import QuotaRules
-from coordinator.runtime.node import NO_ANSWER, Node
+from coordinator.runtime.node import Node
 from coordinator.server.connection import Connection
 from protocol.apis import PRODUCE, keys_with
 from protocol.messages.fetch import FetchResponse
@@ -133,23 +134,24 @@ class ThrottledClients:
         return self._muted[0][0] if self._muted else None
 
     def charge(
-        self, connection: Connection, api_key: int, size: int, used_s: float, response: Any, now_s: float
-    ) -> Any:
-        """Count a request for the quotas of its client. Returns the response, which may tell the client to wait."""
+        self, connection: Connection, api_key: int, size: int, used_s: float, outcome: Outcome, now_s: float
+    ) -> Outcome:
+        """Count a request for the quotas of its client. Its response may tell the client to wait."""
         rules = self.node.ledger.catalog.quotas
         principal, client_id = connection.principal, connection.client_id
         wait_ms = self._quotas.charge_request(rules, api_key, principal, client_id, size, used_s, now_s)
-        if response is None:
+        if isinstance(outcome, Parked):
             self._waits_ms[connection] = wait_ms
-            return None
-        return self._throttle(connection, response, wait_ms, now_s)
+            return outcome
+        return self._throttle(connection, outcome, wait_ms, now_s)
 
-    def end_wait(self, connection: Connection, response: Any, now_s: float) -> Any:
-        """Return the response to a request that was parked, which may tell the client to wait."""
-        return self._throttle(connection, response, self._waits_ms.pop(connection, 0), now_s)
+    def end_wait(self, connection: Connection, outcome: Done | Silent, now_s: float) -> Done | Silent:
+        """Return the outcome of a request that was parked; its response may tell the client to wait."""
+        return self._throttle(connection, outcome, self._waits_ms.pop(connection, 0), now_s)
 
-    def _throttle(self, connection: Connection, response: Any, wait_ms: int, now_s: float) -> Any:
+    def _throttle(self, connection: Connection, outcome: Done | Silent, wait_ms: int, now_s: float) -> Done | Silent:
         """Tell a client to wait if it is over a quota, and mute it."""
+        response = outcome.response if isinstance(outcome, Done) else None
         if response.__class__ is FetchResponse:
             rules, principal = self.node.ledger.catalog.quotas, connection.principal
             response, of_bytes_ms = self._quotas.charge_fetch(rules, response, principal, connection.client_id, now_s)
@@ -158,7 +160,7 @@ class ThrottledClients:
         if wait_ms:
             connection.is_muted = True
             heappush(self._muted, (now_s + wait_ms / 1000, connection.number, connection))
-        return response if response is NO_ANSWER else throttle(response, wait_ms)
+        return Done(throttle(response, wait_ms), outcome.group_id) if isinstance(outcome, Done) else outcome
 
     def unmute(self, now_s: float) -> Iterator[Connection]:
         """Yield the connections that have waited long enough."""

@@ -1,14 +1,15 @@
 """One request on its way through the server: who asks, the gate, the node, quotas, and the response that is owed."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from coordinator.core.decision import PARKED, SILENT, Done, Outcome, Parked, Silent
 from coordinator.core.kinds.classic.heartbeat import SUCCESS
 from coordinator.core.result import Call
 from coordinator.metrics import Stats
 from coordinator.runtime.api_versions import unknown_version
 from coordinator.runtime.error_response import error_response
-from coordinator.runtime.node import NO_ANSWER, Node
+from coordinator.runtime.node import Node
 from coordinator.server.authenticator import Authenticator
 from coordinator.server.connection import REPEATED_BYTES_MAX, Connection, ParkedRequest
 from coordinator.server.connections import Connections
@@ -98,9 +99,9 @@ class RequestHandler:
                 listener.name,
             )
             if self.is_observed:
-                response, passage = self._pass_gate_and_charge(connection, frame, request, call)
+                outcome, passage = self._pass_gate_and_charge(connection, frame, request, call)
             else:
-                response = self.node.handle(api_key, request.body, call, listener.where)
+                outcome = self.node.handle(api_key, request.body, call, listener.where)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS:
                 raise
@@ -108,51 +109,55 @@ class RequestHandler:
             answer = unknown_version(self.node.offered[API_VERSIONS], API_VERSIONS)
             self._encoder.owe_short(connection, Request(API_VERSIONS, 0, error.correlation_id), answer)
             return API_VERSIONS
-        if response is NO_ANSWER:
+        if type(outcome) is not Done:
+            if isinstance(outcome, Parked):
+                self._connections.park(connection, self._parked(connection, request, call, passage))
+                return -1
             return api_key
-        is_short = api_key in SHORT and response is not None and not has_ranges(response)
-        if is_short and (passage is None or passage.rule is None):
-            data = self._encoder.owe_short(connection, request, response)
+        response = outcome.response
+        if api_key in SHORT and not has_ranges(response) and (passage is None or passage.rule is None):
+            data = self._encoder.owe_short(connection, request, response, outcome.group_id)
             if passage is not None and self.gate is not None:
                 self.gate.note_response(passage, data, self._turn.now_ms)
             if response is SUCCESS and not self.is_observed and len(frame) <= REPEATED_BYTES_MAX:
                 connection.keep_heartbeat(request, frame, data, self.node.find_renewal(request.body))
             return api_key
-        body = request.body if api_key in READS else None
-        answered = ParkedRequest(
-            call.ticket, api_key, call.version, request.correlation_id, connection.heard_s, passage, body
-        )
-        if response is None:
-            self._connections.park(connection, answered)
-            return -1
+        answered = self._parked(connection, request, call, passage)
         return api_key if self._encoder.owe(connection, answered, response) else -1
+
+    @staticmethod
+    def _parked(connection: Connection, request: Request, call: Call, passage: "Passage | None") -> ParkedRequest:
+        body = request.body if request.api_key in READS else None
+        return ParkedRequest(
+            call.ticket, request.api_key, call.version, request.correlation_id, connection.heard_s, passage, body
+        )
 
     def _pass_gate_and_charge(
         self, connection: Connection, frame: bytes, request: Request, call: Call
-    ) -> tuple[Any, "Passage | None"]:
+    ) -> tuple[Outcome, "Passage | None"]:
         """Handle a request that passes the gate, or whose client may have a quota."""
         passage = None
         began_s = self._turn.real_s() if self.is_limited else 0.0
         if self.is_gated and self.gate is not None:
             passage = self.gate.admit(connection, frame, request, call.ticket, call.now_ms)
         if passage is None or passage.rule is None:
-            response = self.node.handle(request.api_key, request.body, call, connection.listener.where)
+            outcome = self.node.handle(request.api_key, request.body, call, connection.listener.where)
         else:
-            response = self._handle_fault(connection, frame, request, call, passage)
+            outcome = self._handle_fault(connection, frame, request, call, passage)
         if self.is_limited:
             now_s = self._turn.real_s()
-            response = self._throttled.charge(connection, request.api_key, len(frame), now_s - began_s, response, now_s)
-        return response, passage
+            outcome = self._throttled.charge(connection, request.api_key, len(frame), now_s - began_s, outcome, now_s)
+        return outcome, passage
 
-    def reply(self, connection: Connection, response: Any) -> None:
+    def reply(self, connection: Connection, outcome: Done | Silent) -> None:
         """Owe the response to a parked request, and go on with those behind it."""
         parked = self._connections.unpark(connection)
         connection.heard_s = now_s = self._turn.checked_s
         self._stats.count_wait(parked.api_key, now_s - parked.since_s)
         if self.is_limited:
-            response = self._throttled.end_wait(connection, response, self._turn.real_s())
-        if response is not NO_ANSWER:
-            self._encoder.owe(connection, parked, response, is_reply=True)
+            outcome = self._throttled.end_wait(connection, outcome, self._turn.real_s())
+        if isinstance(outcome, Done):
+            self._encoder.owe(connection, parked, outcome.response, is_reply=True)
         if connection.backlog:
             self._connections.enqueue(connection)
 
@@ -160,24 +165,24 @@ class RequestHandler:
 
     def _handle_fault(
         self, connection: Connection, frame: bytes, request: Request, call: Call, passage: "Passage"
-    ) -> Any:
-        """Return the response to a request that meets a fault, None while it is parked, NO_ANSWER if there is none."""
+    ) -> Outcome:
+        """Decide a request that meets a fault."""
         assert self.gate is not None, "only the gate finds faults"
         assert passage.rule is not None, "only a rule is a fault"
         action = passage.action
         if action.hold:
             self.gate.hold(passage.rule, connection, frame)
-            return None
-        response = NO_ANSWER
+            return PARKED
+        outcome: Outcome = SILENT
         if action.is_applied:
-            response = self.node.handle(request.api_key, request.body, call, connection.listener.where)
+            outcome = self.node.handle(request.api_key, request.body, call, connection.listener.where)
         if action.disconnect == "before":
             self._connections.close(connection, "fault")
         elif action.error:
-            if response is None:  # it is parked, and its response will come to nobody
+            if isinstance(outcome, Parked):  # its response will come to nobody
                 self.node.forget(call.ticket)
-            response = error_response(request.body, request.version, ErrorCode[action.error])
-        return response
+            outcome = Done(error_response(request.body, request.version, ErrorCode[action.error]))
+        return outcome
 
     def release(self, number: int) -> int:
         """Decide the requests that a rule of the fault plan has held, and that now wait no more. Returns how many."""

@@ -8,6 +8,7 @@ broker.produce("t", 0, batch("a", "b")).base_offset == 0
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from coordinator.core.decision import Decision, Done, Silent
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Broker as Address
 from coordinator.dataplane.brokers import Where
@@ -39,6 +40,13 @@ def call(request: Any, ticket: int = 1, version: int | None = None, now_ms: int 
     """The call that comes with a request; in the version above unless another is named."""
     version = VERSIONS[type(request)] if version is None else version
     return Call(ticket, now_ms, version, "client", "/127.0.0.1", fresh_ids())
+
+
+def response_of(decision: Decision) -> Any:
+    """The response, if it is known; None while the request is parked or decided in steps, SILENT if there is none."""
+    if isinstance(decision, Done):
+        return decision.response
+    return decision if isinstance(decision, Silent) else None
 
 
 def fresh_ids() -> Callable[[], str]:
@@ -76,10 +84,10 @@ class Broker:
     def ask(self, request: Any, ticket: int = 1, version: int | None = None, now_ms: int = NOW) -> Any:
         """Return the response to a request, None while it is parked."""
         key = next(key for key, api in APIS.items() if api.request.cls is type(request))
-        answer = self.node.handle(key, request, call(request, ticket, version, now_ms), NODES)
+        answer = response_of(self.node.handle(key, request, call(request, ticket, version, now_ms), NODES))
         while self.node.has_steps:
             self.node.step()
-            self._replies += self.node.replies()
+            self._replies += self._take_replies()
             mine = [reply for reply in self._replies if reply[0] == ticket]
             if mine:
                 self._replies.remove(mine[0])
@@ -89,8 +97,11 @@ class Broker:
 
     def replies(self) -> list[tuple[int, Any]]:
         """Return the answers to parked requests since this was last asked: (ticket, response)."""
-        replies, self._replies = self._replies + self.node.replies(), []
+        replies, self._replies = self._replies + self._take_replies(), []
         return replies
+
+    def _take_replies(self) -> list[tuple[int, Any]]:
+        return [(ticket, response_of(outcome)) for ticket, outcome in self.node.replies()]
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
         settings = {name.replace("_", "."): text for name, text in configs.items()}

@@ -11,6 +11,7 @@ import cramjam
 import msgspec
 import pytest
 
+from coordinator.core.decision import PARKED
 from protocol import compression, record_batch
 from protocol.batch_validation import BATCH_UNPACKED_BYTES_MAX, REQUEST_UNPACKED_BYTES_MAX
 from protocol.compression import CHUNK_BYTES, STEP_BYTES, Compression, Meter
@@ -113,7 +114,7 @@ def test_a_partition_that_goes_between_two_steps_of_a_lookup_has_no_offset() -> 
     broker.ask(produce(batch(Compression.ZSTD, 20_000_000, 10), 1))
     request = list_offsets("t", {0: -3})
 
-    assert broker.node.handle(2, request, call(request), NODES) is None
+    assert broker.node.handle(2, request, call(request), NODES) is PARKED
     broker.node.step()
     broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)), ticket=2)
     while broker.node.has_steps:

@@ -61,7 +61,7 @@ def test_that_counts_within_a_turn(broker: Broker) -> None:
     broker.plane.note_unsent(HELD_BYTES_MAX - 4 * size)
     sizes = []
     for _ in range(3):  # no turn ends between them
-        answer = broker.plane.handle(fetch("t"), call(fetch("t")), NODES)
+        answer = broker.plane.handle(fetch("t"), call(fetch("t")), NODES).response
         sizes.append(len(answer.responses[0].partitions[0].records) // size)
     assert sizes == [3, 1, 1]
 

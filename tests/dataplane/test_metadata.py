@@ -51,7 +51,7 @@ def test_leaders_go_round_the_brokers_and_copies_are_as_many_as_can_be(broker: B
     nodes = Where((Node(1, "a", 1), Node(2, "b", 2), Node(3, "c", 3)))
     broker.node.record(Result(records=(CatalogRecord(TopicKey("r"), TopicValue(b"r" * 16, 4, 2)),)), NOW)
     request = MetadataRequest((MetadataRequestTopic(name="r"),))
-    answer = broker.plane.handle(request, call(request), nodes)
+    answer = broker.plane.handle(request, call(request), nodes).response
     assert [p.replica_nodes for p in answer.topics[0].partitions] == [(1, 2), (2, 3), (3, 1), (1, 2)]
     assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [(1, "a", 1), (2, "b", 2), (3, "c", 3)]
     assert (answer.controller_id, answer.cluster_id) == (1, broker.node.cluster_id)

@@ -94,10 +94,10 @@ def test_a_topic_that_goes_between_two_steps_takes_nothing(broker: Broker) -> No
     """A large batch is validated in steps, and other requests are decided in between."""
     large = batch(*("v" for _ in range(10_000)))
     request = produce("t", {0: large})
-    steps = broker.plane.handle(request, call(request, 7, 12, NOW), NODES)
+    steps = broker.plane.handle(request, call(request, 7, 12, NOW), NODES).steps
     next(steps)
     broker.delete("t")
-    (result,) = finish(steps).responses[0].partition_responses
+    (result,) = finish(steps).response.responses[0].partition_responses
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -106,9 +106,9 @@ def test_a_topic_that_is_created_anew_between_two_steps_takes_nothing(broker: Br
     topic_id = broker.ledger.catalog.topics_by_name["t"].id
     large = ProduceRequestPartitionData(0, batch(*("v" for _ in range(10_000))))
     request = ProduceRequest(acks=1, topic_data=(ProduceRequestTopicData("", topic_id, (large,)),))
-    steps = broker.plane.handle(request, call(request, 7, 13, NOW), NODES)
+    steps = broker.plane.handle(request, call(request, 7, 13, NOW), NODES).steps
     next(steps)
     broker.delete("t")
     broker.create("t")
-    (result,) = finish(steps).responses[0].partition_responses
+    (result,) = finish(steps).response.responses[0].partition_responses
     assert (result.error_code, broker.values("t")) == (ErrorCode.UNKNOWN_TOPIC_ID, [])

@@ -134,7 +134,7 @@ def test_rights_are_looked_at_each_time(broker: Broker) -> None:
     request = fetch("t", 0, 0, max_wait_ms=500, min_bytes=1)
     wait(broker, request, 12)
     rights: Any = SimpleNamespace(may=lambda *_: False)
-    answer = broker.plane.handle(request, replace(call(request, 7, 12), rights=rights), NODES)
+    answer = broker.plane.handle(request, replace(call(request, 7, 12), rights=rights), NODES).response
     assert answer.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from coordinator.core.catalog import create_topics as create_topics_module
 from coordinator.core.catalog.describe_configs import STEP_RESOURCES
+from coordinator.core.decision import PARKED
 from coordinator.core.result import STEP_ENTRIES
 from coordinator.dataplane import dataplane, metadata
 from coordinator.dataplane.fetch import READS_MAX
@@ -42,7 +43,7 @@ from protocol.messages.write_txn_markers import (
 )
 from storage import removal
 from storage.log import Log
-from tests.dataplane.broker import NODES, NOW, Broker, batch, call
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call, response_of
 from tests.requests import create_topics, delete_records, fetch, fetch_all, list_offsets, produce
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -54,7 +55,7 @@ def ask_in_steps(broker: Broker, api_key: int, request: Any) -> tuple[Any, list[
     """Return the response to a request, and how often each noted method was called in each of its steps."""
     calls: list[Counter[str]] = [Counter()]
     CALLS.clear()
-    response = broker.node.handle(api_key, request, call(request), NODES)
+    response = response_of(broker.node.handle(api_key, request, call(request), NODES))
     while True:
         calls[-1].update(CALLS)
         CALLS.clear()
@@ -63,7 +64,7 @@ def ask_in_steps(broker: Broker, api_key: int, request: Any) -> tuple[Any, list[
         calls.append(Counter())
         broker.node.step()
         broker.node.flush()
-        response = next((answer for _, answer in broker.node.replies()), None)
+        response = next((response_of(outcome) for _, outcome in broker.node.replies()), None)
 
 
 CALLS = Counter[str]()  # of the noted methods
@@ -142,7 +143,7 @@ def test_a_topic_that_goes_while_all_are_described_is_left_out(monkeypatch: pyte
     monkeypatch.setattr(metadata, "AT_ONCE_PARTITIONS", STEP_PARTITIONS)
     broker = Broker(topics={f"t{number}": STEP_PARTITIONS for number in range(4)})
     request = MetadataRequest(None)
-    assert broker.node.handle(3, request, call(request, ticket=9), NODES) is None
+    assert broker.node.handle(3, request, call(request, ticket=9), NODES) is PARKED
     broker.delete("t3")
     ((_, response),) = [reply for reply in broker.replies() if reply[0] == 9]
     assert {one.name for one in response.topics} == {"__consumer_offsets", "t0", "t1", "t2"}

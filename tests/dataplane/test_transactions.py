@@ -115,7 +115,7 @@ def begin_wide(is_synced: bool = False) -> tuple[Broker, tuple[int, int]]:
 def begin_end(broker: Broker, producer: tuple[int, int]) -> None:
     """Ask for the end of the transaction, which is decided at once, and do some of its steps."""
     request = EndTxnRequest("x", *producer, True)
-    assert broker.node.handle(26, request, call(request, version=4), NODES).error_code == 0
+    assert broker.node.handle(26, request, call(request, version=4), NODES).response.error_code == 0
     broker.node.flush()
     for _ in range(MANY // 2):
         broker.node.step()
@@ -145,7 +145,7 @@ def test_the_markers_of_many_partitions_are_written_in_steps() -> None:
     assert 0 < sum(count_markers(broker)) < MANY
     assert state_of(broker) is State.PREPARE_COMMIT
     again = InitProducerIdRequest("x", 60_000)
-    answer = broker.node.handle(22, again, call(again, version=5), NODES)
+    answer = broker.node.handle(22, again, call(again, version=5), NODES).response
     assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     broker.node.finish_transactions(NOW)
     do_steps(broker)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.apis import APIS, TABLE, keys_with, names_with
+from protocol.apis import TABLE, names_with
 from protocol.traits import Trait
 
 API_NAMES = [api.name for api in TABLE]
@@ -18,17 +18,11 @@ def test_a_name_that_says_what_an_api_does_is_believed(api) -> None:
     if api.name.startswith(("Describe", "List", "Get")) or api.name.endswith("Describe"):
         assert Trait.READS in api.traits
     if api.name.endswith("Heartbeat"):
-        assert Trait.HEARTBEAT | Trait.OF_ITS_GROUP | Trait.INLINE | Trait.URGENT in api.traits, (
+        assert Trait.HEARTBEAT | Trait.INLINE | Trait.URGENT in api.traits, (
             "a member must not wait"
         )
     if api.name.startswith(("Create", "Delete", "Alter", "Add", "Remove", "Update", "Write", "Elect")):
         assert Trait.CHANGES in api.traits
-
-
-@pytest.mark.parametrize("key", sorted(keys_with(Trait.OF_ITS_GROUP)), ids=lambda key: APIS[key].name)
-def test_a_response_about_one_group_belongs_to_a_request_that_names_it(key: int) -> None:
-    fields = {field.name: field for field in APIS[key].request.fields}
-    assert "group_id" in fields
 
 
 def test_what_is_urgent_is_encoded_at_once_or_comes_before_a_client_is_known() -> None:

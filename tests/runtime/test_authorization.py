@@ -205,10 +205,10 @@ def test_the_operator_needs_no_rights() -> None:
     one = server()
     call = Call(0, one.clock.now_ms(), 7, "operator", "/operator", fresh_ids(1), OPERATOR_PRINCIPAL)
     request = create_topics({"made": 1})
-    answer = one.node.handle(BY_NAME["CreateTopics"].key, request, call, one.listener.where)
+    answer = one.node.handle(BY_NAME["CreateTopics"].key, request, call, one.listener.where).response
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
     impostor = replace(call, principal=Principal("User", "admin port"))
-    answer = one.node.handle(BY_NAME["CreateTopics"].key, request, impostor, one.listener.where)
+    answer = one.node.handle(BY_NAME["CreateTopics"].key, request, impostor, one.listener.where).response
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from coordinator.core.decision import Done
 from coordinator.runtime import groups, parts
 from coordinator.runtime.parts import decide_in_parts, is_long
 from protocol.errors import ErrorCode
@@ -66,10 +67,10 @@ def test_the_response_to_all_parts_is_that_to_the_whole(
 
     def decide(part: Any) -> Any:
         sizes.append(sum(len(topic.partitions) for topic in part.topics))
-        return answer(part)
+        return Done(answer(part))
 
     count, response = count_steps(decide_in_parts(whole, decide))
-    assert response == answer(whole)
+    assert response == Done(answer(whole))
     assert max(sizes) == 10 and sum(sizes) == sum(counts) and count == len(sizes) + 1
 
 

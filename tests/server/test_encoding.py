@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.core import shard
+from coordinator.core.decision import Done
 from coordinator.server import encoder
 from coordinator.server.encoding import ENCODINGS_MAX
 from protocol.encoder import PIECE_ELEMENTS
@@ -177,7 +178,7 @@ def spoil(server: InMemory, change: Callable[[Any], Any]) -> None:
 
     def handle_badly(*arguments: Any) -> Any:
         server.node.handle = handle
-        return change(handle(*arguments))
+        return Done(change(handle(*arguments).response))
 
     server.node.handle = handle_badly
 

@@ -20,14 +20,13 @@ from msgspec.structs import replace
 
 from coordinator.core.acls.authorizer import Authorizer, Rights
 from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource, code_of
+from coordinator.core.decision import SILENT, Decision, Done, InSteps, map_response
 from coordinator.core.result import Call
 from coordinator.core.topics import NO_ID
 from coordinator.dataplane.brokers import Where
-from coordinator.dataplane.dataplane import NO_ANSWER
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.parts import decide_in_parts, is_long
-from coordinator.runtime.steps import then
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
 
@@ -199,7 +198,7 @@ def describe(one: Need) -> str:
     return f"{' or '.join(operation.name for operation in one.operations)} on the {kind}"
 
 
-Handler = Callable[[Engine, Any, Call, Where], Any]
+Handler = Callable[[Engine, Any, Call, Where], Decision]
 
 
 def guard_handler(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
@@ -220,10 +219,10 @@ def _in_parts(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
     ordered = replace(guard, each=tuple([replace(one, place=IN_ORDER) for one in guard.each]))
     check, check_part = _guard_entries(handle, guard, authorizer), _guard_entries(handle, ordered, authorizer)
 
-    def check_all(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+    def check_all(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
         if not is_long(request):
             return check(engine, request, call, where)
-        return decide_in_parts(request, lambda part: check_part(engine, part, call, where))
+        return InSteps(decide_in_parts(request, lambda part: check_part(engine, part, call, where)))
 
     return check_all
 
@@ -235,7 +234,7 @@ def _with_memory(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handl
     name_of, decisions = attrgetter(only.field), authorizer.decisions
     code, decide = code_of(only.need.operations[0], only.need.kind), _guard_entries(handle, guard, authorizer)
 
-    def check(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+    def check(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
         if decisions.get((code, name_of(request), call.principal, call.client_host)):
             return handle(engine, request, call, where)
         return decide(engine, request, call, where)
@@ -244,13 +243,13 @@ def _with_memory(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handl
 
 
 def _guard_entries(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
-    def check(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+    def check(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
         rights = Rights(authorizer, call.principal, call.client_host)
         asking = Asking(engine, request, call.version, rights)
         for one in guard.whole:
             refused = one.refusal(asking)
             if refused is not None:
-                return _answer_or_none(request, refused)
+                return _answer_if_wanted(request, refused)
         if guard.asks:
             call = replace(call, rights=rights)
         for each in guard.each:
@@ -259,11 +258,11 @@ def _guard_entries(handle: Handler, guard: Guard, authorizer: Authorizer) -> Han
                 continue
             if divided.is_empty and not each.is_asked_empty:
                 response = error_response(divided.request, call.version, ErrorCode.NONE)
-                return _answer_or_none(request, _see(guard, asking, each.join(response, divided)))
-            response = handle(engine, divided.request, call, where)
-            return _then(response, partial(_join_responses, guard, asking, each, divided))
-        response = handle(engine, request, call, where)
-        return _then(response, partial(_see, guard, asking)) if guard.seen else response
+                return _answer_if_wanted(request, _see(guard, asking, each.join(response, divided)))
+            decision = handle(engine, divided.request, call, where)
+            return map_response(decision, partial(_join_responses, guard, asking, each, divided))
+        decision = handle(engine, request, call, where)
+        return map_response(decision, partial(_see, guard, asking)) if guard.seen else decision
 
     return check
 
@@ -278,15 +277,9 @@ def _see(guard: Guard, asking: Asking, response: Any) -> Any:
     return response
 
 
-def _then(response: Any, finish: Callable[[Any], Any]) -> Any:
-    """Finish a response, which may be decided in steps, or not be wanted."""
-    assert response is not None, "only what is checked as a whole is parked"
-    return then(response, lambda found: found if found is NO_ANSWER else finish(found))
-
-
-def _answer_or_none(request: Any, response: Any) -> Any:
-    """Return the response, or none to a producer with acks=0, which expects none even of an error."""
-    return NO_ANSWER if type(request) is ProduceRequest and not request.acks else response
+def _answer_if_wanted(request: Any, response: Any) -> Decision:
+    """Respond, but not to a producer with acks=0, which expects no response even to an error."""
+    return SILENT if type(request) is ProduceRequest and not request.acks else Done(response)
 
 
 def cluster(asking: Asking) -> Iterable[str]:

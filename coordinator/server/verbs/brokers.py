@@ -6,9 +6,8 @@ import trio
 from msgspec import Struct
 
 from coordinator.core.failover import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
-from coordinator.core.verbs import VerbResponse
 from coordinator.dataplane.brokers import NOBODY
-from coordinator.runtime.edge import FAILED
+from coordinator.runtime.edge import Failure
 from coordinator.runtime.failover import GROUPS, TRANSACTIONS
 from coordinator.runtime.node import Node
 from coordinator.server.frontend import Frontend
@@ -161,9 +160,8 @@ class BrokerVerbs:
         """Carry out a verb, in a turn of its own. Raises Refusal."""
         node, fresh_id = self._node(), self._frontend.handler.fresh_id
         response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, fresh_id))
-        if response is FAILED:
+        if isinstance(response, Failure):
             raise Refusal("internal error: the server's log says why", is_conflict=True)
-        assert isinstance(response, VerbResponse), "a verb is answered by a VerbResponse"
         if response.refusal:
             raise Refusal(response.refusal, is_conflict=True)
 

@@ -8,8 +8,8 @@ from coordinator.control.group_view import GroupView, MemberView, view_group
 from coordinator.core.assignors.spec import Assignment
 from coordinator.core.events import Cause
 from coordinator.core.groups import Group
-from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb, VerbResponse
-from coordinator.runtime.edge import FAILED
+from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb
+from coordinator.runtime.edge import Failure
 from coordinator.runtime.node import Node
 from coordinator.runtime.partition import Partition
 from coordinator.server.frontend import Frontend
@@ -123,9 +123,8 @@ class GroupVerbs:
             raise Refusal(f"group {group_id!r} is being loaded", is_conflict=True)
 
         response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, self._frontend.handler.fresh_id))
-        if response is FAILED:
+        if isinstance(response, Failure):
             raise Refusal("internal error: the server's log says why", is_conflict=True)
-        assert isinstance(response, VerbResponse), "a verb is answered by VerbResponse"
         if response.refusal:
             raise Refusal(response.refusal, is_conflict=True)
 

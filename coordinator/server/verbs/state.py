@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from coordinator.control.inputs import AskInput, Kind, Origin
+from coordinator.core.decision import Done
 from coordinator.core.principal import OPERATOR_PRINCIPAL
 from coordinator.core.result import Call
 from coordinator.core.verbs import BY
@@ -172,7 +173,8 @@ class StateVerbs:
             if node.note_input is not None:
                 node.note_input(Kind.ASK, AskInput(encode_request(api.key, version, 0, BY, request)[4:], now_ms))
             call = Call(0, now_ms, version, BY, "/operator", self._frontend.handler.fresh_id, OPERATOR_PRINCIPAL)
-            return node.handle(api.key, request, call, Where((), OPERATOR))
+            outcome = node.handle(api.key, request, call, Where((), OPERATOR))
+            return outcome.response if isinstance(outcome, Done) else None
 
         return self._poller.perform(decide)
 

@@ -1,0 +1,88 @@
+"""What a handler returns about a request: the response, or how the request goes on.
+
+    Done(response, group_id)   the response; it leaves when the log holds all that it rests on
+    PARKED                     a `Reply` under the ticket of the call is the response, later
+    InSteps(steps)             others have their turn between two steps; the last one returns one of the other three
+    SILENT                     no response is wanted: a Produce with acks=0
+
+A handler that has nothing to say but a response may return just that: `answers` makes a handler of it in the table,
+and `in_steps` one of a generator that returns the response.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work that gives way to others at each `yield`, and what comes of it."""
+
+
+class Done(Struct, frozen=True, gc=False):
+    """The response to a request.
+
+    With a `group_id` it tells of that group and of nothing else, so that it waits for no other group's records.
+    Without, it may rest on everything that was decided before.
+    """
+
+    response: Any
+    group_id: str | None = None
+
+
+class Parked(Struct, frozen=True, gc=False):
+    """The response follows later, as a `Reply` to the ticket of the call."""
+
+
+class Silent(Struct, frozen=True, gc=False):
+    """There is no response, not even to an error."""
+
+
+PARKED: Final = Parked()
+SILENT: Final = Silent()
+Outcome = Done | Parked | Silent
+"""What is known of a request once a step of it is done."""
+
+
+class InSteps(Struct, frozen=True):
+    """The request is decided in steps, of which none is done yet."""
+
+    steps: Steps[Outcome]
+
+
+Decision = Outcome | InSteps
+
+
+def decision_of(response: Any, group_id: str | None = None) -> Outcome:
+    """Return what the response of a `Result` means: None stands for a request that is parked."""
+    return PARKED if response is None else Done(response, group_id)
+
+
+def answers(handle: Callable[..., Any]) -> Callable[..., Done]:
+    """Return the handler that decides at once what `handle` responds."""
+    return lambda *args: Done(handle(*args))
+
+
+def in_steps(handle: Callable[..., Steps[Any]]) -> Callable[..., InSteps]:
+    """Return the handler that decides in steps what `handle` responds."""
+    return lambda *args: InSteps(respond_in_steps(handle(*args)))
+
+
+def respond_in_steps(steps: Steps[Any]) -> Steps[Done]:
+    """Do all steps, and make a decision of the response that they end with."""
+    return Done((yield from steps))
+
+
+def map_response(decision: Decision, finish: Callable[[Any], Any]) -> Decision:
+    """Finish the response of a decision, if it comes now or in steps. Nothing else can be finished."""
+    if type(decision) is Done:
+        return Done(finish(decision.response), decision.group_id)
+    if type(decision) is InSteps:
+        return InSteps(_map_in_steps(decision.steps, finish))
+    assert decision is SILENT, "the response to a parked request is finished by nobody"
+    return decision
+
+
+def _map_in_steps(steps: Steps[Outcome], finish: Callable[[Any], Any]) -> Steps[Outcome]:
+    outcome = yield from steps
+    return Done(finish(outcome.response), outcome.group_id) if type(outcome) is Done else outcome
