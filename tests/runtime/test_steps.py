@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.runtime.steps import ACTIVE_MAX, STEP_GROUPS, Steps
+from coordinator.runtime.steps import ACTIVE_MAX, STEP_GROUPS, UnfinishedRequests
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -123,7 +123,7 @@ def test_steps_end_with_their_client(server: InMemory) -> None:
 @pytest.mark.parametrize("leaving", range(ACTIVE_MAX + 3))
 def test_a_client_that_leaves_ends_its_own_steps_wherever_they_wait(leaving: int) -> None:
     """Some requests are active, others wait until these have ended."""
-    steps, done = Steps(), Counter[int]()
+    steps, done = UnfinishedRequests(), Counter[int]()
 
     def count_steps(ticket: int) -> Generator[None, None, Any]:
         while True:
