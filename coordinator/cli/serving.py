@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
+from msgspec.structs import replace
 
 from coordinator.admin import CONNECTIONS_MAX
 from coordinator.cli import discard_output, fail
@@ -332,6 +333,7 @@ class Server:
                 AdvertisedListener(one.name, one.where.node_id, one.host, one.port) for one in self._listeners
             ),
             is_synced=options.fsync,
+            cluster_id=self._setup.cluster_id,
         )
 
     def prepare_restart(self, snapshot: Snapshot) -> None:
@@ -341,9 +343,11 @@ class Server:
     def restart(self, opened: Callable[[], None]) -> None:
         """Close every connection, and start again with the logs that were prepared.
 
-        There is no way back: a failure of the disk ends the process, and the next start does what is left.
+        The cluster keeps its id: a client that finds another one warns of it, in the report of the next test. There is
+        no way back: a failure of the disk ends the process, and the next start does what is left.
         """
         self._poller.close_all("reset")
+        self._setup = replace(self._setup, cluster_id=self._node.cluster_id)
         self._brokers.start_all()
         self._node.abandon()
         try:

@@ -77,6 +77,7 @@ class Origin(Struct, frozen=True):
     topics: Mapping[str, Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)]]  # of the start
     listeners: tuple[AdvertisedListener, ...]
     is_synced: bool = False  # whether responses wait for the disk
+    cluster_id: str = ""  # that it was given, "" if it has made one
 
     @property
     def obstacle(self) -> str:

@@ -60,6 +60,7 @@ class Setup(Struct, frozen=True):
     waker: Waker | None = None  # told when a sync has ended
     real_s: Callable[[], float] = monotonic  # real time to the microsecond, for the time between two syncs
     topics: Mapping[str, int] = {}  # to be created at start if they are not there: name -> partitions
+    cluster_id: str = ""  # of a directory without logs, "" for a new one
 
 
 class Loading(Struct, frozen=True):
@@ -259,6 +260,8 @@ class Node(Engine):
 
     def _topic(self, name: str, partitions: int, now_ms: int) -> CatalogRecord:
         topic_id = bytes.fromhex(self._setup.fresh_id().replace("-", ""))
+        if name == OFFSETS_TOPIC and self._setup.cluster_id:
+            topic_id = base64.urlsafe_b64decode(self._setup.cluster_id + "==")
         return CatalogRecord(TopicKey(name), TopicValue(topic_id, partitions, 1, now_ms))
 
     def _partition(self, index: int) -> Partition:

@@ -75,6 +75,7 @@ class Replay:
             compat=origin.compat,
             is_synced=origin.is_synced,
             topics=origin.topics,
+            cluster_id=origin.cluster_id,
         )
         self.node = Node(setup)
         self.node.group_commit.follows_journal = True

@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from coordinator.control.faults import FaultPlan, Rule
 from coordinator.control.journal import Journal, JournalClient
+from coordinator.control.leftovers import Leftovers
 from coordinator.control.passage import Passage
-from coordinator.control.subject import TopicNames, subject_of
+from coordinator.control.subject import Subject, TopicNames, subject_of
 from coordinator.server.connection import Connection
 from protocol.apis import APIS
 
@@ -35,14 +36,19 @@ class Gate:
     def __init__(self, journal: Journal | None, faults: FaultPlan, name_of: TopicNames) -> None:
         self.journal = journal
         self.faults = faults
+        self.leftovers = Leftovers()
         self._name_of = name_of
         self._held: dict[int, list[tuple[Connection, bytes]]] = {}  # by the number of the rule: the frames that wait
         self._delayed: list[LateResponse] = []
         self._numbers = itertools.count()
 
     def admit(self, connection: Connection, frame: bytes, request: Any, ticket: int, now_ms: int) -> Passage:
-        """Note a request, and find the fault that it meets."""
-        entry = None
+        """Note a request, and find the fault that it meets. Those of members of before a reset are not noted."""
+        entry = subject = None
+        if self.leftovers:
+            subject = self._subject_of(request)
+            if (rule := self.leftovers.find(connection.number, subject)) is not None:
+                return Passage(None, rule)
         if self.journal is not None:
             client = connection.journal_client
             if client is None or client.principal is not connection.principal:
@@ -54,12 +60,14 @@ class Gate:
             entry = self.journal.note_request(now_ms, client, frame, ticket)
         if not self.faults:
             return Passage(entry)
-        subject = subject_of(APIS[request.api_key].name, request.client_id, request.body, self._name_of)
-        rule = self.faults.find(subject)
+        rule = self.faults.find(subject or self._subject_of(request))
         if rule is not None and entry is not None:
             entry.fault = f"fault {rule.number}"
             entry.is_decided = rule.spec.do.is_applied and not rule.spec.do.hold
         return Passage(entry, rule)
+
+    def _subject_of(self, request: Any) -> Subject:
+        return subject_of(APIS[request.api_key].name, request.client_id, request.body, self._name_of)
 
     def finish(self, passage: Passage, data: bytes, now_ms: int) -> bytes | None:
         """Note a response, and do to it what its fault says. Returns what is sent, None for nothing."""

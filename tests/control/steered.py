@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from coordinator.control.inputs import AdvertisedListener, Origin
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.dice import FreshIds
@@ -98,6 +100,7 @@ class SteeredNode(InMemory):
                 AdvertisedListener(one.name, one.where.node_id, one.host, one.port) for one in self.listeners
             ),
             is_synced=self.setup.is_synced,
+            cluster_id=self.setup.cluster_id,
         )
 
     def prepare_restart(self, snapshot: Snapshot) -> None:
@@ -107,6 +110,7 @@ class SteeredNode(InMemory):
         for connection in self.receivers():
             self.frontend.disconnect(connection)
         self.brokers.start_all()
+        self.setup = replace(self.setup, cluster_id=self.node.cluster_id)
         self.node.abandon()
         replacement.finish(self.files, "data")
         self.node = Node(self.setup)

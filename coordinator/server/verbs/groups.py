@@ -98,9 +98,20 @@ class GroupVerbs:
     def forget_all(self, prefix: str) -> int:
         """Remove every group whose id begins with `prefix`. Returns how many."""
         names = [view.group for view in self.views(prefix)]
+        self._requests.keep_out(self.member_ids(prefix))
         for name in names:
             self.forget(name)
         return len(names)
+
+    def member_ids(self, prefix: str = "") -> list[str]:
+        """Return the ids of the members of every group whose id begins with `prefix`."""
+        return [
+            member_id
+            for partition in self._node().partitions
+            for group_id, group in partition.shard.groups.items()
+            if group_id.startswith(prefix)
+            for member_id in getattr(group, "members", ())
+        ]
 
     # -- within --------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The verbs for requests: the journal, faults, and held requests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from coordinator.control.faults import STEPS, Action, FaultPlan, FaultSpec, Match, Rule
 from coordinator.control.inputs import Origin
@@ -85,8 +85,19 @@ class RequestVerbs:
         """Return how many requests a fault holds."""
         return self._gate.count_held(number)
 
+    def keep_out(self, member_ids: Iterable[str]) -> None:
+        """Let members whose groups a reset removes join no group any more."""
+        self._gate.leftovers.note(member_ids)
+        self._set_gate()
+
+    def let_in(self) -> None:
+        """Let the members of before a reset join again: a snapshot has brought them back."""
+        self._gate.leftovers.clear()
+        self._set_gate()
+
     def _set_gate(self) -> None:
-        self._frontend.handler.set_gated(self._gate.journal is not None or bool(self._gate.faults))
+        gate = self._gate
+        self._frontend.handler.set_gated(gate.journal is not None or bool(gate.faults) or bool(gate.leftovers))
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of a topic by its id, None if there is no such topic."""

@@ -85,8 +85,13 @@ class StateVerbs:
         self._snapshots: dict[str, Snapshot] = {}
 
     def reset(self) -> None:
-        """Start again with an empty state: the topics of the start, no groups, no connections, no faults."""
+        """Start again with an empty state: the topics of the start, no groups, no connections, no faults.
+
+        Members of before are kept out, as far as they can be told from new ones.
+        """
+        member_ids = self._groups.member_ids()
         self._restart({})
+        self._requests.keep_out(member_ids)
 
     def take_snapshot(self, name: str) -> int:
         """Keep the contents of the logs under a name. Return their size in bytes. Parked requests are not included."""
@@ -100,8 +105,9 @@ class StateVerbs:
         return size
 
     def restore(self, name: str) -> None:
-        """Start again with the logs of a snapshot. Every connection is closed: no client keeps the old state."""
+        """Start again with the logs of a snapshot. Every connection is closed, and its members may come back."""
         self._restart(self.snapshot(name))
+        self._requests.let_in()
 
     def snapshot(self, name: str) -> Snapshot:
         """Return a snapshot. Raises Refusal if there is none with this name."""
