@@ -21,12 +21,12 @@ from coordinator.admin.control_types import (
     HoldBody,
     JournalBody,
     JournalState,
-    Prefix,
     ReasonBody,
     Removal,
     RemoveMemberBody,
     Requests,
     RequestsQuery,
+    ResetBody,
     ScenarioView,
     SetClock,
     Snapshots,
@@ -228,7 +228,7 @@ class Control:
                 others=(LINES, PCAPNG),
             ),
             Operation("GET", "/v1/lint", "Findings about clients", self._lint, result=Findings),
-            Operation("POST", "/v1/reset", "Start again with nothing", self._reset, body=Prefix, result=Removal),
+            Operation("POST", "/v1/reset", "Start again with nothing", self._reset, body=ResetBody, result=Removal),
             Operation("GET", "/v1/state", "Topics and offsets", self._state, query=GroupsQuery, result=State),
             Operation("POST", "/v1/state", "Create topics and commit offsets", self._seed, body=State, result=State),
             Operation("GET", "/v1/snapshots", "All snapshots", self._snapshots, result=Snapshots),
@@ -453,10 +453,11 @@ class Control:
     # -- state ---------------------------------------------------------------------------------------------------------
 
     async def _reset(self, given: Input) -> Removal:
-        prefix = given.body.prefix
+        prefix, keep = given.body.prefix, tuple(given.body.keep)
         topics = self._operator.state.contents(prefix).topics
-        if prefix:
-            groups: int = do(self._operator.groups.forget_all, prefix)
+        if prefix or keep:
+            topics = {name: count for name, count in topics.items() if not name.startswith(keep)}
+            groups: int = do(self._operator.groups.forget_all, prefix, keep)
             for names in cut_topics(topics):
                 self._operator.state.remove_topics(names)
                 await trio.lowlevel.checkpoint()

@@ -209,6 +209,13 @@ class Prefix(Struct, frozen=True, forbid_unknown_fields=True):
     prefix: str = ""
 
 
+class ResetBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a reset removes: what begins with the prefix, and with none of those to keep."""
+
+    prefix: str = ""
+    keep: list[str] = field(default_factory=list)
+
+
 class Snapshots(Struct, frozen=True):
     """The bytes of each snapshot, by name."""
 

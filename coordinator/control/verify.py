@@ -8,6 +8,7 @@
 an element that agrees with each of theirs, and a number may be a range, `{"gte": 5}`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from coordinator.control.subject import Subject
 from coordinator.core.events import Event
 
 MISSES_SHOWN: Final = 3
+OTHERS_SHOWN: Final = 6
 _RANGE: Final = frozenset({"gte", "lte", "gt", "lt"})
 _NOTHING: Final = Mark()
 _OF_REQUESTS: Final = ("api", "topic", "error", "request", "response")  # fields that only requests have
@@ -133,7 +135,8 @@ def verify(
         if gone and not (agrees and one.counts.lte is None):  # more of them could only agree as well
             differences.append(f"{one}: expected {one.counts}, found {len(times)}, but {gone}")
         elif not agrees:
-            differences.append(f"{one}: expected {one.counts}, found {len(times)}" + _describe_misses(one, requests))
+            misses = _describe_event_misses(one, happened) if one.event else _describe_misses(one, requests)
+            differences.append(f"{one}: expected {one.counts}, found {len(times)}" + misses)
         elif in_order and times:
             following = [at_ms for at_ms in times if at_ms >= last_ms]
             if not following:
@@ -151,13 +154,7 @@ def _describe_gap(one: Expectation, since: Mark, dropped: Mark) -> str:
 
 
 def _find_event_times(one: Expectation, events: Iterable[Event]) -> list[int]:
-    return [
-        event.at_ms
-        for event in events
-        if event.cause.value == one.event
-        and one.group in ("", event.group)
-        and one.client in ("", event.client_id, event.member, event.instance)
-    ]
+    return [event.at_ms for event in events if event.cause.value == one.event and _agrees(one, event)]
 
 
 def _find_request_times(one: Expectation, requests: Iterable[tuple[Entry, Subject, Mapping[str, Any]]]) -> list[int]:
@@ -184,13 +181,45 @@ def _find_reasons(one: Expectation, subject: Subject, described: Mapping[str, An
 
 
 def _describe_misses(one: Expectation, requests: Iterable[tuple[Entry, Subject, Mapping[str, Any]]]) -> str:
-    """Return the requests that are nearest to what is expected, with what is different about each."""
-    if one.event:
+    """Return the requests that are nearest to what is expected, with what is different about each.
+
+    If no request of this API has come, return what has come instead: the number of requests of each other API.
+    """
+    judged = [
+        (reasons, entry, subject) for entry, subject, body in requests if (reasons := _find_reasons(one, subject, body))
+    ]
+    near = [(reasons, entry) for reasons, entry, _ in judged if not reasons[0].startswith("api is")]
+    nearest = sorted(near, key=lambda miss: (len(miss[0]), -miss[1].number))[:MISSES_SHOWN]
+    if nearest or not one.api:
+        return "".join(f"; near miss #{entry.number}: {', '.join(reasons)}" for reasons, entry in nearest)
+    others = Counter(subject.api for reasons, _, subject in judged if len(reasons) == 1)
+    return _describe_others(others, "of the same kind but for the API")
+
+
+def _describe_event_misses(one: Expectation, events: Iterable[Event]) -> str:
+    """Return the events that differ from what is expected in their group or client, or else in their cause."""
+    events = list(events)
+    near = [
+        f"group is {event.group}, client is {event.client_id or event.member or 'none'}"
+        for event in events
+        if event.cause.value == one.event and not _agrees(one, event)
+    ]
+    if near:
+        return "".join(f"; near miss: {reasons}" for reasons in near[-MISSES_SHOWN:])
+    others = Counter(event.cause.value for event in events if event.cause.value != one.event and _agrees(one, event))
+    return _describe_others(others, "of the same group and client")
+
+
+def _agrees(one: Expectation, event: Event) -> bool:
+    """Return whether an event is of the expected group and client."""
+    return one.group in ("", event.group) and one.client in ("", event.client_id, event.member, event.instance)
+
+
+def _describe_others(others: Counter[str], what: str) -> str:
+    if not others:
         return ""
-    judged = [(reasons, entry) for entry, subject, body in requests if (reasons := _find_reasons(one, subject, body))]
-    judged = [(reasons, entry) for reasons, entry in judged if not reasons[0].startswith("api is")]
-    nearest = sorted(judged, key=lambda miss: (len(miss[0]), -miss[1].number))[:MISSES_SHOWN]
-    return "".join(f"; near miss #{entry.number}: {', '.join(reasons)}" for reasons, entry in nearest)
+    shown = ", ".join(f"{name} {count}" for name, count in others.most_common(OTHERS_SHOWN))
+    return f"; there were {shown} {what}"
 
 
 def find_difference(expected: Any, found: Any, path: str = "") -> str | None:

@@ -112,7 +112,15 @@ def test_a_difference_says_what_was_found_and_what_came_near(journal: Journal) -
     (difference,) = check(journal, {**COMMIT, "request": offset}).differences
     assert "near miss #2: request.topics has no element like the expected .topics[0]" in difference
     (difference,) = check(journal, {"event": "member_left"}).differences
-    assert difference == "event member_left: expected at least 1, found 0"
+    assert difference == (
+        "event member_left: expected at least 1, found 0; there were session_expired 1 of the same group and client"
+    )
+    (difference,) = check(journal, {"event": "session_expired", "group": "h"}).differences
+    assert difference.endswith("found 0; near miss: group is g, client is b")
+    (difference,) = check(journal, {"api": "LeaveGroup", "group": "g"}).differences
+    assert difference.endswith("; there were OffsetCommit 2, Heartbeat 1 of the same kind but for the API")
+    (difference,) = check(journal, {"api": "LeaveGroup", "group": "h"}).differences
+    assert difference.endswith("expected at least 1, found 0")
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,9 @@ def test_workers_share_a_running_server_without_meeting(inner: pytest.Pytester, 
         shared = ("--muster-admin", server.ready["admin"], "--muster-bootstrap", server.kafka)
         inner.runpytest_subprocess("-q", "-n", "2", *shared).assert_outcomes(passed=24)
         left = Muster(server.kafka, server.ready["admin"])
-        prefixes = {one["group"].rpartition("-")[0] for one in left.groups()}
-        assert prefixes == {"gw0", "gw1"}, "each worker has kept to its own names"
+        assert (left.groups(), left.state()) == ([], {"topics": {}, "offsets": {}}), "each test is followed by a reset"
+        seen = {event["event"]["group"] for event in left.admin.call("GET", "/events")["events"]}
+        assert {name.partition("-")[0] for name in seen} == {"gw0", "gw1"}, "each worker has kept to its own names"
 
 
 CROWD = (
@@ -123,7 +124,7 @@ def test_a_failed_test_shows_the_timeline_of_its_groups(inner: pytest.Pytester) 
     result.stdout.fnmatch_lines(
         [
             "E  *pytest_muster.admin.ExpectationError: *",
-            "*muster: timeline of group billing*",
+            "*muster: timeline of group test1-billing*",
             '#* session expired: "a"*',
         ]
     )
@@ -155,15 +156,19 @@ def test_a_wait_that_is_in_vain_fails_the_test(inner: pytest.Pytester) -> None:
     result = inner.runpytest_subprocess("-q")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["E  *pytest_muster.admin.ExpectationError: not within 10 ms: there is no group 'billing'"]
+        ["E  *pytest_muster.admin.ExpectationError: not within 10 ms: there is no group 'test1-billing'"]
     )
 
 
 def test_the_example_of_the_readme_passes(inner: pytest.Pytester) -> None:
     readme = (SOURCE.parent / "README.md").read_text("utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    inner.makepyfile(example)
-    inner.runpytest_subprocess("-q").assert_outcomes(passed=1)
+    example, fixtures = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    inner.makepyfile(test_example=example)
+    inner.makepyfile(
+        conftest=fixtures,
+        test_fixtures="def test_both(bootstrap_servers, catalogue): assert catalogue == 'module1-catalogue'",
+    )
+    inner.runpytest_subprocess("-q").assert_outcomes(passed=2)
 
 
 def test_options_of_the_server_come_from_the_ini_file(inner: pytest.Pytester) -> None:
@@ -214,7 +219,7 @@ def test_a_failure_shows_the_line_of_the_test(inner: pytest.Pytester) -> None:
             muster.group("billing").expire("a")
     """)
     result = inner.runpytest_subprocess("-q", "--tb=short")
-    result.stdout.fnmatch_lines(["test_*.py:2: in test_expires", "E * there is no group 'billing'"])
+    result.stdout.fnmatch_lines(["test_*.py:2: in test_expires", "E * there is no group 'test1-billing'"])
     result.stdout.no_fnmatch_line("*admin.py*")
 
 
@@ -226,7 +231,9 @@ def test_a_server_of_the_session_has_timelines_too(inner: pytest.Pytester) -> No
             muster_server.group("billing").forget()
             assert False
     """)
-    inner.runpytest_subprocess("-q").stdout.fnmatch_lines(["*muster: timeline of group billing*", "#*group forgotten*"])
+    inner.runpytest_subprocess("-q").stdout.fnmatch_lines(
+        ["*muster: timeline of group session-billing*", "#*group forgotten*"]
+    )
 
 
 def test_a_bootstrap_address_without_a_server_is_refused(inner: pytest.Pytester) -> None:
@@ -261,3 +268,84 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 def test_a_server_that_is_not_there_is_named() -> None:
     with pytest.raises(MusterError, match=r"no answer from http://127\.0\.0\.1:1 to GET"):
         Muster("localhost:9092", "http://127.0.0.1:1").groups()
+
+
+def test_a_client_that_a_failed_test_leaves_open_meets_no_other_test(inner: pytest.Pytester) -> None:
+    """Names are the same in both tests here: it is the reset that keeps the client out, and no name."""
+    inner.makeini(
+        f"[pytest]\nmuster_command = {COMMAND}\naddopts = {LOAD} -p no:cacheprovider\nmuster_unique_names = false\n"
+    )
+    inner.makepyfile("""
+        from confluent_kafka import Consumer
+
+        LEFT = []
+
+        def join(muster, name):
+            topic, group = muster.topic("orders", 2), muster.group("billing")
+            assert (topic, group.id) == ("orders", "billing")
+            consumer = Consumer({
+                "bootstrap.servers": muster.bootstrap, "group.id": group.id, "client.id": name,
+                "heartbeat.interval.ms": 100,
+            })
+            consumer.subscribe([topic])
+            for _ in range(1000):
+                if consumer.assignment():
+                    return consumer
+                consumer.poll(0.1)
+
+        def test_fails(muster):
+            LEFT.append(join(muster, "zombie"))
+            assert False
+
+        def test_is_alone(muster):
+            consumer = join(muster, "b")
+            for _ in range(1000):  # until the client of before has come back, and was told
+                if any(message and message.error() for message in [LEFT[0].poll(0.1)]):
+                    break
+            assert [one["client_id"] for one in muster.group("billing").describe()["members"]] == ["b"]
+            assert "zombie" not in muster.group("billing").timeline_text()
+            muster.verify({"api": "JoinGroup", "client": "zombie", "times": 0})
+            consumer.close()
+    """)
+    inner.runpytest_subprocess("-q").assert_outcomes(passed=1, failed=1)
+
+
+def test_names_are_those_of_one_test_and_what_a_wider_scope_has_made_stays(inner: pytest.Pytester) -> None:
+    inner.makeini(
+        f"[pytest]\nmuster_command = {COMMAND}\naddopts = {LOAD} -p no:cacheprovider\nmuster_options = --topic kept:3\n"
+    )
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def catalogue(muster_server):
+            return muster_server.topic("catalogue", 2)
+
+        @pytest.fixture(scope="module")
+        def orders(muster_module):
+            muster_module.commit("loader", muster_module.topic("orders", 2), {0: 7})
+            return muster_module.name("orders")
+
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_all_are_there(number, muster, catalogue, orders):
+            assert muster.topic("own") == f"test{number + 1}-own"
+            assert (catalogue, orders, muster.name(orders)) == ("session-catalogue", "module1-orders", orders)
+            topics = {"kept": 3, "session-catalogue": 2, "module1-orders": 2, f"test{number + 1}-own": 1}
+            assert muster.state()["topics"] == topics
+            assert muster.name("kept") == "kept"
+            assert muster.group("module1-loader").offsets() == {orders: {0: 7}}
+            muster.fault({"error": "NOT_COORDINATOR"})
+            muster.clock.freeze()
+
+        def test_faults_and_the_clock_were_reset(muster, orders):
+            assert muster.admin.call("GET", "/v1/faults")["faults"] == []
+            assert muster.admin.call("GET", "/v1/clock")["mode"] == "real"
+    """)
+    inner.runpytest_subprocess("-q").assert_outcomes(passed=3)
+    inner.makepyfile(
+        test_next="""
+        def test_nothing_of_the_module_is_left(muster):
+            assert set(muster.state()["topics"]) == {"kept", "session-catalogue"}
+    """
+    )
+    inner.runpytest_subprocess("-q").assert_outcomes(passed=4)

@@ -95,21 +95,21 @@ class GroupVerbs:
         """Remove a group with its members and offsets, whatever its state is."""
         self._do(group_id, Forget(group_id))
 
-    def forget_all(self, prefix: str) -> int:
-        """Remove every group whose id begins with `prefix`. Returns how many."""
-        names = [view.group for view in self.views(prefix)]
-        self._requests.keep_out(self.member_ids(prefix))
+    def forget_all(self, prefix: str, keep: tuple[str, ...] = ()) -> int:
+        """Remove every group whose id begins with `prefix`, and with none of `keep`. Returns how many."""
+        names = [view.group for view in self.views(prefix) if not view.group.startswith(keep)]
+        self._requests.keep_out(self.member_ids(prefix, keep))
         for name in names:
             self.forget(name)
         return len(names)
 
-    def member_ids(self, prefix: str = "") -> list[str]:
-        """Return the ids of the members of every group whose id begins with `prefix`."""
+    def member_ids(self, prefix: str = "", keep: tuple[str, ...] = ()) -> list[str]:
+        """Return the ids of the members of every group whose id begins with `prefix`, and with none of `keep`."""
         return [
             member_id
             for partition in self._node().partitions
             for group_id, group in partition.shard.groups.items()
-            if group_id.startswith(prefix)
+            if group_id.startswith(prefix) and not group_id.startswith(keep)
             for member_id in getattr(group, "members", ())
         ]
 

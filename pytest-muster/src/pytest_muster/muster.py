@@ -7,6 +7,7 @@ muster.clock.advance(45_000)
 muster.verify({"api": "OffsetCommit", "group": group.id, "times": 1})
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from pytest_muster.admin import Admin, ExpectationError, Json, MusterError, path
 
 KeepAlive = Literal["all", "connected", "none"] | Sequence[str]
 WAIT_MS = 10_000
+SCOPED = re.compile(r"(test\d+|module\d+|session)-")
 RESTART_S = 300.0  # that the brokers may take to load all that they coordinate
 __tracebackhide__ = True  # pytest shows the line of the test that made the call, and the sentence
 
@@ -83,8 +85,10 @@ class Member:
 class Group:
     """A group, by its id on the server."""
 
-    def __init__(self, admin: Admin, group_id: str) -> None:
+    def __init__(self, admin: Admin, group_id: str, since: int = 0) -> None:
+        """`since`: the number of the latest event of before, where the timeline begins."""
         self._admin = admin
+        self._since = since
         self.id = group_id
 
     def __str__(self) -> str:
@@ -140,11 +144,11 @@ class Group:
         return self._post("release")
 
     def timeline(self, after: int = 0) -> list[Json]:
-        """Return what happened to the group, and why, as data."""
+        """Return what happened to the group since the last reset, and why, as data."""
         return self._admin.read_list(self._timeline("json", after), "events")
 
     def timeline_text(self, after: int = 0) -> str:
-        """Return what happened to the group, and why, one line each."""
+        """Return what happened to the group since the last reset, and why, one line each."""
         return self._admin.read("GET", self._timeline("text", after)).decode()
 
     def coordinator(self) -> Json:
@@ -161,7 +165,7 @@ class Group:
         self._admin.call("DELETE", path_of("groups", self.id))
 
     def _timeline(self, form: str, after: int) -> str:
-        return path_of("groups", self.id, "timeline", format=form, after=after)
+        return path_of("groups", self.id, "timeline", format=form, after=max(after, self._since))
 
     def _post(self, verb: str, body: Json | None = None) -> Json:
         return self._admin.call("POST", path_of("groups", self.id, verb), body)
@@ -189,26 +193,41 @@ class Fault:
 
 
 class Muster:
-    """A server. `prefix` begins the names of groups and topics of this run.
+    """A server. `prefix` begins the names of groups and topics of this run, `scope` after it those of one test.
 
     `bootstrap` is the address for Kafka clients; "" stands for port 9092 of the host of `admin`.
     """
 
-    def __init__(self, bootstrap: str, admin: str, prefix: str = "") -> None:
+    def __init__(self, bootstrap: str, admin: str, prefix: str = "", scope: str = "") -> None:
         self.admin = Admin(admin)
         self.bootstrap = bootstrap or f"{self.admin.host}:9092"
         self.prefix = prefix
+        self.scope = scope
         self.clock = Clock(self.admin)
         self._since = 0  # the number of the latest event before the test
         self._faults: list[Fault] = []
+        self._given: frozenset[str] = frozenset()  # topics of the server's own options
+        self._kept: list[str] = []  # beginnings of names that a reset leaves alone: those of wider scopes
+
+    def narrow(self, scope: str) -> "Muster":
+        """Return the same server for a narrower scope, such as one test: its resets leave this one's names alone."""
+        inner = Muster(self.bootstrap, self.admin.url, self.prefix, scope)
+        inner._given = self._given
+        inner._kept = [*self._kept, *([self.prefix + self.scope] if self.scope else [])]
+        return inner
 
     def name(self, name: str) -> str:
-        """Return a name for a group or a topic that no other worker uses. One that is such a name stays as it is."""
-        return name if name.startswith(self.prefix) else self.prefix + name
+        """Return a name for a group or a topic that no other worker and no other test uses.
+
+        What is such a name already stays as it is, and so do the topics of the server's options.
+        """
+        if name in self._given or name.startswith((*self._kept, self.prefix + self.scope)):
+            return name
+        return f"{self.prefix}{self.scope}{name}"
 
     def group(self, name: str) -> Group:
         """Return the group of that name, whether it exists or not. Clients give its `id` as group.id."""
-        return Group(self.admin, self.name(name))
+        return Group(self.admin, self.name(name), self._since)
 
     def groups(self) -> list[Json]:
         """Return all groups of this run."""
@@ -293,13 +312,30 @@ class Muster:
     def reset(self) -> None:
         """Remove all groups and topics of this run, and its faults.
 
-        Without a prefix the server is this run's alone: the clock runs again, and every connection is closed.
+        Without a prefix the server is this run's alone: the clock runs again, and every connection is closed, unless
+        there are names of a wider scope, which stay. Members of groups that are removed can join no group any more.
         """
-        if self.prefix:
+        kept = self._find_kept()
+        if self.prefix or kept:
             self._remove_faults()
-        self.admin.call("POST", path_of("reset"), {"prefix": self.prefix})
+        if kept and not self.prefix:
+            self.clock.run()
+        self.admin.call("POST", path_of("reset"), {"prefix": self.prefix, **({"keep": kept} if kept else {})})
         self._faults.clear()
         self._since = self._latest()
+
+    def note_given_topics(self) -> None:
+        """Note the topics of the server's own options: their names stay as they are."""
+        self._given = frozenset(self.admin.call("GET", path_of("state"))["topics"])
+
+    def _find_kept(self) -> list[str]:
+        """Return the beginnings of names that a reset leaves alone, if there is anything of such a name."""
+        if not self._kept:
+            return []
+        state = self.state()
+        names = (*state["topics"], *state["offsets"], *(one["group"] for one in self.groups()))
+        used = [kept for kept in self._kept if any(name.startswith(kept) for name in names)]
+        return [*used, *self._given] if used else []
 
     def timelines(self) -> dict[str, str]:
         """Return the timeline of each group of this run since the last reset, by the group's id."""
@@ -310,7 +346,14 @@ class Muster:
             if not page["events"] or page["events"][-1]["number"] >= page["latest"]:
                 break
             after = page["events"][-1]["number"]
-        return {name: self._timeline(name) for name in ids if name.startswith(self.prefix)}
+        return {name: self._timeline(name) for name in ids if self._is_of_interest(name)}
+
+    def _is_of_interest(self, name: str) -> bool:
+        """Return whether a group is of this scope, of a wider one, or named without the help of `name`."""
+        if not name.startswith(self.prefix):
+            return False
+        is_of_a_scope = SCOPED.match(name.removeprefix(self.prefix)) is not None
+        return not is_of_a_scope or name.startswith((*self._kept, self.prefix + self.scope))
 
     def _timeline(self, group_id: str) -> str:
         return Group(self.admin, group_id).timeline_text(self._since)

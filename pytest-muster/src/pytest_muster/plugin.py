@@ -1,9 +1,11 @@
-"""The pytest plugin: the fixtures `muster` and `muster_server`, and the timeline of groups in the report of a failure.
+"""The pytest plugin: the fixtures `muster`, `muster_module` and `muster_server`, and timelines in reports of failures.
 
 A run has a server of its own, and so has each worker of pytest-xdist. Where `MUSTER_ADMIN` or `--muster-admin` names a
-running server, all workers share that one, each with a prefix for its groups and topics.
+running server, all workers share that one, each with a prefix for its groups and topics. Names are those of one test,
+module or session, unless `muster_unique_names` is off.
 """
 
+import itertools
 import os
 from collections.abc import Generator, Iterator
 from typing import Any, Final
@@ -16,6 +18,7 @@ from pytest_muster.server import Server
 
 TIMELINES_MAX: Final = 20
 LINES_MAX: Final = 100  # of one timeline: the last ones
+NUMBERS: Final = itertools.count(1)  # of tests and modules
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,6 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--muster-admin", metavar="URL", help="the admin port of a running server (MUSTER_ADMIN)")
     group.addoption("--muster-bootstrap", metavar="HOST:PORT", help="its port for Kafka clients (MUSTER_BOOTSTRAP)")
     parser.addini("muster_options", "options of `muster serve` for the server that is started", type="args")
+    parser.addini(
+        "muster_unique_names", "give each test names of groups and topics of its own", type="bool", default=True
+    )
     parser.addini("muster_command", "the command that starts it, if it is not `muster`", default="")
 
 
@@ -43,23 +49,57 @@ def muster_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
     if admin := _admin(pytestconfig):
         bootstrap = pytestconfig.getoption("--muster-bootstrap") or os.environ.get("MUSTER_BOOTSTRAP", "")
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-        yield Muster(bootstrap, admin, f"{worker}-" if worker else "")
+        yield _begin(
+            pytestconfig, Muster(bootstrap, admin, f"{worker}-" if worker else "", _scope(pytestconfig, "session"))
+        )
         return
     server = Server(
         tmp_path_factory.mktemp("muster"), pytestconfig.getini("muster_options"), pytestconfig.getini("muster_command")
     )
     server.start()
     try:
-        yield Muster(server.bootstrap, server.admin)
+        yield _begin(pytestconfig, Muster(server.bootstrap, server.admin, "", _scope(pytestconfig, "session")))
     finally:
         server.stop()
 
 
+@pytest.fixture(scope="module")
+def muster_module(muster_server: Muster, pytestconfig: pytest.Config) -> Iterator[Muster]:
+    """Yield the server for all tests of a module: what is named through it stays until the module ends."""
+    yield from _lend(muster_server, pytestconfig, "module")
+
+
 @pytest.fixture
-def muster(muster_server: Muster) -> Muster:
-    """Return a server with no topics but those of `muster_options`, no groups and no faults, whose clock runs."""
-    muster_server.reset()
-    return muster_server
+def muster(request: pytest.FixtureRequest, muster_server: Muster, pytestconfig: pytest.Config) -> Iterator[Muster]:
+    """Yield a server with no topics but those of `muster_options`, no groups and no faults, whose clock runs.
+
+    What fixtures of the module or the session have named through theirs is there as well.
+    """
+    is_within = "muster_module" in request.fixturenames
+    outer = request.getfixturevalue("muster_module") if is_within else muster_server
+    yield from _lend(outer, pytestconfig, "test")
+
+
+def _lend(outer: Muster, config: pytest.Config, kind: str) -> Iterator[Muster]:
+    """Yield the server for a scope, reset before it, and again after it: what clients say of that is in its report."""
+    inner = outer.narrow(_scope(config, kind, next(NUMBERS)))
+    inner.reset()
+    yield inner
+    inner.reset()
+
+
+def _scope(config: pytest.Config, kind: str, number: int | None = None) -> str:
+    """Return what the names of a scope begin with, "" if they are to be as they are given."""
+    if not config.getini("muster_unique_names"):
+        return ""
+    return f"{kind}-" if number is None else f"{kind}{number}-"
+
+
+def _begin(config: pytest.Config, server: Muster) -> Muster:
+    """Return the server of a session, which knows the topics of its own options."""
+    if config.getini("muster_options") or _admin(config):
+        server.note_given_topics()
+    return server
 
 
 @pytest.hookimpl(wrapper=True)
@@ -69,7 +109,8 @@ def pytest_runtest_makereport(
     """Add to the report of a failed test what happened to its groups, and why."""
     report = yield
     fixtures = getattr(item, "funcargs", {})
-    server = fixtures.get("muster", fixtures.get("muster_server"))
+    found = (fixtures.get(name) for name in ("muster", "muster_module", "muster_server"))
+    server = next(filter(None, found), None)
     if report.failed and isinstance(server, Muster):
         report.sections.extend(_timelines(server))
     return report
