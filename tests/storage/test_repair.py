@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import random
 import shutil
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from protocol.record_batch import HEADER_BYTES, encode, header_at
 from protocol.records import Record
 from storage import layout, recovery, repair
 from storage.checkpoint import Checkpoint
-from storage.files import DirectoryLocked, Files, RealFiles
+from storage.files import DirectoryLocked, Files, RealFiles, StorageError
 from storage.layout import DamagedLog, Layout
 from storage.log import Log, LogConfig, scan
 from storage.repair import Survey
@@ -159,6 +161,35 @@ def test_a_repair_that_is_cut_off_anywhere_is_finished_by_another() -> None:
     for where, state in left:
         _, mended = repaired(state)
         assert (values(mended), mended.end_offset) == (kept, log.end_offset), where
+
+
+@pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_a_repair_that_fails_at_any_call_is_finished_by_another(reason: int) -> None:
+    """The disk is full, breaks, or is mounted for reading only. A directory that stays so is read as it was."""
+    disk, log, everything = disk_with_log()
+    first = log.segments[1].base_offset
+    flipped(disk, log.segments[1].path, 80, 0b1101)
+    flipped(disk, log.segments[2].path, 5)
+    kept = [pair for pair in everything if not first <= pair[0] < first + 2]
+    found = layout.look(disk, DIRECTORY, is_repair=True)
+    plan = repair.survey(disk, DIRECTORY, found)
+    whole = disk.copy()
+    repair.carry_out(whole, DIRECTORY, found, plan)
+    for number in range(1, whole.calls + 1):
+        left = disk.copy()
+        left.fail[number] = reason
+        with suppress(StorageError):  # to remove what nobody needs may fail
+            repair.carry_out(left, DIRECTORY, found, plan)
+        left.fail.clear()
+        _, mended = repaired(left)
+        assert (values(mended), mended.end_offset) == (kept, log.end_offset), number
+    before = disk.contents()
+    readonly = disk.copy()
+    reads = ("open", "list", "read", "close")
+    readonly.refuse = lambda operation, path: 0 if operation in reads and path in before else errno.EROFS
+    with pytest.raises(StorageError):
+        repair.carry_out(readonly, DIRECTORY, found, plan)
+    assert readonly.contents() == before
 
 
 def test_a_torn_tail_is_no_loss() -> None:
