@@ -408,6 +408,28 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          "How much memory group ids and the groups themselves may take, without members and offsets. Beyond it, a"
          " request that would create a group is refused with GROUP_MAX_SIZE_REACHED. A setting of Muster's own.",
          least=1_024, most=LONG_MAX),
+    Setting("topics.max.bytes", 268_435_456, _BYTES,
+         "How much memory topics and their settings may take. Beyond it, more are refused with POLICY_VIOLATION. A setting of Muster's own.",
+         least=65_536, most=LONG_MAX),
+    Setting("group.configs.max.bytes", 67_108_864, _BYTES,
+         "How much memory the settings of single groups may take, which need not exist. Beyond it, more are refused with"
+         " POLICY_VIOLATION. A setting of Muster's own.",
+         least=65_536, most=LONG_MAX),
+    Setting("transactional.ids.max.bytes", 134_217_728, _BYTES,
+         "How much memory transactional ids may take, with the partitions of their transactions. Beyond it, further ids and"
+         " partitions are refused with POLICY_VIOLATION. A setting of Muster's own.",
+         least=65_536, most=LONG_MAX),
+    Setting("credentials.max.bytes", 134_217_728, _BYTES,
+         "How much memory SCRAM credentials of users may take. Beyond it, more are refused with POLICY_VIOLATION. A setting of"
+         " Muster's own.",
+         least=65_536, most=LONG_MAX),
+    Setting("acls.max.bytes", 67_108_864, _BYTES,
+         "How much memory ACLs may take, of which there are 10,000 at most. Beyond it, more are refused with POLICY_VIOLATION."
+         " A setting of Muster's own.",
+         least=65_536, most=LONG_MAX),
+    Setting("quotas.max.bytes", 134_217_728, _BYTES,
+         "How much memory client quotas may take. Beyond it, more are refused with POLICY_VIOLATION. A setting of Muster's own.",
+         least=65_536, most=LONG_MAX),
     Setting("max.connections.per.ip", INT_MAX, _COUNT, "The maximum number of connections from one address; further ones are closed.",
          least=0, most=INT_MAX),
     Setting("max.connections.per.ip.overrides", (), _NONE, "Other maximum numbers for single addresses, as ADDRESS:COUNT."),

@@ -12,6 +12,7 @@ from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.kinds.classic.states import State
 from coordinator.core.kinds.consumer.states import GroupState
 from coordinator.core.offsets.tally import Tally
+from coordinator.core.prices import BOUNDED
 from coordinator.metrics import GROUPS_MAX, OTHER, GroupOffset, Snapshot
 from coordinator.runtime.node import Node
 from coordinator.server.memory import memory_limit
@@ -91,7 +92,12 @@ def count_in_steps(
         partitions_closed=node.dataplane.closed_partitions.keys(),
         log_bytes=node.log_bytes(),
         connections=connections,
-        held_bytes={**(held_bytes or {}), "groups": node.groups_bytes, "group owners": node.partitions.owners_bytes},
+        held_bytes={
+            **(held_bytes or {}),
+            "groups": node.groups_bytes,
+            "group owners": node.partitions.owners_bytes,
+            **{str(kind): node.ledger.catalog.held.bytes[kind] for kind in BOUNDED},
+        },
         log_lines_dropped=log_lines_dropped,
         recovery_seconds=recovery_seconds,
         internal_errors=node.edge.failures,

@@ -6,6 +6,7 @@ from typing import Final
 from coordinator.config import Config, Setting, format_value
 from coordinator.core.catalog.settings import BrokerSetting, Settings
 from coordinator.core.catalog.topic_configs import BOOLEAN, DOUBLE, INT, INT_MAX, LIST, LONG, PASSWORD, STRING
+from coordinator.core.prices import BOUNDED
 from storage.log import LogConfig
 
 _KINDS: Final[dict[type, int]] = {bool: BOOLEAN, float: DOUBLE, str: STRING, tuple: LIST}
@@ -19,6 +20,7 @@ def catalog_settings(config: Config, broker_ids: Sequence[int]) -> Settings:
         auto_create_topics=config["auto.create.topics.enable"],
         transaction_max_timeout_ms=config["transaction.max.timeout.ms"],
         transactional_id_expiration_ms=config["transactional.id.expiration.ms"],
+        held_max={kind.value: config[kind.setting] for kind in BOUNDED},
         broker=tuple(
             BrokerSetting(
                 name=setting.name,

@@ -32,7 +32,7 @@ class Ledger:
 
     def __init__(self, settings: Settings, open_log: Callable[[], Log]) -> None:
         self.catalog = Catalog(settings)
-        self.transactions = Transactions(settings)
+        self.transactions = Transactions(settings, self.catalog.held)
         self._open = open_log
         self._log: Log | None = None
         self._waiting: list[LogRecord] = []

@@ -194,9 +194,11 @@ def forgets_end_markers(marker: Any, *args: Any) -> tuple[list[Any], None]:
 
 
 @instead(KeyIndex, "note", days, "is None instead of b")
-def compacts_by_aborted_records(note: Any, index: KeyIndex, batch: Any, decided: DecidedTransactions) -> Any:
+def compacts_by_aborted_records(
+    note: Any, index: KeyIndex, batch: Any, decided: DecidedTransactions, meter: Meter
+) -> Any:
     """The latest value of a key is taken from a transaction that was aborted, and the one before it goes."""
-    return note(index, batch, DecidedTransactions({}, frozenset()))
+    return note(index, batch, DecidedTransactions({}, frozenset()), meter)
 
 
 @instead(AppendedKeys, "note", days, "is None instead of b")

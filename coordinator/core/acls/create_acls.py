@@ -1,10 +1,12 @@
 """CreateAcls: add access rules. Kafka: `AclControlManager.createAcls`."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from coordinator.core.acls.names import ANY, CLUSTER_NAME, Operation, Pattern, Permission, Resource
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.records import AclKey, AclValue, CatalogRecord
+from coordinator.core.prices import Room
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import STEP_ENTRIES, Call, Decisions, Result
 from protocol.errors import ErrorCode
@@ -27,6 +29,7 @@ def create_acls(catalog: Catalog, request: CreateAclsRequest, call: Call) -> Dec
     """Add each rule that makes sense; one that is there already is no error."""
     results: list[CreateAclsResponseAclCreationResult] = []
     added: dict[AclKey, None] = {}
+    room = Room(catalog.held)
     for creation in request.creations:
         wrong = _validate(creation)
         if wrong is not None:
@@ -45,15 +48,20 @@ def create_acls(catalog: Catalog, request: CreateAclsRequest, call: Call) -> Dec
             if len(catalog.acls) + len(added) >= ACLS_MAX:
                 results.append(CreateAclsResponseAclCreationResult(_FULL.error, _FULL.message))
                 continue
+            full = room.take(_records([acl], call))
+            if full is not None:
+                results.append(CreateAclsResponseAclCreationResult(full.error, full.message))
+                continue
             added[acl] = None
         results.append(CreateAclsResponseAclCreationResult(error_message=""))
         if len(added) >= STEP_ENTRIES:
             yield Result(records=_records(added, call))
             added.clear()
+            room.begin_step()
     yield Result(response=CreateAclsResponse(results=tuple(results)), records=_records(added, call))
 
 
-def _records(added: dict[AclKey, None], call: Call) -> tuple[CatalogRecord, ...]:
+def _records(added: Iterable[AclKey], call: Call) -> tuple[CatalogRecord, ...]:
     return tuple([CatalogRecord(acl, AclValue(call.now_ms)) for acl in added])
 
 

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.records import CatalogRecord, ScramKey, ScramValue
+from coordinator.core.prices import Room
 from coordinator.core.refusal import Refusal, truncate
 from coordinator.core.result import Call, Result
 from coordinator.core.scram import BY_NUMBER, ITERATIONS_MAX, ITERATIONS_MIN, derive_credential
@@ -33,13 +34,14 @@ def alter_user_scram_credentials(
     Kafka: `ScramControlManager.alterCredentials`.
     """
     found: dict[str, Refusal | CatalogRecord] = {}
+    room = Room(catalog.held)
     changes: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
     for change in changes:
         if change.name in found:
             if not isinstance(found[change.name], Refusal):
                 found[change.name] = _TWICE
         else:
-            found[change.name] = _validate(catalog, change) or _record(change)
+            found[change.name] = _validate(catalog, change) or _take_room(room, change)
     records = tuple([one for one in found.values() if isinstance(one, CatalogRecord)])
     results = tuple([_result(user, one) for user, one in found.items()])
     return Result(records=records, response=AlterUserScramCredentialsResponse(results=results))
@@ -64,6 +66,11 @@ def _validate(catalog: Catalog, change: Deletion | Upsertion) -> Refusal | None:
     if not is_there and len(catalog.scram) >= CREDENTIALS_MAX:
         return Refusal(ErrorCode.POLICY_VIOLATION, f"There are {CREDENTIALS_MAX} credentials already")
     return None
+
+
+def _take_room(room: Room, change: Deletion | Upsertion) -> Refusal | CatalogRecord:
+    record = _record(change)
+    return room.take((record,)) or record
 
 
 def _record(change: Deletion | Upsertion) -> CatalogRecord:

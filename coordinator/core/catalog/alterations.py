@@ -9,6 +9,7 @@ from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Reso
 from coordinator.core.catalog.describe_configs import unknown_broker
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue
+from coordinator.core.prices import Room
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import STEP_ENTRIES, Decisions, Result
 from protocol.bounds import TEXT_BYTES_MAX
@@ -33,26 +34,31 @@ def alter_resources(
     times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
     entries: list[Any] = []
     records: list[CatalogRecord] = []
-    work = 0
+    work, room = 0, Room(catalog.held)
     for asked in request.resources:
         price = _price_of(asked)
         if entries and work + price > STEP_ENTRIES:
             yield Result(records=tuple(records))
             records.clear()
+            room.begin_step()
             work = 0
         work += price
         resource = (asked.resource_type, asked.resource_name)
         kept = _resource_key(catalog, resource)
         before = catalog.configs.get(kept, {})
         wanted = _refuse_repetition(asked, times[resource]) or settings_of(resource, before, asked)
-        wrong = wanted if isinstance(wanted, Refusal) else _refuse_settings(catalog, resource, wanted)
+        changed: tuple[CatalogRecord, ...] = ()
+        if isinstance(wanted, Refusal):
+            wrong: Refusal | None = wanted
+        else:
+            changed = _records(kept, before, wanted)
+            wrong = _refuse_settings(catalog, resource, wanted) or room.take(changed)
         error, message = (ErrorCode.NONE, None) if wrong is None else (wrong.error, wrong.message)
         entries.append(entry(error, message, *resource))
         if wrong is None and not request.validate_only:
             assert not isinstance(wanted, Refusal), "what is not refused is a set of settings"
-            records += _records(kept, before, wanted)
-            changed = [value for name, value in wanted.items() if before.get(name) != value]
-            work += sum(map(len, changed)) // _ENTRY_CHARACTERS
+            records += changed
+            work += sum(map(len, wanted.values())) // _ENTRY_CHARACTERS
     yield Result(response=response(responses=tuple(entries)), records=tuple(records))
 
 

@@ -28,6 +28,7 @@ from coordinator.core.catalog.records import (
     TopicValue,
 )
 from coordinator.core.catalog.settings import Settings, TopicSettings
+from coordinator.core.prices import Held, Kind
 from coordinator.core.quotas.entities import entity_of
 from coordinator.core.quotas.rules import QuotaRules
 from coordinator.core.topics import Topic, Topics
@@ -62,6 +63,7 @@ class Catalog:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
+        self.held = Held({Kind(kind): bound for kind, bound in self.settings.held_max.items()})
         self.topics_by_name: dict[str, TopicValue] = {}
         self.configs: dict[Resource, dict[str, str]] = {resource: {**FORMATTED[resource]} for resource in FORMATTED}
         for setting in self.settings.broker:
@@ -100,6 +102,7 @@ class Catalog:
 
     def replay(self, record: CatalogRecord) -> Change | None:
         """Apply one fact, new or from the log. Says what became of a topic, if of any."""
+        self.held.note(record)
         match record.key, record.value:
             case TopicKey(name), (TopicValue() | None) as fact:
                 return self._place(name, fact)

@@ -8,6 +8,7 @@ from coordinator.core.catalog.catalog import TOPIC, Catalog
 from coordinator.core.catalog.names import INTERNAL, RESERVED, reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue
 from coordinator.core.catalog.settings import PARTITIONS_PER_REQUEST_MAX
+from coordinator.core.prices import Room
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import STEP_ENTRIES, Call, Decisions, Result
 from protocol.errors import ErrorCode
@@ -26,20 +27,22 @@ def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) ->
     once = [topic for topic in request.topics if times[topic.name] == 1]
     results: list[CreateTopicsResponseCreatableTopicResult] = []
     records: list[CatalogRecord] = []
-    room = catalog.settings.partitions_max - catalog.partitions
+    room, memory = catalog.settings.partitions_max - catalog.partitions, Room(catalog.held)
     too_many = sum(_partitions(topic, catalog) for topic in once) > PARTITIONS_PER_REQUEST_MAX
     for topic in once:
         wrong = _EXCESSIVE if too_many else refusal(catalog, topic, room)
+        facts = [] if wrong else _facts(catalog, topic, call.fresh_id, call.now_ms)
+        wrong = wrong or memory.take(facts)
         if wrong is not None:
             results.append(_refuse(topic.name, wrong))
             continue
-        facts = _facts(catalog, topic, call.fresh_id, call.now_ms)
         room -= _partitions(topic, catalog)
         records += () if request.validate_only else facts
         results.append(_describe_created_topic(catalog, topic, facts))
         if len(results) % STEP_ENTRIES == 0:
             yield Result(records=tuple(records))
             records.clear()
+            memory.begin_step()
     results += [_refuse(name, _DUPLICATE) for name, count in times.items() if count > 1]
     yield Result(response=CreateTopicsResponse(topics=tuple(results)), records=tuple(records))
 
@@ -47,12 +50,14 @@ def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) ->
 def auto_create(catalog: Catalog, names: Iterable[str], call: Call) -> tuple[CatalogRecord, ...]:
     """Return the records that create those of `names` that may be created, with the broker's defaults."""
     records: list[CatalogRecord] = []
-    room = catalog.settings.partitions_max - catalog.partitions
+    room, memory = catalog.settings.partitions_max - catalog.partitions, Room(catalog.held)
     for name in names:
         topic = CreateTopicsRequestCreatableTopic(name, num_partitions=-1, replication_factor=-1)
         if refusal(catalog, topic, room) is None:
-            room -= catalog.settings.num_partitions
-            records += _facts(catalog, topic, call.fresh_id, call.now_ms)
+            facts = _facts(catalog, topic, call.fresh_id, call.now_ms)
+            if memory.take(facts) is None:
+                room -= catalog.settings.num_partitions
+                records += facts
     return tuple(records)
 
 

@@ -239,6 +239,9 @@ _VALUES: Final[tuple[Schema, ...]] = (
     Schema(LogValue, (Field("topic_id", UUID),)),
 )  # fmt: skip
 
+KEY_TYPES: Final = tuple([schema.cls for schema in _KEYS])
+"""The types of keys, of which each has a price in `core/prices.py`."""
+
 _TYPE_OF: Final[dict[type, int]] = {schema.cls: number for number, schema in enumerate(_KEYS)}
 _VERSION: Final = b"\0\0"
 

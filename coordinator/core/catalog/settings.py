@@ -1,5 +1,7 @@
 """The facts that the catalog knows of its server, and the settings of a topic that the data plane reads."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 PARTITIONS_PER_REQUEST_MAX = 10_000  # Kafka's own bound: more in one request is a policy violation
@@ -27,6 +29,7 @@ class Settings(Struct, frozen=True):
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     partitions_max: int = PARTITIONS_MAX
+    held_max: Mapping[str, int] = {}  # bytes of memory that a kind of state may take, by `prices.Kind`
     broker: tuple[BrokerSetting, ...] = ()
 
 

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.records import CatalogRecord, QuotaKey, QuotaPart, QuotaValue
+from coordinator.core.prices import Room
 from coordinator.core.quotas.entities import Entity, entity_of, refuse_entity, refuse_value, stored_value
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Result
@@ -26,13 +27,19 @@ def alter_client_quotas(catalog: Catalog, request: AlterClientQuotasRequest, cal
         asked.setdefault(entity_of(entry.entity), []).append(entry.ops)
     answers: list[AlterClientQuotasResponseEntryData] = []
     records: list[CatalogRecord] = []
+    room = Room(catalog.held)
     for entity, ops in asked.items():
         wrong = _validate(catalog, entity, ops)
+        changed = (
+            []
+            if wrong
+            else [_record(entity, op) for op in ops[0] if not op.remove or op.key in catalog.quotas.of(entity)]
+        )
+        wrong = wrong or room.take(changed)
         told = tuple([AlterClientQuotasResponseEntityData(kind, name) for kind, name in entity])
         error, message = (ErrorCode.NONE, None) if wrong is None else (wrong.error, wrong.message)
         answers.append(AlterClientQuotasResponseEntryData(error, message, told))
-        if wrong is None:
-            records += [_record(entity, op) for op in ops[0] if not op.remove or op.key in catalog.quotas.of(entity)]
+        records += () if wrong else changed
     return Result(
         response=AlterClientQuotasResponse(entries=tuple(answers)),
         records=() if request.validate_only else tuple(records),

@@ -71,7 +71,8 @@ def _begin(transactions: Transactions, request: InitProducerIdRequest, call: Cal
         timeout_ms=request.transaction_timeout_ms,
         updated_ms=call.now_ms,
     )
-    return _give_producer_id(begun, transactions.producer_id_record)
+    full = transactions.held.refuse(begun.record)
+    return _give_producer_id(begun, transactions.producer_id_record) if full is None else _refuse(full.error, call)
 
 
 def _bump_epoch(

@@ -36,7 +36,9 @@ def add_to_transaction(
         return known
     if known.state == State.ONGOING and known.partitions.issuperset(partitions):
         return Result()
-    return Result(records=(known.with_partitions(partitions, now_ms).record,))
+    record = known.with_partitions(partitions, now_ms).record
+    full = transactions.held.refuse(record)
+    return Result(records=(record,)) if full is None else full.error
 
 
 def verify_partition(

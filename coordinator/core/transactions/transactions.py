@@ -12,6 +12,7 @@ from coordinator.core.catalog.records import (
     TransactionValue,
 )
 from coordinator.core.catalog.settings import Settings
+from coordinator.core.prices import Held
 from coordinator.core.result import Markers
 from coordinator.core.transactions.states import State
 from coordinator.core.transactions.transaction import Transaction, restore
@@ -22,8 +23,10 @@ STALE_MAX: Final = 64  # timeouts in the heap that count no more, beyond as many
 class Transactions:
     """Transactions by transactional id."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, held: Held | None = None) -> None:
+        """`held` is the memory of all that is in the catalog's log, to be asked whether there is room."""
         self.settings = settings or Settings()
+        self.held = held or Held()
         self.by_id: dict[str, Transaction] = {}
         self.next_producer_id = 0
         self._unfinished: dict[int, str] = {}  # by producer id: those that are open, or whose end is only decided
@@ -63,6 +66,7 @@ class Transactions:
         """Put those that were read from the log in the place of the transactional ids that `owns` names."""
         for name in [name for name in self.by_id if owns(name) and name not in others.by_id]:
             self._remove(name)
+            self.held.forget(TransactionKey(name))
         for transaction in others.by_id.values():
             self._put(transaction)
 
