@@ -248,3 +248,10 @@ def test_every_subcommand_that_is_written_can_be_called() -> None:
         name for name in modules if said.search((ROOT / "coordinator" / "cli" / f"{name}.py").read_text("utf-8"))
     }
     assert written == set(COMMANDS)
+
+
+def test_what_tests_share_is_in_no_module_of_tests() -> None:
+    """Who looks for a helper looks in modules that are named for what they give, and a test may be taken away."""
+    files = [path for folder in ("tests", "benchmarks", "docs") for path in (ROOT / folder).rglob("*.py")]
+    imports = re.compile(r"^\s*(?:from|import) tests\.(?:\w+\.)*test_\w+", re.MULTILINE)
+    assert [str(path.relative_to(ROOT)) for path in files if imports.search(path.read_text("utf-8"))] == []

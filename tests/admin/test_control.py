@@ -154,7 +154,7 @@ def test_what_happened_before_a_reset_or_a_restore_is_not_counted(tmp_path: Any)
     with Muster(tmp_path, "--ephemeral", "--topic", "orders:4", "--set", "journal.max.bytes=100000") as server:
         assert call(server, "PUT", "/snapshots/kept")[0] == 200
         for path, body in (("/snapshots/kept/restore", None), ("/reset", {"prefix": "verif"}), ("/reset", {})):
-            assert call(server, "POST", "/verify", never) [0] == 200, path
+            assert call(server, "POST", "/verify", never)[0] == 200, path
             call(server, "POST", "/state", {"offsets": {"verified": {"orders": {"0": 5}}}})
             assert call(server, "DELETE", "/groups/verified")[0] == 200
             assert call(server, "POST", "/verify", never)[0] == 409

@@ -11,16 +11,10 @@ from protocol.records import Record
 from storage.extent import Extent, measure
 from storage.memory_files import MemoryFiles
 from tests import requests
+from tests.admin.produced import produce
 from tests.requests import commit
 from tests.server.in_memory import InMemory, Peer
 from tests.steps import finish
-
-
-def produce(peer: Peer, partition: int, *values: bytes) -> int:
-    """Produce records, and return how many bytes they are."""
-    batch = encode([Record(None, value) for value in values])
-    peer.ask(requests.produce("orders", {partition: batch}), 9)
-    return len(batch)
 
 
 def fetch(peer: Peer, partition: int) -> None:

@@ -17,7 +17,7 @@ from coordinator.admin.router import Router
 from coordinator.admin.watch import WATCHERS_MAX, Watcher
 from coordinator.events import Events, Ring
 from coordinator.server.verbs import overview
-from tests.admin.test_offset_metrics import produce
+from tests.admin.produced import produce
 from tests.control.steered import SteeredNode
 from tests.members import ConsumerMember
 from tests.requests import commit

@@ -8,8 +8,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from coordinator.client import Client
+from tests.compat.consumer_protocol import SETTINGS, group_of
 from tests.compat.consumers import STOPS, Member, produce, share, wait_for_share, wait_until
-from tests.compat.test_consumer_protocol import SETTINGS, group_of
 from tests.live import Muster, server_fixture
 from tests.requests import fetch_offsets
 

@@ -20,7 +20,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsReq
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import varint
 from tests.dataplane.broker import NODES, Broker, call
-from tests.dataplane.test_steps import ask_in_steps
+from tests.dataplane.stepping import ask_in_steps
 from tests.requests import list_offsets
 
 STEP_MAX = STEP_BYTES + 2 * CHUNK_BYTES

@@ -1,8 +1,6 @@
 """A topic's log that cannot be synced at the end of a turn: its partition is closed, and nobody hears otherwise."""
 
-import errno
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
@@ -12,58 +10,16 @@ from protocol.batch_validation import Allowance
 from protocol.codec import encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
-from protocol.messages.fetch import FetchRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
-from protocol.messages.produce import ProduceRequest
-from tests.dataplane.broker import batch
-from tests.dataplane.test_transactions import of
-from tests.requests import commit, fetch, produce
-from tests.server.in_memory import InMemory, Peer
-from tests.storage.crashing_disk import CrashingDisk
-
-
-def serving(**settings: object) -> tuple[CrashingDisk, InMemory]:
-    """A server with --fsync whose topic has a record in each of its partitions."""
-    files = CrashingDisk()
-    server = InMemory(files, is_synced=True, topics={"t": 3}, **settings)
-    answer = server.connect().ask(*producing(0, 1, 2))
-    assert [one.error_code for one in answer.responses[0].partition_responses] == [0, 0, 0]
-    return files, server
-
-
-def fail(files: CrashingDisk, operation: str, directory: str, after: int = 0) -> None:
-    """Let every call of the operation fail in that directory but for the first."""
-    left = count(-after)
-
-    def refuse(called: str, path: str) -> int:
-        is_meant = called == operation and path.startswith(f"data/{directory}/")
-        return errno.EIO if is_meant and next(left) >= 0 else 0
-
-    files.refuse = refuse
-
-
-def producing(*partitions: int) -> tuple[ProduceRequest, int]:
-    return produce("t", dict.fromkeys(partitions, batch("a"))), 9
-
-
-def fetching(partition: int, offset: int, *, wait_ms: int = 0, level: int = 0) -> tuple[FetchRequest, int]:
-    return fetch("t", partition, offset, max_wait_ms=wait_ms, isolation_level=level), 11
+from tests.dataplane.failing_disk import codes, fail, fetching, producing, serving
+from tests.dataplane.transactional import transactional_batch
+from tests.requests import commit, produce
+from tests.server.in_memory import InMemory
 
 
 def committing() -> tuple[OffsetCommitRequest, int]:
     return commit("g", {"t": {0: 5}}), 8
-
-
-def codes(peer: Peer) -> list[tuple[int, int]]:
-    """The errors of the Produce responses of a peer, by partition, in the order of arrival."""
-    return [
-        (one.index, one.error_code)
-        for _, answer in peer.answers
-        if hasattr(answer, "responses")
-        for topic in answer.responses
-        for one in getattr(topic, "partition_responses", ())
-    ]
 
 
 def test_a_sync_that_fails_closes_its_partition_and_no_other() -> None:
@@ -121,7 +77,7 @@ def test_a_transaction_whose_marker_cannot_be_written_ends_at_the_next_start(ope
     files, server = serving()
     peer = server.connect()
     producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
-    records = of((producer.producer_id, producer.producer_epoch), "b")
+    records = transactional_batch((producer.producer_id, producer.producer_epoch), "b")
     answer = peer.ask(produce("t", {0: records}, "x"), 12)
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
     fail(files, operation, "t-0")

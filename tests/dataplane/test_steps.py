@@ -4,7 +4,6 @@ The work of a step is counted in what it does, not in time.
 """
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,31 +42,13 @@ from protocol.messages.write_txn_markers import (
 )
 from storage import removal
 from storage.log import Log
-from tests.dataplane.broker import NODES, NOW, Broker, batch, call, response_of
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call
+from tests.dataplane.stepping import CALLS, ask_in_steps
 from tests.requests import create_topics, delete_records, fetch, fetch_all, list_offsets, produce
 from tests.storage.crashing_disk import CrashingDisk
 
 PARTITIONS = 1_000
 EACH = range(PARTITIONS)
-
-
-def ask_in_steps(broker: Broker, api_key: int, request: Any) -> tuple[Any, list[Counter[str]]]:
-    """Return the response to a request, and how often each noted method was called in each of its steps."""
-    calls: list[Counter[str]] = [Counter()]
-    CALLS.clear()
-    response = response_of(broker.node.handle(api_key, request, call(request), NODES))
-    while True:
-        calls[-1].update(CALLS)
-        CALLS.clear()
-        if response is not None or not broker.node.has_steps:
-            return response, calls
-        calls.append(Counter())
-        broker.node.step()
-        broker.node.flush()
-        response = next((response_of(outcome) for _, outcome in broker.node.replies()), None)
-
-
-CALLS = Counter[str]()  # of the noted methods
 
 
 def note(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:

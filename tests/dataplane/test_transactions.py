@@ -12,13 +12,9 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from storage.files import StorageError
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
+from tests.dataplane.transactional import transactional_batch
 from tests.requests import commit_in_transaction, fetch, fetch_offsets
 from tests.storage.crashing_disk import CrashingDisk
-
-
-def of(producer: tuple[int, int], *values: str, sequence: int = 0) -> bytes:
-    ids = {"producer_id": producer[0], "producer_epoch": producer[1]}
-    return batch(*values, base_sequence=sequence, transactional=True, **ids)
 
 
 def add(broker: Broker, producer: tuple[int, int], *partitions: int) -> None:
@@ -35,7 +31,7 @@ def end(broker: Broker, producer: tuple[int, int], committed: bool = True, versi
 
 def test_readers_of_committed_records_wait_for_the_end(broker: Broker) -> None:
     producer = broker.producer("x")
-    broker.produce("t", 0, of(producer, "a"), txn="x")
+    broker.produce("t", 0, transactional_batch(producer, "a"), txn="x")
     broker.produce("t", 0, batch("b"))
     assert broker.ask(fetch("t", max_wait_ms=500, isolation_level=1), ticket=7) is None
     data = broker.fetch("t", isolation_level=1)
@@ -52,15 +48,15 @@ def test_readers_of_committed_records_wait_for_the_end(broker: Broker) -> None:
 def test_a_batch_that_nobody_announced(broker: Broker, version: int, error: ErrorCode) -> None:
     producer = broker.producer("x")
     before = broker.files.contents()
-    assert broker.produce("t", 0, of(producer, "a"), txn="x", version=version).error_code == error
+    assert broker.produce("t", 0, transactional_batch(producer, "a"), txn="x", version=version).error_code == error
     assert broker.files.contents() == before
     unverified = Broker(broker.files.copy(), transaction_partition_verification_enable=False)
-    assert unverified.produce("t", 0, of(producer, "a"), txn="x", version=version).error_code == 0
+    assert unverified.produce("t", 0, transactional_batch(producer, "a"), txn="x", version=version).error_code == 0
 
 
 def test_a_producer_writes_nothing_beside_its_open_transaction(broker: Broker) -> None:
     producer = broker.producer("x")
-    assert broker.produce("t", 0, of(producer, "a"), txn="x").error_code == ErrorCode.NONE
+    assert broker.produce("t", 0, transactional_batch(producer, "a"), txn="x").error_code == ErrorCode.NONE
     plain = batch("b", producer_id=producer[0], producer_epoch=producer[1], base_sequence=1)
     assert broker.produce("t", 0, plain).error_code == ErrorCode.INVALID_TXN_STATE
 
@@ -68,9 +64,9 @@ def test_a_producer_writes_nothing_beside_its_open_transaction(broker: Broker) -
 def test_a_late_batch_of_an_ended_transaction_is_fenced(broker: Broker) -> None:
     """KIP-890: the end raised the epoch, so what arrives after the marker opens nothing that nobody would close."""
     producer = broker.producer("x")
-    broker.produce("t", 0, of(producer, "a"), txn="x")
+    broker.produce("t", 0, transactional_batch(producer, "a"), txn="x")
     end(broker, producer)
-    late = broker.produce("t", 0, of(producer, "b", sequence=1), txn="x")
+    late = broker.produce("t", 0, transactional_batch(producer, "b", sequence=1), txn="x")
     assert late.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert broker.values("t", committed=True) == ["a"]
 
@@ -78,8 +74,8 @@ def test_a_late_batch_of_an_ended_transaction_is_fenced(broker: Broker) -> None:
 def test_a_topic_that_goes_does_not_hold_up_the_end(broker: Broker) -> None:
     producer = broker.producer("x")
     broker.create("u")
-    broker.produce("t", 0, of(producer, "a"), txn="x")
-    broker.produce("u", 0, of(producer, "b"), txn="x")
+    broker.produce("t", 0, transactional_batch(producer, "a"), txn="x")
+    broker.produce("u", 0, transactional_batch(producer, "b"), txn="x")
     broker.delete("u")
     end(broker, producer)
     assert broker.values("t", committed=True) == ["a"]
@@ -89,7 +85,7 @@ def test_what_is_open_in_a_log_and_in_no_transaction_is_aborted(broker: Broker) 
     """A power cut may lose that the transaction began, and keep its records: nobody would ever end it."""
     before = broker.files.contents()
     producer = broker.producer("x")
-    broker.produce("t", 0, of(producer, "a"), txn="x")
+    broker.produce("t", 0, transactional_batch(producer, "a"), txn="x")
     files = broker.files.copy()
     for path in [path for path in before if path.startswith("data/__muster_catalog-0")]:
         files.put(path, before[path])
@@ -189,7 +185,7 @@ def run(broker: Broker, version: int, producer: tuple[int, int], number: int, co
     if version == 1:
         add(broker, producer, 0)
         broker.ask(AddOffsetsToTxnRequest("x", *producer, GROUP), version=3)
-    record = of(producer, str(number), sequence=sequence)
+    record = transactional_batch(producer, str(number), sequence=sequence)
     assert broker.produce("t", 0, record, txn="x", version=9 if version == 1 else 12).error_code == 0
     request = commit_in_transaction("x", GROUP, producer, {"t": {0: number}})
     answer = broker.ask(request, version=3 if version == 1 else 5)
@@ -244,7 +240,7 @@ def test_that_a_record_has_begun_a_transaction_is_on_the_disk_with_the_record() 
     files = CrashingDisk()
     broker = Broker(files, is_synced=True, topics={"t": 1}, **ONE_PARTITION)
     producer = begin(broker)
-    assert broker.produce("t", 0, of(producer, "0"), txn="x").error_code == 0
+    assert broker.produce("t", 0, transactional_batch(producer, "0"), txn="x").error_code == 0
     for how, disk in files.crashes():
         after = Broker(disk, is_synced=True, topics={"t": 1}, **ONE_PARTITION)
         assert ("t", 0) in after.ledger.transactions.by_id["x"].partitions, how

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_golden import Shell, play
+from tests.cli.transcripts import Shell, play
 from tests.live import Muster
 
 PAGE = Path(__file__).parents[2] / "docs" / "usage.md"

@@ -13,8 +13,8 @@ import pytest
 
 from pipeline.synth import Plan, write_logs
 from tests.install.environments import PACKAGES, ROOT, Environment, Project, build_wheel, run
-from tests.pipeline.test_distributed import cluster
-from tests.pipeline.test_spark_connect import CLIENT, connect_server
+from tests.pipeline.spark_cluster import cluster
+from tests.pipeline.spark_connect import CLIENT, connect_server
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.timeout(1800)]
 

@@ -11,7 +11,7 @@ from pipeline.jobs.compact import compact, settle
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from tests.pipeline.group_logs import fill, flip, read_rows
-from tests.pipeline.test_real_kafka import DATA, STATES
+from tests.pipeline.real_kafka import DATA, STATES
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -24,8 +24,8 @@ from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.synth import Plan, Writer, commit, compress, fact, write_logs
 from protocol import record_batch
 from protocol.records import Record
+from tests.pipeline.commit_rows import commit_row
 from tests.pipeline.group_logs import fill, read_rows
-from tests.pipeline.test_tables_commits import commit_row
 
 SEEN = ("log_dir", "log_offset", "record_ts", "group", "topic", "partition", "committed_offset", "leader_epoch", "metadata", "commit_ts", "expire_ts", "is_txn")  # fmt: skip
 

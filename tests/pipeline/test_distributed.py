@@ -1,12 +1,8 @@
 """A standalone master and two workers on loopback ingest what one process ingests: from a directory, and from S3 to S3."""
 
 import json
-import os
-import signal
 import sys
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +17,8 @@ from pipeline.decode.schema import TABLES
 from pipeline.jobs.optimize import optimize
 from pipeline.synth import Plan, write_logs
 from pipeline.synth_groups import write_lives
-from tests.pipeline.object_store import object_store, run_to_end, start_process, wait_for_line
+from tests.pipeline.object_store import object_store, run_to_end
+from tests.pipeline.spark_cluster import cluster
 
 # Four Java processes and an object store: minutes on a small machine.
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
@@ -59,34 +56,6 @@ def wheel_of_this_tree(directory: Path) -> Path:
             for file in Path(package).rglob("*.py"):
                 archive.write(file)
     return wheel
-
-
-@contextmanager
-def cluster(directory: Path, spark_home: Path | None = None) -> Iterator[str]:
-    """A master and two workers of one core each, of the installed Spark or of another one; the master's address."""
-    import pyspark
-
-    spark_class = (spark_home or Path(pyspark.__file__).parent) / "bin" / "spark-class"
-    here = ("--host", "127.0.0.1", "--webui-port", "0")
-    running = []
-    try:
-        log = directory / "master.log"
-        running.append(start_process(log, spark_class, "org.apache.spark.deploy.master.Master", *here, "--port", "0"))
-        address = wait_for_line(log, "Starting Spark master at").split()[-1]
-        logs = [directory / f"worker{number}.log" for number in range(2)]
-        for log in logs:
-            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(log.with_suffix("")))
-            running.append(
-                start_process(log, spark_class, "org.apache.spark.deploy.worker.Worker", *here, *size, address)
-            )
-        for log in logs:
-            wait_for_line(log, "Successfully registered with master")
-        yield address
-    finally:
-        for process in running:
-            os.killpg(process.pid, signal.SIGTERM)
-        for process in running:
-            process.wait(20)
 
 
 def ingest_on(master: str, wheel: Path, *jobs: tuple[str, str]) -> dict[int, str]:

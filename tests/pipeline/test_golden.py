@@ -8,14 +8,12 @@ import pytest
 from pipeline.decode.layout import TOPIC
 from pipeline.jobs.compact import compact
 from pipeline.jobs.verify import verify
-from pipeline.tables import groups
-from pipeline.tables.commits import latest_offsets, offset_commits
 from storage import cleaner
 from storage.files import RealFiles
 from storage.log import Log
 from tests.pipeline.engine import START_MS
+from tests.pipeline.golden_tables import of_tables
 from tests.pipeline.histories import History, Offsets, States, of_server
-from tests.pipeline.test_source import load
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -29,19 +27,6 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed in SEEDS:
         History(directory / f"{TOPIC}-{seed}", seed, seed).live(150)
     return directory
-
-
-def of_tables(spark: Any, logs: Path) -> tuple[Offsets, States]:
-    """The same by Spark."""
-    commits = offset_commits(load(spark, logs), load(spark, logs, table="batches"))
-    records = load(spark, logs, table="group_records")
-    latest = latest_offsets(commits, 0)
-    rows = latest.collect()
-    state = groups.group_state(groups.group_metadata(records), groups.new_group_records(records), latest).collect()
-    return (
-        {(row.group, row.topic, row.partition): row.committed_offset for row in rows},
-        {row.group: (row.type, row.generation, row.members) for row in state},
-    )
 
 
 def check(spark: Any, logs: Path) -> tuple[Offsets, States]:

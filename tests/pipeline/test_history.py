@@ -15,13 +15,13 @@ import pytest
 
 from coordinator.core.events import Cause
 from pipeline.decode.layout import TOPIC
-from pipeline.history.activity import activity_of, gather_activity, read_histories
+from pipeline.history.activity import activity_of, gather_activity
 from pipeline.history.departures import together
 from pipeline.history.group import GroupHistory
 from pipeline.history.records import Move, Rebalance, Record, Row, Session
 from pipeline.synth_groups import write_lives
 from tests.pipeline.engine import TOLD, Engine
-from tests.pipeline.group_logs import read_rows
+from tests.pipeline.read_histories import read
 from tests.pipeline.simulated_groups import live
 
 CERTAIN = (
@@ -30,11 +30,6 @@ CERTAIN = (
 )  # fmt: skip
 MODERN = {Cause.SUBSCRIPTION_CHANGED: "subscription_change", Cause.STATIC_MEMBER_RETURNED: "static_rejoin"}
 GROUPS, HAPPENINGS = 60, 15
-
-
-def read(directory: Path) -> list[Row]:
-    """All rows of a log that has no transactions."""
-    return list(read_histories(*(read_rows(directory, table) for table in ("group_records", "offset_commits"))))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow.parquet as pq
 import pytest
 
 from pipeline import locks, manifest, sink
@@ -21,19 +20,9 @@ from pipeline.jobs.optimize import optimize
 from pipeline.sink import UnfinishedFile
 from pipeline.synth import Plan, Writer, commit, write_logs
 from tests.pipeline.group_logs import fill
+from tests.pipeline.ingested import ids, read
 
 DAY_MS = 86_400_000
-
-
-def ids(out: Path, table: str = "offset_commits") -> list[tuple[int, int]]:
-    """(partition of the log, offset) of every row that the manifest counts."""
-    files = manifest.load(out).files.get(table, ())
-    rows = [row for file in files for row in pq.ParquetFile(out / file).read().to_pylist()]
-    return sorted((row["log_partition"], row["log_offset"]) for row in rows)
-
-
-def read(logs: Path, out: Path | Store) -> manifest.Manifest:
-    return ingest(None, [str(logs)], out)
 
 
 def drain(logs: Path, out: Path, max_bytes: int | None = None) -> manifest.Manifest:

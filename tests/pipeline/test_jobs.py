@@ -19,8 +19,8 @@ from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from protocol.records import Record
 from tests.pipeline.group_logs import fill
-from tests.pipeline.test_ingest import ids, read
-from tests.pipeline.test_source import offsets, replayed
+from tests.pipeline.ingested import ids, read
+from tests.pipeline.sources import offsets, replayed
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests.compat.consumers import librdkafka
 from tests.live import Muster
+from tests.pipeline.golden_tables import of_tables
 from tests.pipeline.histories import Offsets, of_server
-from tests.pipeline.test_golden import of_tables
 
 pytestmark = pytest.mark.xdist_group("spark")
 

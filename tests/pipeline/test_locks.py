@@ -13,7 +13,7 @@ from pipeline.decode.files import Store
 from pipeline.errors import TablesInUseError
 from pipeline.locks import BUILDER, CLAIMS, Claim, hold_claim
 from pipeline.synth import Plan, write_logs
-from tests.pipeline.test_ingest import read
+from tests.pipeline.ingested import read
 
 
 def claims(store: Store) -> list[str]:

@@ -17,10 +17,10 @@ from pipeline.session import SMALL
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from tests.pipeline import test_spark_releases as releases
+from tests.pipeline.ingested import read
 from tests.pipeline.kill_build import MARK, TABLES
 from tests.pipeline.object_store import object_store, run_to_end
-from tests.pipeline.test_distributed import cluster
-from tests.pipeline.test_ingest import read
+from tests.pipeline.spark_cluster import cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.timeout(9000)]
 

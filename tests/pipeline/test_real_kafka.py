@@ -14,9 +14,7 @@ from pipeline.decode.latest import latest
 from pipeline.decode.layout import log_dirs, spans
 from pipeline.decode.rows import Options, read_table
 from pipeline.dump import dump, to_json
-
-DATA = Path(__file__).parents[1] / "storage" / "data" / "kafka-4.3.1"
-STATES = ["live", "compacted"]
+from tests.pipeline.real_kafka import DATA, STATES
 
 
 def reported(state: str) -> dict[str, Any]:

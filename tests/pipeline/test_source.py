@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan, LessThanOrEqual
 
-from pipeline.decode import replay
 from pipeline.decode.latest import latest
 from pipeline.decode.layout import TOPIC, log_dirs, spans
 from pipeline.decode.rows import Options, read_table
@@ -21,6 +20,7 @@ from pipeline.source import BatchReader, PushingReader, freeze_imports
 from pipeline.stream import stream_reader
 from pipeline.stream_limits import LimitedStreamReader
 from pipeline.synth import Plan, Writer, commit, write_logs
+from tests.pipeline.sources import load, offsets, replayed
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -32,10 +32,6 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def load(spark: Any, path: Path, **options: Any) -> Any:
-    return spark.read.format("kafkalog").options(**options).load(str(path))
-
-
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_every_raw_table(spark: Any, logs: Path, table: str) -> None:
     want = read_table([span for log in log_dirs([str(logs)]) for span in spans(log)], table)
@@ -45,18 +41,6 @@ def test_every_raw_table(spark: Any, logs: Path, table: str) -> None:
     if table == "batches":
         order.insert(1, ("segment_base", "ascending"))
     assert got.cast(TABLES[table]).sort_by(order).equals(want.sort_by(order))
-
-
-def offsets(rows: Any) -> dict[tuple[str, str, int], int]:
-    return {(row["group"], row["topic"], row["partition"]): row["committed_offset"] for row in rows}
-
-
-def replayed(directory: Path) -> dict[tuple[str, str, int], int | None]:
-    state = replay.State()
-    for log in log_dirs([str(directory)]):
-        state.pending = {}
-        replay.replay(replay.read(log), state)
-    return {key: value.offset for key, (_, value) in state.offsets.items()}
 
 
 def test_latest_reduced_in_the_worker_is_what_replay_says(spark: Any, logs: Path) -> None:

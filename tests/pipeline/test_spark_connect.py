@@ -5,29 +5,23 @@ Installs what the client imports from the package index: a network.
 
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from pipeline import published
-from pipeline.session import SMALL
 from pipeline.synth import Plan, write_logs
 from pipeline.synth_groups import write_lives
-from tests.pipeline.object_store import run_to_end, start_process, wait_for_line
-from tests.pipeline.test_ingest import read
-from tests.pipeline.test_spark_releases import PIP
+from tests.pipeline.ingested import read
+from tests.pipeline.object_store import run_to_end
+from tests.pipeline.spark_connect import CLIENT, connect_server
+from tests.pipeline.spark_releases import PIP
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
-CLIENT = ["grpcio>=1.76", "grpcio-status>=1.76", "googleapis-common-protos>=1.71", "protobuf>=6.33", "zstandard>=0.25"]
-SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SCRIPT = """
 import json, sys
 from pipeline import published
@@ -49,31 +43,6 @@ published.create_views(spark, out)
 views = {name: spark.table(name).count() for name in published.load(out).tables}
 print(json.dumps(found | {"views": views}))
 """
-
-
-@contextmanager
-def connect_server(directory: Path) -> Iterator[str]:
-    """Run Spark's own Connect server on loopback; its address."""
-    import pyspark
-
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    conf = {
-        "spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port),
-        "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "1", "spark.sql.session.timeZone": "UTC",
-        "spark.sql.python.filterPushdown.enabled": "true", **SMALL,
-    }  # fmt: skip
-    words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    log = directory / "connect.log"
-    process = start_process(log, submit, "--class", SERVER, "--master", "local[2]", *words)
-    try:
-        wait_for_line(log, "Spark Connect server started", seconds=300)
-        yield f"sc://127.0.0.1:{port}"
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(60)
 
 
 @pytest.mark.skipif(PIP is None, reason="no pip on this machine")

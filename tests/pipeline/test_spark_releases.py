@@ -5,7 +5,6 @@ Installs PySpark from the package index, and jars from Maven's: minutes, and a n
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,12 +15,12 @@ import pytest
 from pipeline import published
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
+from tests.pipeline.ingested import read
 from tests.pipeline.object_store import run_to_end
-from tests.pipeline.test_ingest import read
+from tests.pipeline.spark_releases import PIP
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.timeout(3000)]
 
-PIP = shutil.which("pip")
 DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
 DELTA_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -17,8 +17,8 @@ from pipeline.jobs.build import DERIVED, Tables, build
 from pipeline.synth import Writer, commit
 from protocol.records import Record
 from tests.pipeline.engine import START_MS, Engine
+from tests.pipeline.ingested import read
 from tests.pipeline.simulated_groups import SimulatedGroup, live
-from tests.pipeline.test_ingest import read
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from pipeline.decode import replay
@@ -13,6 +12,7 @@ from pipeline.decode.schema import BATCHES, OFFSET_COMMITS
 from pipeline.tables.commits import LARGEST, commit_velocity, latest_offsets, offset_commits
 from pipeline.tables.lag import evaluate_windows, group_status, lag_history, lag_status
 from tests.pipeline import burrow
+from tests.pipeline.commit_rows import commit_row, frame
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -46,10 +46,6 @@ def random_log(dice: random.Random, number: int, rows: dict[str, list[dict[str, 
              "undecodable": False, "committed_offset": value.offset, "commit_ts": offset}
         )  # fmt: skip
     return state
-
-
-def frame(spark: Any, rows: list[dict[str, Any]], schema: pa.Schema) -> Any:
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
 
 
 def test_verdicts_equal_sequential_replay_on_thousands_of_logs(spark: Any) -> None:
@@ -109,15 +105,6 @@ def test_lag_status_equals_burrows_rules_on_random_windows(spark: Any) -> None:
     table.unpersist()
     assert seen.keys() == {"OK", "WARN", "STALL", "STOP", "REWIND"}
     assert min(seen.values()) > 20
-
-
-def commit_row(at: int, ts: int, offset: int | None, group: str = "g", **columns: Any) -> dict[str, Any]:
-    """An offset commit, or with None for its offset a tombstone."""
-    return {
-        "log_dir": "d", "log_partition": 0, "log_offset": at, "record_ts": ts, "commit_ts": None if offset is None else ts,
-        "group": group, "topic": "t", "partition": 0, "is_tombstone": offset is None, "committed_offset": offset,
-        "is_txn": False, "undecodable": False, "leader_epoch_of_log": 0, "producer_id": -1, "batch_base": at,
-    } | columns  # fmt: skip
 
 
 def commits_of(spark: Any, values: list[tuple[int, int, int | None]], group: str = "g") -> Any:

@@ -12,9 +12,9 @@ from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_
 from pipeline.synth import Writer, commit
 from pipeline.tables.commits import latest_offsets, offset_commits
 from pipeline.tables.copies import Copies, log_problems, strays
-from tests.pipeline.test_source import load
-from tests.pipeline.test_tables_commits import frame
-from tests.pipeline.test_verify import diverged_copies, with_mishaps
+from tests.pipeline.commit_rows import frame
+from tests.pipeline.mishaps import diverged_copies, with_mishaps
+from tests.pipeline.sources import load
 
 pytestmark = pytest.mark.xdist_group("spark")
 

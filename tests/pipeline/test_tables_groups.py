@@ -15,11 +15,11 @@ from pipeline.history.records import Move, Rebalance, Row, Session
 from pipeline.tables import groups, history
 from pipeline.tables.commits import latest_offsets, offset_commits
 from pipeline.tables.events import EVENT, generations, read_events, with_events
+from tests.pipeline.commit_rows import frame
 from tests.pipeline.engine import Engine
+from tests.pipeline.read_histories import read
 from tests.pipeline.simulated_groups import SimulatedGroup, live
-from tests.pipeline.test_history import read
-from tests.pipeline.test_source import load
-from tests.pipeline.test_tables_commits import frame
+from tests.pipeline.sources import load
 
 pytestmark = pytest.mark.xdist_group("spark")
 

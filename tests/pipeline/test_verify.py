@@ -1,7 +1,5 @@
 """`verify` reads copies of a log as one log, and never agrees about nothing."""
 
-import random
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +8,14 @@ import pytest
 
 from pipeline.decode.latest import latest, latest_and_problems
 from pipeline.decode.layout import TOPIC, log_dirs, spans
-from pipeline.decode.positions import newest
 from pipeline.decode.replay import merge_copies
 from pipeline.decode.rows import Options
 from pipeline.jobs.verify import verify
-from pipeline.synth import Plan, Writer, commit, write_logs
+from pipeline.synth import Writer, commit
 from protocol.records import Record
 from tests.commands import Shell, shell_fixture
-from tests.pipeline.group_logs import fill, flip
+from tests.pipeline.group_logs import fill
+from tests.pipeline.mishaps import diverged_copies, with_epoch, with_mishaps
 
 muster = shell_fixture("pipeline")
 
@@ -28,13 +26,6 @@ def copies(root: Path) -> None:
         writer = Writer(root / broker / f"{TOPIC}-0")
         for n in range(length):
             writer.append([commit(("g", "t", n % 2), n, 1000)])
-
-
-def with_epoch(file: Path, epoch: int) -> None:
-    """Another leader epoch in the first batch; no checksum covers it."""
-    data = bytearray(file.read_bytes())
-    data[12:16] = epoch.to_bytes(4, "big")
-    file.write_bytes(data)
 
 
 def test_copies_are_one_log(tmp_path: Path) -> None:
@@ -48,20 +39,6 @@ def test_of_a_record_the_highest_epoch_counts_then_the_first_name(tmp_path: Path
     with_epoch(next((tmp_path / "c").rglob("*.log")), 7)
     read = [(record.offset, batch.leader_epoch) for batch, record in merge_copies(log_dirs([str(tmp_path)]))]
     assert read == [(0, 7), *((n, 0) for n in range(1, 8))]
-
-
-def diverged_copies(root: Path) -> None:
-    """The log of broker a is of epoch 7 and ends at 9; broker b was cut off in epoch 0, and wrote 10 and 11."""
-    for broker, length, epoch in (("a", 10, 7), ("b", 12, 0)):
-        writer = Writer(root / broker / f"{TOPIC}-0")
-        for n in range(length):
-            writer.append([commit(("g", "t", 0), n + (100 * epoch if n >= 4 else 0), 1000)])
-        file = next((root / broker).rglob("*.log"))
-        data = bytearray(file.read_bytes())
-        size = len(data) // length
-        for n in range(4, length):
-            data[n * size + 12 : n * size + 16] = epoch.to_bytes(4, "big")
-        file.write_bytes(data)
 
 
 def test_the_tail_of_a_diverged_copy_does_not_count_and_is_reported(tmp_path: Path) -> None:
@@ -146,45 +123,6 @@ def test_values_that_cannot_be_read_are_no_tombstones(tmp_path: Path) -> None:
     writer.append([msgspec.structs.replace(good, value=b"\0\3\0")])
     found = verify([str(tmp_path)])
     assert (found.keys, found.equal) == (1, True), found.differences
-
-
-def with_mishaps(root: Path, seed: int, first: int = 0) -> None:
-    """Two logs of two brokers, from partition `first` on, to which something happens that is not meant to happen."""
-    dice = random.Random(seed)
-    plan = Plan(seed=seed, prefix=f"group-{seed}-", records=300, groups=4, topics=2, topic_partitions=2, partitions=2, segment_bytes=5000, batch=(1, 8), txn_share=0.3, tombstone_share=0.05)  # fmt: skip
-    write_logs(root / "new", plan)
-    for partition in range(2):
-        written = root / "new" / f"{TOPIC}-{partition}"
-        for broker in "ab":
-            shutil.copytree(written, root / broker / f"{TOPIC}-{first + partition}")
-    shutil.rmtree(root / "new")
-    for broker in "ab":
-        for partition in range(2):
-            directory = root / broker / f"{TOPIC}-{first + partition}"
-            match dice.choice(("nothing", "cut", "flip", "diverge", "epoch", "stray", "lag behind")):
-                case "cut":
-                    file = dice.choice(sorted(directory.glob("*.log")))
-                    file.write_bytes(file.read_bytes()[: dice.randrange(file.stat().st_size + 1)])
-                case "flip":
-                    file = dice.choice(sorted(file for file in directory.glob("*.log") if file.stat().st_size))
-                    flip(file, dice.randrange(file.stat().st_size))
-                case "diverge" | "epoch":
-                    end = next_offset(directory)
-                    writer = Writer(directory, first_offset=end)
-                    for n in range(dice.randrange(1, 5)):
-                        writer.append([commit((f"group-{seed}-{dice.randrange(4)}", "topic-0", 0), n, 1 << 41)])
-                    if dice.random() < 0.5:
-                        with_epoch(directory / f"{end:020d}.log", 3)
-                case "stray":
-                    stray = commit((f"stray-{seed}", "t", 0), 1, 1 << 41)
-                    Writer(directory, first_offset=next_offset(directory)).append([stray])
-                case "lag behind":
-                    for file in sorted(directory.glob("*.log"))[-2:]:
-                        file.unlink()
-
-
-def next_offset(directory: Path) -> int:
-    return newest(log_dirs([str(directory)])[0]).next_offset
 
 
 @pytest.mark.parametrize("seed", range(25))

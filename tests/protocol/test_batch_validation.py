@@ -18,7 +18,7 @@ from protocol.errors import ErrorCode, ProtocolError
 from protocol.record_batch import HEADER_BYTES, encode, header_at, seal
 from protocol.record_walk import HEADERS_MAX, NAMED_MAX, RecordWalk
 from protocol.records import Record, varint
-from tests.protocol.test_record_batch import RECORDS
+from tests.protocol.example_records import RECORDS
 from tests.steps import count_steps
 
 NOW = 1_700_000_000_000

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 from tests.protocol import oracle
+from tests.protocol.settings import SETTINGS
 from tests.protocol.targets import TARGETS, Target
-from tests.protocol.test_round_trip import SETTINGS
 from tests.protocol.values import CHOICES
 
 

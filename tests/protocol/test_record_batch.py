@@ -17,18 +17,10 @@ from protocol.errors import ProtocolError
 from protocol.record_batch import HEADER, HEADER_FAST, BatchHeader, batches, encode, header_at, read
 from protocol.record_walk import RecordWalk
 from protocol.records import EndMarker, Record, end_marker, read_end_marker, varint
+from tests.protocol.example_records import RECORDS
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
-TIMES = st.integers(-1, 2**60)
-HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=200)), max_size=3).map(tuple)
-RECORDS = st.builds(
-    Record,
-    key=st.none() | st.binary(max_size=200),
-    value=st.none() | st.binary(max_size=200),
-    headers=HEADERS,
-    timestamp=TIMES,
-)
 
 WHOLE = records.write(Record(b"key", b"value", (("h", b"1"), ("n", None))), 0, 0)
 

@@ -12,10 +12,9 @@ from protocol.decoder import UNREADABLE, decoder
 from protocol.encoder import encoder_in_pieces
 from protocol.errors import ProtocolError
 from tests.protocol.mutate import mutated
+from tests.protocol.settings import SETTINGS
 from tests.protocol.targets import CORRELATION_ID, RESPONSES, TARGETS, Target, outcome
 from tests.protocol.values import CHOICES, Choices, message_of
-
-SETTINGS = settings(max_examples=50, deadline=None, database=None, derandomize=True)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)

@@ -34,7 +34,7 @@ from protocol.wire import (
     Nullable,
     NullableArray,
 )
-from tests.protocol.test_round_trip import SETTINGS
+from tests.protocol.settings import SETTINGS
 from tests.protocol.values import CHOICES, Choices, message_of
 
 

@@ -18,9 +18,7 @@ def test_a_name_that_says_what_an_api_does_is_believed(api) -> None:
     if api.name.startswith(("Describe", "List", "Get")) or api.name.endswith("Describe"):
         assert Trait.READS in api.traits
     if api.name.endswith("Heartbeat"):
-        assert Trait.HEARTBEAT | Trait.INLINE | Trait.URGENT in api.traits, (
-            "a member must not wait"
-        )
+        assert Trait.HEARTBEAT | Trait.INLINE | Trait.URGENT in api.traits, "a member must not wait"
     if api.name.startswith(("Create", "Delete", "Alter", "Add", "Remove", "Update", "Write", "Elect")):
         assert Trait.CHANGES in api.traits
 

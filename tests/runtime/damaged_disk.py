@@ -16,12 +16,12 @@ from storage import checkpoint
 from storage.layout import DamagedLog
 from tests.core import durable
 from tests.dataplane.broker import batch
-from tests.dataplane.test_transactions import of
+from tests.dataplane.transactional import transactional_batch
 from tests.members import ClassicMember, ConsumerMember
 from tests.requests import commit, fetch, produce, share
 from tests.server.in_memory import InMemory, Peer
+from tests.storage.compressing import COMPRESS
 from tests.storage.crashing_disk import CrashingDisk
-from tests.storage.test_torn import COMPRESS
 
 SETTINGS: Final[dict[str, Any]] = {
     "topics": {"t": 2},
@@ -52,7 +52,7 @@ def killed_disk(codec: Compression = Compression.NONE) -> CrashingDisk:
         for group in ("d", "e", "f", "g"):
             _commit(peer, group, number)
         _produce(peer, 0, _in_codec(batch(*[f"{number}-{n}" for n in range(8)]), codec))
-        _produce(peer, 1, _in_codec(of(ids, "t", sequence=number), codec), "p")
+        _produce(peer, 1, _in_codec(transactional_batch(ids, "t", sequence=number), codec), "p")
         if number % 3 == 2:
             peer.ask(EndTxnRequest("p", *ids, number % 2 == 0), 4)
     disk = server.files

@@ -17,29 +17,15 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.schema import Message
 from storage.files import StorageError
-from tests.dataplane.test_failed_sync import codes, fail, fetching, producing
-from tests.dataplane.test_transactions import of
-from tests.requests import commit, fetch_offsets, produce
+from tests.dataplane.failing_disk import codes, fail, fetching, producing
+from tests.dataplane.transactional import transactional_batch
+from tests.requests import fetch_offsets, produce
 from tests.server.in_memory import InMemory, Peer
 from tests.server.listening import IDLE_MS, Caller, Listening, listening, until
+from tests.server.slow_disk import committing, end_sync, serving
 from tests.storage.crashing_disk import HOLE, CrashingDisk
 
 LOG = "data/__consumer_offsets-0/00000000000000000000.log"
-
-
-def serving(**settings: Any) -> tuple[CrashingDisk, InMemory]:
-    """A server with --fsync that has a log of everything, on a disk whose syncs from now on end when they are told."""
-    disk = CrashingDisk()
-    server = InMemory(disk, is_synced=True, topics={"t": 3}, offsets_topic_num_partitions=1, **settings)
-    peer = server.connect()
-    peer.ask(*committing("g", 1))
-    peer.ask(*producing(0, 1, 2))
-    disk.is_slow = True
-    return disk, server
-
-
-def committing(group: str, offset: int) -> tuple[Message, int]:
-    return commit(group, {"t": {0: offset}}), 8
 
 
 def beating(group: str) -> tuple[Message, int]:
@@ -48,11 +34,6 @@ def beating(group: str) -> tuple[Message, int]:
 
 def reading(group: str) -> tuple[Message, int]:
     return fetch_offsets(group, {"t": (0,)}), 8
-
-
-def end_sync(disk: CrashingDisk, server: InMemory) -> None:
-    disk.end_syncs()
-    server.turn()
 
 
 def crashes_in_order(disk: CrashingDisk) -> list[tuple[str, CrashingDisk]]:
@@ -233,7 +214,7 @@ def test_a_transaction_is_complete_once_its_markers_are_on_the_disk(committed: b
     disk.is_slow = False
     peer, other = server.connect(), server.connect()
     producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
-    records = of((producer.producer_id, producer.producer_epoch), "b")
+    records = transactional_batch((producer.producer_id, producer.producer_epoch), "b")
     peer.ask(produce("t", {0: records}, "x"), 12)
     disk.is_slow = True
     other.ask(*committing("g", 2))  # so that the disk is busy

@@ -25,7 +25,7 @@ from tests.members import ClassicMember, ConsumerMember
 from tests.requests import commit, join, want
 from tests.runtime import test_authorization as authorization
 from tests.server.in_memory import Dialogue, InMemory, Peer
-from tests.server.test_group_commit import committing, end_sync, serving
+from tests.server.slow_disk import committing, end_sync, serving
 
 SESSION_MS = 10_000
 

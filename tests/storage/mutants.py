@@ -26,7 +26,7 @@ from tests.mistakes import Faulty, Plant, replacing
 from tests.storage import campaign
 from tests.storage.crashing_disk import CrashingFile
 from tests.storage.history import History
-from tests.storage.test_compaction import tombstones_stay_their_time
+from tests.storage.tombstones import tombstones_stay_their_time
 
 Campaign = Callable[[], None]
 

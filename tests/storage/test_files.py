@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import select
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from storage.syncing import NoWaker
 from tests.storage import small_disk
 from tests.storage.conftest import SomeFiles
 from tests.storage.crashing_disk import CrashingDisk
+from tests.storage.wakers import is_woken
 
 
 @pytest.fixture(params=["real", "fake", "memory"])
@@ -270,13 +270,6 @@ def test_each_new_directory_is_written_down_in_the_one_above_it(
     assert syncs.paths == [".", "a", "a/b"]
     files.make_directory(str(tmp_path / "a" / "b" / "d"))
     assert syncs.paths[3:] == ["a/b"], "what was there already is left alone"
-
-
-def is_woken(waker: Waker) -> bool:
-    """Whether the waker wakes somebody within a minute. `select.select` takes no descriptor beyond 1,023."""
-    poll = select.poll()
-    poll.register(waker.fileno(), select.POLLIN)
-    return bool(poll.poll(60_000))
 
 
 @pytest.mark.parametrize("count", [1, 2, 40])

@@ -25,19 +25,13 @@ from storage import layout, recovery, repair
 from storage.checkpoint import Checkpoint
 from storage.files import DirectoryLocked, Files, RealFiles, StorageError
 from storage.layout import DamagedLog, Layout
-from storage.log import Log, LogConfig, scan
+from storage.log import Log, scan
 from storage.repair import Survey
 from storage.segment import walk
 from tests.commands import Shell, shell_fixture
 from tests.storage import kafka_tools
 from tests.storage.crashing_disk import CrashingDisk
-
-DIRECTORY = "data/orders-0"
-CONFIG = LogConfig(segment_bytes=600)
-
-
-def values(log: Log) -> list[tuple[int, bytes | None]]:
-    return [(record.offset, record.value) for _, records in scan(log) for record in records]
+from tests.storage.repairing import CONFIG, DIRECTORY, lost, repaired, values
 
 
 def a_log(files: CrashingDisk | RealFiles, directory: str = DIRECTORY, batches: int = 20) -> Log:
@@ -61,21 +55,6 @@ def disk_with_log(batches: int = 20) -> tuple[CrashingDisk, Log, list[tuple[int,
     disk = CrashingDisk()
     log = a_log(disk, batches=batches)
     return disk, log, values(log)
-
-
-def lost(plan: Survey) -> list[tuple[int, int]]:
-    return [(loss.first_offset, loss.end_offset) for loss in plan.losses]
-
-
-def repaired(disk: CrashingDisk) -> tuple[Survey, Log]:
-    found = layout.look(disk, DIRECTORY, is_repair=True)
-    plan = repair.survey(disk, DIRECTORY, found)
-    before = disk.contents()
-    again = repair.survey(disk, DIRECTORY, found)
-    assert (plan, before) == (again, disk.contents()), "a survey changes nothing"
-    repair.carry_out(disk, DIRECTORY, found, plan)
-    assert not repair.survey(disk, DIRECTORY, layout.look(disk, DIRECTORY)).is_needed, "once is enough"
-    return plan, Log.open(disk, DIRECTORY, CONFIG)
 
 
 def test_a_damaged_batch_is_lost_and_everything_behind_it_is_kept() -> None:

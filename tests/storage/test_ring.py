@@ -12,7 +12,7 @@ from storage.files import RealFiles, StorageError
 from storage.ring import SYNCS_MAX, Ring
 from storage.syncing import SYNCS_AT_ONCE, NoWaker, RingSyncing, count_shares
 from tests.storage.conftest import SomeFiles
-from tests.storage.test_files import is_woken
+from tests.storage.wakers import is_woken
 
 
 @pytest.fixture

@@ -5,10 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import zlib
-from collections.abc import Callable
-from typing import Any
 
-import cramjam
 import msgspec
 import pytest
 
@@ -19,21 +16,13 @@ from protocol.records import Record
 from storage import mending
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
+from tests.storage.compressing import COMPRESS
 from tests.storage.crashing_disk import CrashingDisk
-from tests.storage.test_repair import lost, repaired, values
+from tests.storage.repairing import lost, repaired, values
 
 DIRECTORY = "data/orders-0"
 PATH = f"{DIRECTORY}/{0:020d}.log"
 CODECS = list(Compression)
-
-
-COMPRESS: dict[Compression, Callable[[bytes], Any]] = {
-    Compression.NONE: bytes,
-    Compression.GZIP: cramjam.gzip.compress,
-    Compression.SNAPPY: cramjam.snappy.compress_raw,
-    Compression.LZ4: cramjam.lz4.compress,
-    Compression.ZSTD: cramjam.zstd.compress,
-}
 
 
 def in_codec(batch: bytes, codec: Compression) -> bytes:

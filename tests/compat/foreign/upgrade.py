@@ -3,9 +3,9 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.compat.consumer_protocol import PARTITIONS, SETTINGS, move_there_and_back
 from tests.compat.consumers import Member
 from tests.compat.foreign.report import Report
-from tests.compat.test_consumer_protocol import PARTITIONS, SETTINGS, move_there_and_back
 from tests.live import Muster
 
 

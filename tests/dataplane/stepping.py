@@ -1,0 +1,24 @@
+"""Requests that are decided in steps."""
+
+from collections import Counter
+from typing import Any
+
+from tests.dataplane.broker import NODES, Broker, call, response_of
+
+CALLS = Counter[str]()  # of the noted methods
+
+
+def ask_in_steps(broker: Broker, api_key: int, request: Any) -> tuple[Any, list[Counter[str]]]:
+    """Return the response to a request, and how often each noted method was called in each of its steps."""
+    calls: list[Counter[str]] = [Counter()]
+    CALLS.clear()
+    response = response_of(broker.node.handle(api_key, request, call(request), NODES))
+    while True:
+        calls[-1].update(CALLS)
+        CALLS.clear()
+        if response is not None or not broker.node.has_steps:
+            return response, calls
+        calls.append(Counter())
+        broker.node.step()
+        broker.node.flush()
+        response = next((response_of(outcome) for _, outcome in broker.node.replies()), None)

@@ -1,0 +1,5 @@
+"""Environments with other releases of Spark."""
+
+import shutil
+
+PIP = shutil.which("pip")
