@@ -45,7 +45,7 @@ class API(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     key: int
     name: str  # Kafka's
-    versions: range  # that the schemas know, from 0 on
+    versions: range  # that the schemas know
     flexible_since: int | None  # None: no version is flexible
     kafka_4_3: range | None  # what Apache Kafka 4.3.1 advertises; None: not without a plugin
     kafka_3_9: range | None  # what Apache Kafka 3.9 does, the last that answers what KIP-896 took out
@@ -164,10 +164,20 @@ TABLE = (
     API(71, "GetTelemetrySubscriptions",     _upto(0),   0,     None,          None,          READ),
     API(74, "ListConfigResources",           _upto(1),   0,     _span(0, 1),   _span(0, 0),   READ),
     API(75, "DescribeTopicPartitions",       _upto(0),   0,     _span(0, 0),   _span(0, 0),   READ),
+    API(76, "ShareGroupHeartbeat",           _span(1, 1), 0,    None,          None,          HEARTBEAT),
+    API(77, "ShareGroupDescribe",            _span(1, 1), 0,    None,          None,          READ),
     API(80, "AddRaftVoter",                  _upto(1),   0,     _span(0, 1),   _span(0, 0),   CHANGE),
     API(81, "RemoveRaftVoter",               _upto(0),   0,     _span(0, 0),   _span(0, 0),   CHANGE),
+    API(83, "InitializeShareGroupState",     _upto(0),   0,     _span(0, 0),   None,          CHANGE),
+    API(84, "ReadShareGroupState",           _upto(0),   0,     _span(0, 0),   None,          CHANGE),
+    API(85, "WriteShareGroupState",          _upto(1),   0,     _span(0, 1),   None,          CHANGE),
+    API(86, "DeleteShareGroupState",         _upto(0),   0,     _span(0, 0),   None,          CHANGE),
+    API(87, "ReadShareGroupStateSummary",    _upto(1),   0,     _span(0, 1),   None,          READ),
     API(88, "StreamsGroupHeartbeat",         _upto(0),   0,     None,          None,          HEARTBEAT),
     API(89, "StreamsGroupDescribe",          _upto(0),   0,     None,          None,          READ),
+    API(90, "DescribeShareGroupOffsets",     _upto(1),   0,     None,          None,          READ),
+    API(91, "AlterShareGroupOffsets",        _upto(0),   0,     None,          None,          CHANGE),
+    API(92, "DeleteShareGroupOffsets",       _upto(0),   0,     None,          None,          CHANGE),
 )
 # fmt: on
 

@@ -31,6 +31,7 @@ RULES = {  # by prefix: the numbers that the rule book has
     "T": "1-20",
     "V": "1-7",
     "K": "1-402",  # consumer groups
+    "H": "101-115",  # share groups
 }
 LAST_SETTING = "K-028"  # the book of classic groups counts settings by the same letter
 

@@ -10,7 +10,8 @@ import msgspec
 
 from coordinator.core import records
 from coordinator.core.catalog import records as catalog_records
-from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
+from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from coordinator.core.share_state import records as state_records
 from protocol import record_batch
 from protocol.compression import Compression, Meter
 from protocol.errors import ProtocolError
@@ -22,7 +23,11 @@ from storage.names import partition_of
 from storage.segment import BadBatch, walk
 
 Decode = Callable[[bytes, bytes | None], Any]
-FACTS: Final[dict[str, Decode]] = {OFFSETS_TOPIC: records.decode, CATALOG_TOPIC: catalog_records.decode}
+FACTS: Final[dict[str, Decode]] = {
+    OFFSETS_TOPIC: records.decode,
+    CATALOG_TOPIC: catalog_records.decode,
+    SHARE_STATE_TOPIC: state_records.decode,
+}
 
 
 def lines_of(path: Path) -> Iterator[dict[str, Any]]:

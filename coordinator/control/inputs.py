@@ -40,6 +40,7 @@ class Kind(StrEnum):
     RETAIN_STEP = "retain_step"  # it goes on
     FINISH = "finish"  # ends of transactions are written that could not be before; the time
     EXPIRE_IDS = "expire_ids"  # transactional ids that nobody uses are forgotten; the time
+    PRUNE = "prune"  # records of share partitions' states are deleted that nobody needs; the time
 
 
 BARE: Final = frozenset({Kind.REPLIES, Kind.STEP, Kind.FLUSH, Kind.SYNC, Kind.SYNCED, Kind.RETAIN_STEP})

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from coordinator.config import Config
 from coordinator.core.catalog.catalog import Change
-from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.decision import Decision, answers, in_steps
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
@@ -236,6 +236,27 @@ class DataPlane:
     def wake_fetches_of_offsets(self, index: int, size: int) -> None:
         """A partition of `__consumer_offsets`, which clients may fetch as well, has grown by `size` bytes."""
         self._state.polls.note_append((OFFSETS_TOPIC, index), size)
+
+    def open_state(self, index: int) -> Log:
+        """Return the log of a partition of `__share_group_state`. Raises DamagedLog."""
+        return self._state.logs.log(SHARE_STATE_TOPIC, index)
+
+    def append_state(self, index: int, batch: bytes, timestamp: int) -> int:
+        """Append a batch to a partition of `__share_group_state`, and return the offset of its first record.
+
+        Raises StorageError.
+        """
+        logs, partition = self._state.logs, (SHARE_STATE_TOPIC, index)
+        offset = logs.append(partition, logs.log(*partition), batch, timestamp, timestamp)
+        self._state.polls.note_append(partition, len(batch))
+        return offset
+
+    def delete_states_before(self, index: int, offset: int) -> None:
+        """Delete the records of a partition of `__share_group_state` below an offset."""
+        log = self.open_state(index)
+        if offset > log.start_offset:
+            log.delete_before(offset)
+            self._state.polls.wake((SHARE_STATE_TOPIC, index))
 
     def _append_marker(
         self, partition: TopicPartition, log: Log, batch: bytes, now_ms: int, pace: Pace | None = None

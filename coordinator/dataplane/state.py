@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from coordinator.config import Config
 from coordinator.core.catalog.catalog import Catalog
-from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.result import Call, Result
 from coordinator.core.topics import NO_ID
 from coordinator.core.transactions.transactions import Transactions
@@ -75,6 +75,9 @@ class Runtime(Protocol):
 
     def offsets_leader(self, index: int) -> int:
         """Return the broker that leads a partition of `__consumer_offsets`, and so coordinates its groups."""
+
+    def share_states_leader(self, index: int) -> int:
+        """Return the broker that leads a partition of `__share_group_state`, and so coordinates its states."""
 
 
 class Env(Struct, frozen=True, gc=False):
@@ -155,11 +158,12 @@ class State:
 
     def replicas(self, topic: str, partition: int, copies: int, where: Where) -> tuple[int, ...]:
         """Return the node ids of a partition's replicas, the leader first. The coordinator of its groups leads one of
-        `__consumer_offsets`."""
+        `__consumer_offsets`, that of its states one of `__share_group_state`."""
         found = replicas_of(partition, copies, where.brokers, self.runtime.stopped_brokers)
-        if topic != OFFSETS_TOPIC or len(where.brokers) == 1:
+        if topic not in (OFFSETS_TOPIC, SHARE_STATE_TOPIC) or len(where.brokers) == 1:
             return found
-        leader = self.runtime.offsets_leader(partition)
+        find_leader = self.runtime.offsets_leader if topic == OFFSETS_TOPIC else self.runtime.share_states_leader
+        leader = find_leader(partition)
         return (leader, *[node_id for node_id in found if node_id != leader])[: len(found)]
 
     def announce(self, result: Result[Any], now_ms: int) -> Any:

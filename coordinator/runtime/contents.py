@@ -8,9 +8,10 @@ from coordinator.config import Config, limits
 from coordinator.core import records
 from coordinator.core.catalog import records as catalog_records
 from coordinator.core.catalog.catalog import Catalog
-from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
+from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.kinds.consumer.owners import Inconsistent
 from coordinator.core.shard import Shard
+from coordinator.core.share_state import records as state_records
 from coordinator.core.topics import Topics
 from coordinator.core.transactions.transactions import Transactions
 from coordinator.dataplane.settings import catalog_settings
@@ -81,4 +82,21 @@ def _check_catalog(catalog: Catalog | None = None) -> Check:
     return check
 
 
-_CHECKS: Final[Mapping[str, Callable[[], Check]]] = {OFFSETS_TOPIC: _check_groups, CATALOG_TOPIC: _check_catalog}
+def _check_share_states() -> Check:
+    def check(header: BatchHeader, batch: list[Record]) -> Mapping[int, str]:
+        reasons: dict[int, str] = {}
+        for record in batch if not header.is_control else ():
+            try:
+                state_records.decode(record.key or b"", record.value)
+            except ProtocolError as error:
+                reasons[record.offset] = str(error)
+        return reasons
+
+    return check
+
+
+_CHECKS: Final[Mapping[str, Callable[[], Check]]] = {
+    OFFSETS_TOPIC: _check_groups,
+    CATALOG_TOPIC: _check_catalog,
+    SHARE_STATE_TOPIC: _check_share_states,
+}

@@ -20,6 +20,13 @@ class Coordinators:
         self.stopped: set[int] = set()
         self.of_groups = [self.node_ids[index % len(self.node_ids)] for index in range(partitions)]
         self.of_transactions = self.of_groups.copy()
+        self.of_share_states: list[int] = []  # of `__share_group_state`, which is made when it is needed
+
+    def spread_share_states(self, partitions: int) -> None:
+        """Let the running brokers coordinate the partitions of `__share_group_state`."""
+        first = (self.node_ids[index % len(self.node_ids)] for index in range(partitions))
+        self.of_share_states = [self.successor(index) if node_id in self.stopped else node_id
+                                for index, node_id in enumerate(first)]  # fmt: skip
 
     @property
     def is_alone(self) -> bool:

@@ -43,6 +43,7 @@ from coordinator.runtime.group_commit import GroupCommit
 from coordinator.runtime.ledger import Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
+from coordinator.runtime.share_states import ShareStates
 from coordinator.runtime.steps import NOBODYS, UnfinishedRequests
 from coordinator.runtime.topic_log import log_changes
 from protocol import record_batch
@@ -103,6 +104,8 @@ class Engine:
         self.partitions = Partitions(0, self._no_partition)
         self.coordinators = Coordinators(config.node_ids, 0)
         self.failover: Failover  # made by the node
+        self.share_states = ShareStates(self)
+        self.fresh_topic_id: Callable[[], bytes]  # the node's
         self.dataplane: DataPlane  # once the node is open
         self._emit = emit
         self.is_synced = is_synced
@@ -171,6 +174,10 @@ class Engine:
     def offsets_leader(self, index: int) -> int:
         """Return the broker that leads a partition of `__consumer_offsets`, and so coordinates its groups."""
         return self.coordinators.of_groups[index]
+
+    def share_states_leader(self, index: int) -> int:
+        """Return the broker that leads a partition of `__share_group_state`."""
+        return self.coordinators.of_share_states[index]
 
     def offsets_log(self, index: int) -> Log | None:
         """Return the log of a partition of `__consumer_offsets`, None where nothing was ever written."""
@@ -399,6 +406,8 @@ class Engine:
                 self._take_all(partition, partition.shard.apply_topic_changes(topics, gone, now_ms))
             else:
                 partition.shard.topics = topics  # what was committed to a deleted topic goes when all of it is known
+        ids = {change.before.id for change in changes if change.is_end and change.before is not None}
+        self.share_states.apply_topic_changes(ids, now_ms)
 
     def _end_transaction(self, markers: Markers, batch: bytes, now_ms: int) -> None:
         """Write the end of a transaction into its partitions; it is complete when they are in their logs.

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 GROUPS: Final = "groups"
 TRANSACTIONS: Final = "transactions"
+SHARE_STATES: Final = "share states"
 
-Key = tuple[str, int]  # GROUPS or TRANSACTIONS, and the partition
+Key = tuple[str, int]  # GROUPS, TRANSACTIONS or SHARE_STATES, and the partition
 
 
 class Load(Struct, eq=False):
@@ -123,6 +124,9 @@ class Failover:
                 self._move_groups(index, coordinators.successor(index), now_ms, load_ms)
             if coordinators.of_transactions[index] == node_id:
                 self._move_transactions(index, coordinators.successor(index), now_ms, load_ms)
+        for index in range(len(coordinators.of_share_states)):
+            if coordinators.of_share_states[index] == node_id:
+                self._move_share_states(index, coordinators.successor(index), now_ms, load_ms)
 
     def _move_groups(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
         """Let another broker, or none, coordinate the groups of a partition."""
@@ -149,6 +153,14 @@ class Failover:
         node.coordinators.of_transactions[index] = to
         load = Load(now_ms + load_ms, lambda _: transactions.resume_timeouts(owns))
         self._load((TRANSACTIONS, index), to, load, self._replay_transactions(owns))
+
+    def _move_share_states(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
+        """Let another broker, or none, coordinate the states of a partition of `__share_group_state`."""
+        states = self._node.share_states
+        states.unload(index)
+        self._node.coordinators.of_share_states[index] = to
+        load = Load(now_ms + load_ms, lambda now_ms: states.serve(index, now_ms))
+        self._load((SHARE_STATES, index), to, load, states.replay(index))
 
     def is_loading(self, kind: str, index: int) -> bool:
         """Return whether a broker is loading a partition."""

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from typing import Final
 
+from coordinator.core.result import Call
+from coordinator.core.share_state.keys import read_coordinator_key
 from coordinator.dataplane.brokers import Broker, Where
-from coordinator.runtime.coordinators import Coordinators
+from coordinator.runtime.engine import Engine
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -14,45 +16,69 @@ from protocol.messages.find_coordinator import (
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 MANY_KEYS_SINCE: Final = 4  # version
+SHARES_SINCE: Final = 6  # version
 _NOT_AVAILABLE: Final = "The coordinator is not available."
 
 
 def find_coordinator(
-    request: FindCoordinatorRequest, version: int, coordinators: Coordinators, where: Where
+    request: FindCoordinatorRequest, call: Call, engine: Engine, where: Where
 ) -> FindCoordinatorResponse:
     """Return the coordinator of each key, or INVALID_REQUEST for a type of key that has no coordinator here."""
+    version = call.version
     if version < MANY_KEYS_SINCE:
         refused = _validate(request.key_type)
         if refused:
             return FindCoordinatorResponse(
                 error_code=ErrorCode.INVALID_REQUEST, error_message=refused, node_id=-1, host="", port=-1
             )
-        broker = _find(request.key, request.key_type, coordinators, where)
+        broker = _find(request.key, request.key_type, engine, where)
         if broker is None:
             return FindCoordinatorResponse(
                 error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message=_NOT_AVAILABLE, node_id=-1, port=-1
             )
         return FindCoordinatorResponse(error_message="NONE", node_id=broker.node_id, host=broker.host, port=broker.port)
-    found = _find_all(request.coordinator_keys, request.key_type, coordinators, where)
+    if request.key_type == SHARE and version >= SHARES_SINCE:
+        return FindCoordinatorResponse(coordinators=tuple(_find_share_states(request, call, engine, where)))
+    found = _find_all(request.coordinator_keys, request.key_type, engine, where)
     return FindCoordinatorResponse(coordinators=tuple(found))
 
 
 def _find_all(
-    keys: Iterable[str], key_type: int, coordinators: Coordinators, where: Where
+    keys: Iterable[str], key_type: int, engine: Engine, where: Where
 ) -> Iterable[FindCoordinatorResponseCoordinator]:
     refused = _validate(key_type)
     for key in keys:
         if refused:
             message = "" if key_type == SHARE else refused  # as in Kafka
             yield FindCoordinatorResponseCoordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, message)
-        elif (broker := _find(key, key_type, coordinators, where)) is None:
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            yield FindCoordinatorResponseCoordinator(key, -1, "", -1, code, _NOT_AVAILABLE)
         else:
-            yield FindCoordinatorResponseCoordinator(key, broker.node_id, broker.host, broker.port, 0, "")
+            yield _found(key, _find(key, key_type, engine, where))
 
 
-def _find(key: str, key_type: int, coordinators: Coordinators, where: Where) -> Broker | None:
+def _find_share_states(
+    request: FindCoordinatorRequest, call: Call, engine: Engine, where: Where
+) -> Iterable[FindCoordinatorResponseCoordinator]:
+    """Return the coordinator of each share partition. The first client that asks makes `__share_group_state`."""
+    states = engine.share_states
+    for name in request.coordinator_keys:
+        if read_coordinator_key(name) is None:
+            yield FindCoordinatorResponseCoordinator(name, -1, "", -1, ErrorCode.INVALID_REQUEST, "")
+        elif not states.partitions:
+            states.create_topic(call.now_ms)
+            yield _found(name, None)
+        else:
+            yield _found(name, where.find(engine.share_states_leader(states.partition_of_name(name))))
+
+
+def _found(key: str, broker: Broker | None) -> FindCoordinatorResponseCoordinator:
+    if broker is None:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return FindCoordinatorResponseCoordinator(key, -1, "", -1, code, _NOT_AVAILABLE)
+    return FindCoordinatorResponseCoordinator(key, broker.node_id, broker.host, broker.port, 0, "")
+
+
+def _find(key: str, key_type: int, engine: Engine, where: Where) -> Broker | None:
+    coordinators = engine.coordinators
     if coordinators.is_alone:
         return where.brokers[0]
     is_group = key_type == GROUP
@@ -63,4 +89,8 @@ def _validate(key_type: int) -> str:
     """Return why keys of this type have no coordinator, "" if they have one."""
     if key_type in (GROUP, TRANSACTION):
         return ""
-    return "share groups are not coordinated here" if key_type == SHARE else f"key type {key_type} is not known"
+    return (
+        f"share groups are known from version {SHARES_SINCE} on"
+        if key_type == SHARE
+        else f"key type {key_type} is not known"
+    )

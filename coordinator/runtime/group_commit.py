@@ -85,7 +85,9 @@ class GroupCommit:
     @property
     def has_gathered(self) -> bool:
         """Whether something was decided that no sync covers which has begun."""
-        return bool(self.dirty) or self._engine.ledger.has_gathered or self._engine.dataplane.has_written
+        engine = self._engine
+        is_dirty = bool(self.dirty) or engine.share_states.has_gathered
+        return is_dirty or engine.ledger.has_gathered or engine.dataplane.has_written
 
     @property
     def has_gathered_much(self) -> bool:
@@ -114,6 +116,7 @@ class GroupCommit:
         """
         ledger, dataplane = self._engine.ledger, self._engine.dataplane
         ledger.flush()
+        self._engine.share_states.flush()
         dirty, self.dirty = self.dirty, {}
         has_log, begun = ledger.catalog.has_log, []
         for partition in dirty:
@@ -200,5 +203,6 @@ class GroupCommit:
     def _note_lost(self) -> None:
         """Note which partitions of topics were closed before they were synced."""
         if lost := self._engine.dataplane.take_lost():
+            self._engine.share_states.refuse_losses(lost)
             self._engine.ledger.leave_transactions_prepared(lost)
             self._lost |= lost

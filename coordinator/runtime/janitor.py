@@ -24,6 +24,7 @@ FINISH_MS: Final = 5_000  # between two looks for transactions whose end was dec
 FORGET_MS: Final = 3_600_000  # between two looks for transactional ids that nobody uses
 
 
+PRUNE_INTERVAL: Final = "share.coordinator.state.topic.prune.interval.ms"
 AWAY_MS: Final = 86_400_000  # a server that was away for longer, or whose clock has jumped, says so
 
 
@@ -41,6 +42,7 @@ class Janitor:
         # Not at once: a clock that is wrong at boot may be put right before records are deleted by it.
         self._retain_at_ms = self._forget_at_ms = now_ms + node.config["log.retention.check.interval.ms"]
         self._finish_at_ms = now_ms + FINISH_MS
+        self._prune_at_ms = now_ms + node.config[PRUNE_INTERVAL]
         self._compact_at_ms: dict[str, int] = {}  # not before, by the directory of a log whose compaction has failed
         self._rest_rounds = rest_rounds
         self._rounds = 0  # there were; not a time, for the clock may be stopped
@@ -73,6 +75,11 @@ class Janitor:
             self._forget_at_ms = now_ms + FORGET_MS
             self._note(Kind.EXPIRE_IDS, now_ms)
             self._node.forget_transactional_ids(now_ms)
+            yield None
+        if now_ms >= self._prune_at_ms:
+            self._prune_at_ms = now_ms + self._node.config[PRUNE_INTERVAL]
+            self._note(Kind.PRUNE, now_ms)
+            self._node.prune_share_states(now_ms)
             yield None
         own = self._node.ledger.log, *(p.log for p in self._node.partitions if p.has_log)
         for one in self._node.compacted_logs():

@@ -13,7 +13,7 @@ from coordinator.control.inputs import Kind
 from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.catalog import GROUP
-from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
+from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.decision import Decision, InSteps, Outcome, Steps
 from coordinator.core.events import Event
@@ -96,6 +96,7 @@ class Node(Engine):
         self.offered = router.supported_versions(setup.compat)
         self.authorizer = _find_authorizer(setup.config, ledger.catalog.acls)
         self.real_ms = self._real_ms
+        self.fresh_topic_id = lambda: bytes.fromhex(setup.fresh_id().replace("-", ""))
         self._routes = router.routes(self.offered, self.authorizer)
 
     def handle(self, api_key: int, request: Any, call: Call, where: Where) -> Outcome:
@@ -143,6 +144,7 @@ class Node(Engine):
             if kind == GROUP:
                 self._configure(name)
         self._compare_logs(now_ms)
+        self.share_states.open()
 
     @staticmethod
     def _compare(there: int, wanted: int) -> None:
@@ -162,7 +164,7 @@ class Node(Engine):
         stored = set(self.dataplane.stored_partitions())
         for topic, index in catalog.missing_logs(stored):
             missing = DamagedLog(self._directory(topic, index), 0, MISSING)
-            if topic == OFFSETS_TOPIC:
+            if topic in (OFFSETS_TOPIC, SHARE_STATE_TOPIC):
                 raise missing
             self.dataplane.close_missing(topic, index, missing)
         known = [(topic, index) for topic, index in sorted(stored) if index < catalog.partitions_of(topic)]
@@ -185,6 +187,8 @@ class Node(Engine):
                 for count in loader.replay(partition):
                     yield Loading(records=count)
             self.serve(partition, now_ms() if partition.has_log else began_ms)
+        for count in self.share_states.load(now_ms):
+            yield Loading(records=count)
         self.finish_transactions(began_ms if self.began_empty else now_ms())
 
     def _real_ms(self) -> int:
@@ -238,6 +242,11 @@ class Node(Engine):
             self.record(result, now_ms)
             yield
 
+    def prune_share_states(self, now_ms: int) -> None:
+        """Delete the records of `__share_group_state` that no share partition needs any more."""
+        self.do_in_steps(self.share_states.prune(now_ms))
+        self.flush()
+
     def close(self) -> None:
         """Append what is left and close the logs. Nobody is thrown out of a group: its members find it at the next
         start."""
@@ -259,7 +268,7 @@ class Node(Engine):
         self.ledger.log.abandon()
 
     def _topic(self, name: str, partitions: int, now_ms: int) -> CatalogRecord:
-        topic_id = bytes.fromhex(self._setup.fresh_id().replace("-", ""))
+        topic_id = self.fresh_topic_id()
         if name == OFFSETS_TOPIC and self._setup.cluster_id:
             topic_id = base64.urlsafe_b64decode(self._setup.cluster_id + "==")
         return CatalogRecord(TopicKey(name), TopicValue(topic_id, partitions, 1, now_ms))

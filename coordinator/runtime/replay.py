@@ -172,6 +172,9 @@ class Replay:
     def _expire_ids(self, now_ms: int) -> None:
         self.node.forget_transactional_ids(now_ms)
 
+    def _prune(self, now_ms: int) -> None:
+        self.node.prune_share_states(now_ms)
+
     def _load(self, now_ms: int) -> None:
         for _ in self.node.load(lambda: now_ms):
             pass
@@ -228,6 +231,7 @@ _PERFORM: Final[dict[Kind, Perform]] = {
     Kind.RETAIN_STEP: lambda replay, value: next(replay._retention, None),
     Kind.FINISH: lambda replay, now_ms: replay.node.finish_transactions(now_ms),
     Kind.EXPIRE_IDS: Replay._expire_ids,
+    Kind.PRUNE: Replay._prune,
 }
 
 

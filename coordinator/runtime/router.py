@@ -50,9 +50,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "ApiVersions": answers(lambda engine, request, call, where: api_versions(request, call.version, engine.offered)),
     "UpdateFeatures": _rare("update_features", "update_features"),
     "WriteTxnMarkers": _rare("write_txn_markers", "write_txn_markers"),
-    "FindCoordinator": answers(
-        lambda engine, request, call, where: find_coordinator(request, call.version, engine.coordinators, where)
-    ),
+    "FindCoordinator": answers(lambda engine, request, call, where: find_coordinator(request, call, engine, where)),
     "SaslHandshake": answers(lambda engine, request, call, where: sasl_handshake(request)),
     "SaslAuthenticate": answers(lambda engine, request, call, where: sasl_authenticate(request)),
     **dict.fromkeys(("Heartbeat", "JoinGroup", "LeaveGroup", "OffsetDelete", "SyncGroup"), groups.one_group),
@@ -72,6 +70,16 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     ),
     **dict.fromkeys(DATAPLANE, _dataplane),
     **{api: with_mutation_quota(api, _dataplane) for api in names_with(Trait.LIMITED)},
+    **{
+        api: _rare("share_state_requests", handler)
+        for api, handler in (
+            ("DeleteShareGroupState", "delete_share_group_state"),
+            ("InitializeShareGroupState", "initialize_share_group_state"),
+            ("ReadShareGroupState", "read_share_group_state"),
+            ("ReadShareGroupStateSummary", "read_share_group_state_summary"),
+            ("WriteShareGroupState", "write_share_group_state"),
+        )
+    },
     "AddPartitionsToTxn": _rare("transactions", "add_partitions_to_txn"),
     "DescribeTransactions": _rare("transactions", "describe_transactions"),
     "EndTxn": _rare("transactions", "end_txn"),

@@ -63,6 +63,8 @@ def properties(directory: Path, port: int, controller: int, settings: Mapping[st
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
     }
     return "".join(f"{name}={value}\n" for name, value in {**base, **settings}.items())
 

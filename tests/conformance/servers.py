@@ -19,6 +19,10 @@ COMMON: Settings = {
     "group.consumer.min.session.timeout.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "50",
     "group.consumer.assignment.interval.ms": "0",
+    "group.share.min.session.timeout.ms": "500",
+    "group.share.min.heartbeat.interval.ms": "50",
+    "group.share.assignment.interval.ms": "0",
+    "share.coordinator.state.topic.num.partitions": "4",
     "log.retention.ms": "-1",  # stories write records of years ago
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }

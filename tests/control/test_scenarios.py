@@ -5,7 +5,9 @@ import pytest
 from coordinator.control.faults import Action, Match
 from coordinator.control.names import SpecError
 from coordinator.control.scenarios import After, ScenarioSpec, ScenarioStep, Verb, check_scenario
+from protocol.apis import names_with
 from protocol.errors import ErrorCode
+from protocol.traits import Trait
 from tests.control.steered import SteeredNode, stable_group
 from tests.members import ClassicMember
 
@@ -39,7 +41,7 @@ def test_a_verb_waits_for_its_group() -> None:
     stable_group(server, "a", "b")
     server.operator.wake()
     assert scenario.reached == 1
-    assert {rule.spec.on.api for rule in server.operator.requests.faults} == {"Heartbeat", "ConsumerGroupHeartbeat"}
+    assert {rule.spec.on.api for rule in server.operator.requests.faults} == names_with(Trait.HEARTBEAT)
 
 
 def test_a_generation_that_was_passed_by_between_two_looks_has_come() -> None:

@@ -2,23 +2,23 @@
 
 import pytest
 
-from coordinator.dataplane.brokers import NOBODY, Broker, Where
-from coordinator.runtime.coordinators import Coordinators
-from coordinator.runtime.find_coordinator import find_coordinator
+from coordinator.core.failover import StopBroker
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.server.in_memory import InMemory
 
 
 @pytest.mark.parametrize("key_type", [0, 1])
 def test_nobody_is_found_while_no_broker_runs(key_type: int) -> None:
-    where = Where((Broker(0, "a", 1), Broker(1, "b", 2)))
-    coordinators = Coordinators((0, 1), 2)
-    coordinators.of_groups = coordinators.of_transactions = [NOBODY, NOBODY]
+    server = InMemory(virtual_brokers=2)
+    for node_id in (0, 1):
+        server.node.command(StopBroker(node_id), server.clock.now_ms(), str)
+    peer = server.connect()
     nobody = (ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.", -1, "", -1)
-    one = find_coordinator(FindCoordinatorRequest("g", key_type), 3, coordinators, where)
+    one = peer.ask(FindCoordinatorRequest("g", key_type), 3)
     assert (one.error_code, one.error_message, one.node_id, one.host, one.port) == nobody
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=("g", "h"))
-    several = find_coordinator(request, 4, coordinators, where).coordinators
+    several = peer.ask(request, 4).coordinators
     assert [(each.error_code, each.error_message, each.node_id, each.host, each.port) for each in several] == [
         nobody
     ] * 2

@@ -10,9 +10,10 @@ from typing import Final
 from coordinator.core.refusal import truncate
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+SHARE_STATE_TOPIC: Final = "__share_group_state"
 CATALOG_TOPIC: Final = "__muster_catalog"  # our own log of topics and transactions; no client sees it
 
-INTERNAL: Final[frozenset[str]] = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+INTERNAL: Final[frozenset[str]] = frozenset({OFFSETS_TOPIC, "__transaction_state", SHARE_STATE_TOPIC})
 RESERVED: Final[frozenset[str]] = frozenset({CATALOG_TOPIC, "__cluster_metadata"})
 
 NAME_MAX: Final = 249  # Kafka's: leaves room for `-<partition>` and a suffix in a directory entry of 255

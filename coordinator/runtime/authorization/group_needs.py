@@ -11,7 +11,7 @@ from coordinator.core.offsets.offset_fetch import GROUPS_SINCE
 from coordinator.runtime.authorization.guard import Asking, Judge, Whole, need
 from coordinator.runtime.authorization.shapes import deny_nothing
 from coordinator.runtime.find_coordinator import GROUP as GROUP_KEY
-from coordinator.runtime.find_coordinator import MANY_KEYS_SINCE, SHARE, TRANSACTION
+from coordinator.runtime.find_coordinator import MANY_KEYS_SINCE, SHARE, SHARES_SINCE, TRANSACTION
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -44,9 +44,6 @@ _COORDINATED: Final = {
 }
 
 
-SHARED_SINCE: Final = 6  # the version that asks for coordinators of share groups
-
-
 def find_one(key_type: int) -> Whole:
     def names(asking: Asking) -> Iterable[str]:
         request = asking.request
@@ -60,7 +57,7 @@ def find_each(asking: Asking) -> Judge:
     if wanted is None:
         return deny_nothing
     if asking.request.key_type == SHARE:
-        is_known = asking.version >= SHARED_SINCE and not wanted.is_met(asking, CLUSTER_NAME)
+        is_known = asking.version >= SHARES_SINCE and not wanted.is_met(asking, CLUSTER_NAME)
         return lambda key: wanted.error if is_known else None
     return lambda key: None if wanted.is_met(asking, key) else wanted.error
 

@@ -26,6 +26,7 @@ from coordinator.runtime.authorization.refusals import (
     refuse_credentials,
     refuse_log_dirs,
     refuse_quotas,
+    refuse_states,
     refuse_to_alter_quotas,
     refuse_to_list_reassignments,
 )
@@ -212,6 +213,11 @@ NEEDS: Final[Mapping[str, Guard]] = {
     "UnregisterBroker": Guard((cluster_check(_O.ALTER),)),
     "AddRaftVoter": Guard((cluster_check(_O.ALTER),)),
     "RemoveRaftVoter": Guard((cluster_check(_O.ALTER),)),
+    **{
+        api: Guard((cluster_check(_O.CLUSTER_ACTION, refuse=refuse_states),))
+        for api in ("DeleteShareGroupState", "InitializeShareGroupState", "ReadShareGroupState",
+                    "ReadShareGroupStateSummary", "WriteShareGroupState")
+    },
     "WriteTxnMarkers": Guard((cluster_check(_O.ALTER, _O.CLUSTER_ACTION),)),
     "DescribeClientQuotas": Guard((cluster_check(_O.DESCRIBE_CONFIGS, refuse=refuse_quotas),)),
     "AlterUserScramCredentials": Guard((cluster_check(_O.ALTER),)),

@@ -2,6 +2,9 @@
 
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from coordinator.runtime.error_response import error_response
 from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -24,6 +27,7 @@ from protocol.messages.list_partition_reassignments import (
 )
 
 AUTHORIZATION_FAILED: Final = "Authorization failed."
+CLUSTER_AUTHORIZATION_FAILED: Final = "Cluster authorization failed."
 
 
 def refuse_log_dirs(request: Any, version: int, error: ErrorCode) -> DescribeLogDirsResponse:
@@ -75,3 +79,16 @@ def refuse_to_alter_quotas(
         for entry in request.entries
     ]
     return AlterClientQuotasResponse(entries=tuple(entries))
+
+
+def refuse_states(request: Any, version: int, error: ErrorCode) -> Any:
+    """Return the response to a request of brokers about share partitions, with a sentence in each entry."""
+    response = error_response(request, version, error)
+    results = [
+        replace(
+            topic,
+            partitions=tuple([replace(one, error_message=CLUSTER_AUTHORIZATION_FAILED) for one in topic.partitions]),
+        )
+        for topic in response.results
+    ]
+    return replace(response, results=tuple(results))

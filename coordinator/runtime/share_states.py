@@ -1,0 +1,265 @@
+"""The share coordinator of the node: `__share_group_state`, of which each partition is a state machine with a log.
+
+    call ──► decide ──► encode, gather, apply ──► the turn's flush appends what was gathered, once a partition
+
+The topic is made when a share group first needs it, as by Kafka. Its logs are topics' logs, which clients may fetch and
+describe; nothing is written to them but here. They are not compacted: what no share partition needs is deleted.
+"""
+
+import errno
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from coordinator.core.catalog.catalog import TOPIC
+from coordinator.core.catalog.names import SHARE_STATE_TOPIC
+from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue
+from coordinator.core.refusal import Refusal
+from coordinator.core.result import Result
+from coordinator.core.share_state.keys import coordinator_key
+from coordinator.core.share_state.machine import StateDecision, StateMachine
+from coordinator.core.share_state.persister import Retry
+from coordinator.core.share_state.records import StateRecord, decode
+from coordinator.core.share_state.values import ShareState, StateKey, StateSummary, StateUpdate
+from coordinator.dataplane.brokers import NOBODY
+from coordinator.runtime.damage import describe_damage, readable
+from coordinator.runtime.partitions import partition_of
+from coordinator.runtime.share_state_log import StateLog
+from protocol.errors import ErrorCode, ProtocolError
+from storage.files import StorageError
+
+if TYPE_CHECKING:
+    from coordinator.runtime.engine import Engine
+
+STEP_RECORDS: Final = 500  # of a log that is read, between two looks at what else there is to do
+PRUNED_AT_ONCE: Final = 1_000  # snapshots of what had not changed for long, in one step
+
+NOT_SERVED: Final = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+"""The codes of a partition that is loaded later: `call_when_served` says when."""
+
+Decide = Callable[[StateMachine], StateDecision]
+
+
+class ShareStates:
+    """All partitions of `__share_group_state`. It is the node's `Persister`."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._logs: list[StateLog] = []  # none while the topic does not exist
+        self._dirty: dict[StateLog, None] = {}
+        self._waiting: dict[int, list[Retry]] = {}  # by the partition whose state they need
+        self._updates_per_snapshot: int = engine.config["share.coordinator.snapshot.update.records.per.snapshot"]
+        self._cold_ms: int = engine.config["share.coordinator.cold.partition.snapshot.interval.ms"]
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the topic has, 0 while it does not exist."""
+        return len(self._logs)
+
+    # -- the persister -------------------------------------------------------------------------------------------------
+
+    def initialize(self, key: StateKey, state_epoch: int, start_offset: int, now_ms: int) -> ErrorCode:
+        """Begin the state anew at an offset; NO_OFFSET leaves it to the first fetch."""
+        topics = self._topics
+        return _code(self._do(key, lambda one: one.initialize(key, state_epoch, start_offset, topics, now_ms), now_ms))
+
+    def read(self, key: StateKey, leader_epoch: int, now_ms: int) -> ShareState | ErrorCode:
+        """Return the state, and note the leader epoch of who has read it."""
+        answer = self._do(key, lambda one: one.read(key, leader_epoch, self._topics, now_ms), now_ms)
+        return answer if isinstance(answer, ShareState) else _code(answer)
+
+    def write(self, key: StateKey, update: StateUpdate, now_ms: int) -> ErrorCode:
+        """Change the state. Fenced by an older leader or state epoch than that of the state."""
+        return _code(self._do(key, lambda one: one.write(key, update, self._topics, now_ms), now_ms))
+
+    def delete(self, key: StateKey, now_ms: int) -> ErrorCode:
+        """Forget the state; NONE as well if there was none."""
+        return _code(self._do(key, lambda one: one.delete(key, self._topics), now_ms))
+
+    def summary(self, key: StateKey) -> StateSummary | ErrorCode:
+        """Return offsets and epochs; those of a new state if there is none."""
+        if not self._logs:
+            return StateSummary()
+        answer = self._do(key, lambda one: one.summarize(key, self._topics), 0)
+        return answer if isinstance(answer, StateSummary) else _code(answer)
+
+    def call_when_served(self, key: StateKey, call: Retry) -> None:
+        """Call once, with the time in milliseconds, when the state is served again."""
+        self._waiting.setdefault(self.partition_of(key), []).append(call)
+
+    def perform(self, key: StateKey, decide: Decide, node_id: int, now_ms: int) -> Any:
+        """Decide a request of a client who takes the broker `node_id` for the coordinator. Returns the answer, or a
+        `Refusal`."""
+        if not self._logs or self._engine.coordinators.of_share_states[self.partition_of(key)] != node_id:
+            return Refusal(ErrorCode.NOT_COORDINATOR, "This is not the correct coordinator.")
+        return self._do(key, decide, now_ms)
+
+    def _do(self, key: StateKey, decide: Decide, now_ms: int) -> Any:
+        """Decide, and make it so. What raises has changed nothing."""
+        if not self._logs:
+            self.create_topic(now_ms)
+        one = self._logs[self.partition_of(key)]
+        if one.served_by == NOBODY:
+            has_coordinator = self._engine.coordinators.of_share_states[one.index] != NOBODY
+            return Refusal(NOT_SERVED[0] if has_coordinator else NOT_SERVED[1])
+        decision = decide(one.machine)
+        if decision.record is not None:
+            self._gather(one, decision.record, now_ms)
+        return decision.answer
+
+    def _gather(self, one: StateLog, record: StateRecord, now_ms: int) -> None:
+        one.gather(record, now_ms)
+        self._dirty[one] = None
+        if self._engine.is_synced:
+            self._engine.group_commit.gathering.changes += 1
+
+    @property
+    def _topics(self) -> Any:
+        return self._engine.ledger.catalog.topics
+
+    def partition_of(self, key: StateKey) -> int:
+        """Return the partition that remembers a state."""
+        return self.partition_of_name(coordinator_key(key))
+
+    def partition_of_name(self, name: str) -> int:
+        """Return the partition that remembers the state `group:topic id:partition`."""
+        return partition_of(name, len(self._logs))
+
+    # -- the log -------------------------------------------------------------------------------------------------------
+
+    @property
+    def has_gathered(self) -> bool:
+        """Whether something waits to be appended."""
+        return bool(self._dirty)
+
+    def flush(self) -> None:
+        """Append what was gathered, once a partition. Raises StorageError, after which nothing may be answered."""
+        dirty, self._dirty = self._dirty, {}
+        for one in dirty:
+            one.flush(self._engine.dataplane.append_state)
+
+    def refuse_losses(self, lost: Collection[tuple[str, int]]) -> None:
+        """Raise StorageError if states may be lost of which somebody was told, or may be."""
+        for topic, index in lost:
+            if topic == SHARE_STATE_TOPIC:
+                reason = self._engine.dataplane.closed_partitions.get((topic, index), "closed")
+                raise StorageError("write", f"{topic}-{index}", errno.EIO, reason)
+
+    # -- the topic -----------------------------------------------------------------------------------------------------
+
+    def create_topic(self, now_ms: int) -> None:
+        """Make the topic, and serve its partitions, which are empty."""
+        engine = self._engine
+        count: int = engine.config["share.coordinator.state.topic.num.partitions"]
+        configs = {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "retention.ms": "-1",
+            "segment.bytes": str(engine.config["share.coordinator.state.topic.segment.bytes"]),
+        }
+        topic = TopicValue(engine.fresh_topic_id(), count, 1, now_ms)
+        records = [CatalogRecord(TopicKey(SHARE_STATE_TOPIC), topic)]
+        records += [CatalogRecord(ConfigKey(TOPIC, SHARE_STATE_TOPIC, name), ConfigValue(value))
+                    for name, value in configs.items()]  # fmt: skip
+        engine.record(Result(records=tuple(records)), now_ms)
+        self.open()
+        for index in range(count):
+            self.serve(index, now_ms)
+
+    def open(self) -> None:
+        """Make the partitions of the topic, if it exists. They are served once they are loaded."""
+        topic = self._engine.ledger.catalog.topics_by_name.get(SHARE_STATE_TOPIC)
+        if topic is not None:
+            self._logs = [StateLog(index, self._machine()) for index in range(topic.partitions)]
+            self._engine.coordinators.spread_share_states(topic.partitions)
+
+    def _machine(self) -> StateMachine:
+        return StateMachine(self._updates_per_snapshot)
+
+    def apply_topic_changes(self, gone: Collection[bytes], now_ms: int) -> None:
+        """Forget the states of topics that are no more."""
+        if gone:
+            for one in self._logs:
+                if one.served_by != NOBODY:
+                    self._remove_topics(one, gone, now_ms)
+
+    def _remove_topics(self, one: StateLog, gone: Collection[bytes], now_ms: int) -> None:
+        for record in one.machine.remove_topics(gone):
+            self._gather(one, record, now_ms)
+
+    # -- loading -------------------------------------------------------------------------------------------------------
+
+    def load(self, now_ms: Callable[[], int]) -> Iterator[int]:
+        """Load all partitions at the start, those with nothing to load first. Yields how many records were read."""
+        stored = self._stored()
+        for one in sorted(self._logs, key=lambda one: one.index in stored):
+            if one.index in stored:
+                yield from self.replay(one.index)
+            self.serve(one.index, now_ms())
+
+    def _stored(self) -> set[int]:
+        return {index for topic, index in self._engine.dataplane.stored_partitions() if topic == SHARE_STATE_TOPIC}
+
+    def replay(self, index: int) -> Iterator[int]:
+        """Rebuild a partition from its log, a step at a time. Raises `DamagedLog` for what cannot be read."""
+        one, count = self._logs[index], 0
+        if not one.is_written and index not in self._stored():
+            return
+        one.is_written = True
+        source = self._engine.dataplane.open_state(index)
+        for header, facts in readable(source):
+            if header.is_control:
+                continue
+            for fact in facts:
+                try:
+                    record = decode(fact.key or b"", fact.value)
+                except ProtocolError as error:
+                    raise describe_damage(source, fact.offset, error) from error
+                one.machine.apply(record)
+                one.machine.note_offset(record, fact.offset)
+            count += len(facts)
+            if count >= STEP_RECORDS:
+                yield count
+                count = 0
+        yield count
+
+    def serve(self, index: int, now_ms: int) -> None:
+        """Serve a partition that is loaded, and try again what has waited for it."""
+        one = self._logs[index]
+        one.served_by = self._engine.coordinators.of_share_states[index]
+        if gone := {topic_id for ids in self._engine.ledger.catalog.gone.values() for topic_id in ids}:
+            self._remove_topics(one, gone, now_ms)
+        for call in self._waiting.pop(index, []):
+            self._engine.edge.attempt("share state", call, now_ms)
+
+    def unload(self, index: int) -> None:
+        """Append what the partition's coordinator has decided, and forget what it holds."""
+        one = self._logs[index]
+        one.flush(self._engine.dataplane.append_state)
+        self._dirty.pop(one, None)
+        one.machine, one.served_by = self._machine(), NOBODY
+
+    # -- upkeep --------------------------------------------------------------------------------------------------------
+
+    def prune(self, now_ms: int) -> Generator[None, None, None]:
+        """Delete the records that no share partition needs, in steps. Kafka: `setupRecordPruning`,
+        `setupSnapshotColdPartitions`."""
+        for one in self._logs:
+            if one.served_by == NOBODY or not one.machine.entries:
+                continue
+            for number, record in enumerate(one.machine.snapshot_cold(now_ms, self._cold_ms), 1):
+                self._gather(one, record, now_ms)
+                if number % PRUNED_AT_ONCE == 0:
+                    yield
+        self._engine.append()  # a snapshot is on the disk before the records that it stands for are deleted
+        for one in self._logs:
+            if one.served_by != NOBODY and one.is_written:
+                self._engine.dataplane.delete_states_before(one.index, one.machine.needed_offset)
+                yield
+
+    def states(self) -> Iterable[tuple[StateKey, ShareState]]:
+        """Return each share partition that is served with its state."""
+        return ((key, entry.state) for one in self._logs for key, entry in one.machine.entries.items())
+
+
+def _code(answer: Any) -> ErrorCode:
+    return answer.error if isinstance(answer, Refusal) else ErrorCode.NONE

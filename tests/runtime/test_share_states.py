@@ -1,0 +1,229 @@
+"""The share coordinator of a node: its topic, what a start and a move find, and what a full log loses."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from coordinator.control.inputs import Kind
+from coordinator.core.catalog.names import SHARE_STATE_TOPIC
+from coordinator.core.failover import StartBroker, StopBroker
+from coordinator.core.result import Call
+from coordinator.core.share_state.keys import coordinator_key, read_coordinator_key
+from coordinator.core.share_state.values import ShareState, StateBatch, StateKey, StateUpdate
+from coordinator.runtime.janitor import Janitor
+from coordinator.runtime.share_state_requests import write_share_group_state
+from protocol.errors import ErrorCode
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.read_share_group_state import (
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateRequestPartitionData,
+    ReadShareGroupStateRequestReadStateData,
+)
+from protocol.messages.write_share_group_state import (
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateRequestPartitionData,
+    WriteShareGroupStateRequestStateBatch,
+    WriteShareGroupStateRequestWriteStateData,
+)
+from storage.files import StorageError
+from tests.requests import fetch
+from tests.server.in_memory import WALL_MS, InMemory, Peer
+from tests.steps import count_steps
+from tests.storage.crashing_disk import CrashingDisk
+
+PRUNE_MS = 300_000
+
+
+def key_in(server: InMemory, partition: int = 0, group: str = "g") -> StateKey:
+    return StateKey(group, server.node.ledger.catalog.topics["orders"].id, partition)
+
+
+def acknowledge(server: InMemory, first: int, last: int | None = None, partition: int = 0) -> ErrorCode:
+    """Write that records were accepted."""
+    update = StateUpdate(-1, -1, 0, -1, (StateBatch(first, first if last is None else last, 2, 1),))
+    return server.node.share_states.write(key_in(server, partition), update, WALL_MS)
+
+
+def begun(files: Any = None, **settings: Any) -> InMemory:
+    """A server with the state of a share partition."""
+    server = InMemory(files, **settings)
+    assert server.node.share_states.initialize(key_in(server), 0, 0, WALL_MS) == ErrorCode.NONE
+    server.node.flush()
+    return server
+
+
+def state_of(server: InMemory, partition: int = 0) -> ShareState:
+    found = server.node.share_states.read(key_in(server, partition), -1, WALL_MS)
+    assert isinstance(found, ShareState), found
+    return found
+
+
+def read_request(server: InMemory, partition: int = 0) -> ReadShareGroupStateRequest:
+    key = key_in(server, partition)
+    one = ReadShareGroupStateRequestPartitionData(partition, -1)
+    return ReadShareGroupStateRequest("g", (ReadShareGroupStateRequestReadStateData(key.topic_id, (one,)),))
+
+
+def code_of(peer: Peer, server: InMemory, partition: int = 0) -> int:
+    answer = peer.ask(read_request(server, partition), 0)
+    code: int = answer.results[0].partitions[0].error_code
+    return code
+
+
+def test_a_restart_finds_what_was_written() -> None:
+    server = begun()
+    for first in range(0, 20, 2):
+        assert acknowledge(server, first) == ErrorCode.NONE
+    before = state_of(server)
+    server.node.flush()
+    again = InMemory(server.files)
+    assert state_of(again) == before
+    assert len(before.batches) == 10
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_after_a_crash_all_is_there_that_was_answered(is_synced: bool) -> None:
+    """Killed at any moment, and with --fsync without power; what was not answered may be there or not."""
+    disk = CrashingDisk()
+    server = begun(disk, is_synced=is_synced)
+    server.node.append()
+    for first in range(8):
+        acknowledge(server, first)
+        server.node.append()
+        acknowledge(server, 100 + first)  # nobody is told of this one
+        for name, found in disk.crashes():
+            if not is_synced and name != "killed":
+                continue
+            there = state_of(InMemory(found))
+            offsets = {at for batch in there.batches for at in range(batch.first_offset, batch.last_offset + 1)}
+            assert set(range(first + 1)) <= offsets, name
+        server.node.append()
+
+
+def test_a_broker_that_stops_hands_its_states_over() -> None:
+    server = begun(virtual_brokers=2, share_coordinator_state_topic_num_partitions=4)
+    acknowledge(server, 3)
+    before = state_of(server)
+    states, coordinators = server.node.share_states, server.node.coordinators
+    index = states.partition_of(key_in(server))
+    leader = coordinators.of_share_states[index]
+    old, new = server.connect(broker=leader), server.connect(broker=1 - leader)
+    assert (code_of(old, server), code_of(new, server)) == (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)
+
+    server.node.command(StopBroker(leader, load_ms=1_000), server.clock.now_ms(), str)
+    assert (code_of(old, server), code_of(new, server)) == (
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+    assert acknowledge(server, 4) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    told: list[int] = []
+    states.call_when_served(key_in(server), told.append)
+    server.rest()
+    server.advance(0.9)
+    assert not told
+    server.advance(0.2)
+    assert len(told) == 1 and code_of(new, server) == ErrorCode.NONE
+    assert state_of(server) == before and acknowledge(server, 4) == ErrorCode.NONE
+
+
+def test_without_a_broker_no_state_is_available() -> None:
+    server = begun()
+    server.node.command(StopBroker(0), server.clock.now_ms(), str)
+    server.rest()
+    assert acknowledge(server, 1) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    server.node.command(StartBroker(0), server.clock.now_ms(), str)
+    server.rest()
+    server.advance(0.1)
+    assert acknowledge(server, 1) == ErrorCode.NONE
+
+
+def test_a_client_that_asks_for_the_coordinator_makes_the_topic() -> None:
+    server = InMemory()
+    peer = server.connect()
+    wanted = FindCoordinatorRequest(key_type=2, coordinator_keys=(coordinator_key(key_in(server)),))
+    codes = [peer.ask(wanted, 6).coordinators[0].error_code for _ in range(2)]
+    assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE]
+    (topic,) = peer.ask(MetadataRequest((MetadataRequestTopic(name=SHARE_STATE_TOPIC),)), 12).topics
+    assert topic.is_internal and len(topic.partitions) == 50
+    resource = DescribeConfigsRequestResource(2, SHARE_STATE_TOPIC, ("retention.ms", "cleanup.policy"))
+    configs = peer.ask(DescribeConfigsRequest((resource,)), 4).results[0].configs
+    assert {one.name: one.value for one in configs} == {"retention.ms": "-1", "cleanup.policy": "delete"}
+
+
+def test_clients_may_read_the_log_of_states() -> None:
+    server = begun()
+    index = server.node.share_states.partition_of(key_in(server))
+    answer = server.connect().ask(fetch(SHARE_STATE_TOPIC, index), 12)
+    assert answer.responses[0].partitions[0].high_watermark == 1
+
+
+def test_records_that_no_share_partition_needs_are_deleted() -> None:
+    server = begun(share_coordinator_snapshot_update_records_per_snapshot=10)
+    for first in range(0, 50, 2):
+        acknowledge(server, first)
+    server.node.flush()
+    states, dataplane = server.node.share_states, server.node.dataplane
+    source = dataplane.open_state(states.partition_of(key_in(server)))
+    noted: list[Kind] = []
+    server.node.note_input = lambda kind, value: noted.append(kind)
+    janitor = Janitor(server.node, WALL_MS)
+    list(janitor.round(WALL_MS + PRUNE_MS - 1))
+    assert source.start_offset == 0
+    list(janitor.round(WALL_MS + PRUNE_MS))
+    server.rest()
+    assert Kind.PRUNE in noted
+    assert source.start_offset == source.end_offset - 1, "what had not changed for long has a snapshot of its own"
+    before = state_of(server)
+    assert state_of(InMemory(server.files)) == before and len(before.batches) == 25
+
+
+def test_states_go_with_their_topic() -> None:
+    server = begun()
+    acknowledge(server, 1)
+    server.connect().ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("orders"),)), 6)
+    server.node.flush()
+    assert not list(server.node.share_states.states())
+    assert not list(InMemory(server.files, topics={}).node.share_states.states())
+
+
+def test_a_log_that_cannot_be_written_ends_the_process() -> None:
+    disk = CrashingDisk()
+    server = begun(disk)
+    acknowledge(server, 1)
+    disk.refuse = lambda operation, path: 5 if SHARE_STATE_TOPIC in path and operation == "append to" else 0
+    with pytest.raises(StorageError):
+        server.node.flush()
+
+
+def test_a_log_that_cannot_be_synced_ends_the_process() -> None:
+    disk = CrashingDisk()
+    server = begun(disk, is_synced=True)
+    server.node.append()
+    acknowledge(server, 1)
+    disk.refuse = lambda operation, path: 5 if SHARE_STATE_TOPIC in path and operation == "sync" else 0
+    with pytest.raises(StorageError):
+        server.node.append()
+
+
+def test_a_request_about_very_many_partitions_is_decided_in_steps() -> None:
+    server = begun()
+    batch = WriteShareGroupStateRequestStateBatch(0, 0, 2, 1)
+    each = tuple([WriteShareGroupStateRequestPartitionData(index, -1, -1, -1, -1, (batch,)) for index in range(1_000)])
+    topic = WriteShareGroupStateRequestWriteStateData(key_in(server).topic_id, each)
+    request = WriteShareGroupStateRequest("g", (topic,))
+    call = Call(1, WALL_MS, 1, "c", "/h", str)
+    steps, done = count_steps(write_share_group_state(server.node, request, call, server.listener.where).steps)
+    assert steps == 6
+    codes = [one.error_code for one in done.response.results[0].partitions]
+    assert codes[:2] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST] and len(codes) == 1_000
+
+
+def test_a_name_of_a_share_partition_is_read_as_it_is_written() -> None:
+    dice = Random(7)
+    for group in ("g", "a:b", "ü", "x" * 300):
+        key = StateKey(group, dice.randbytes(16), dice.randrange(-5, 100))
+        assert read_coordinator_key(coordinator_key(key)) == key
