@@ -80,15 +80,23 @@ def _run(parser: Parser, words: Sequence[str]) -> int:
     if not words:
         parser.print_help()
         return 0
-    args = parser.parse_args(
-        words, argparse.Namespace(bootstrap_server=None, command_config=None, timeout=None, json=False)
-    )
+    words, beside = _split_command(words)
+    given = argparse.Namespace(bootstrap_server=None, command_config=None, timeout=None, json=False, beside=beside)
+    args = parser.parse_args(words, given)
     _refuse_useless_options(parser, args)
     try:
         code: int = args.run(args)
     except KeyboardInterrupt:
         return 130
     return code
+
+
+def _split_command(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
+    """Return the words of `muster serve`, and those of the command after `--` that runs beside it, None without one."""
+    if "serve" in words[:1] and "--" in words:
+        at = words.index("--")
+        return words[:at], words[at + 1 :]
+    return words, None
 
 
 def prepare_streams() -> None:

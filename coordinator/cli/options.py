@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coordinator.cli import STARTED
 from coordinator.cli.fast import hasten
 from coordinator.cli.listeners import Endpoint, Endpoints, OptionWords, check_ports, read_endpoints, read_protocols
 from coordinator.cli.parser import list_choices, suggest
 from coordinator.cli.settings import Origin, Settings, read_settings
-from coordinator.config import Config, ConfigError, find_setting
+from coordinator.config import Config, ConfigError, Value, find_setting
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.runtime.router import COMPAT
 from coordinator.server.listener import address
@@ -38,6 +39,8 @@ class Options(Struct, frozen=True):
     oauth_dev: bool
     admin_token_file: str | None
     seed: int | None
+    exits_with_stdin: bool
+    beside: tuple[str, ...]  # the command that runs beside the server, and ends it; () for none
     log_level: str
     log_format: str
     started: float  # by time.monotonic()
@@ -46,6 +49,9 @@ class Options(Struct, frozen=True):
 def read_options(args: argparse.Namespace) -> Options:
     """Read the command line over the file over the defaults. Raises ConfigError."""
     from_file = read_settings(args)
+    beside = _read_command(args)
+    if beside:
+        from_file = _with_free_ports(args, from_file)
 
     def choose(name: str, default: Any) -> Any:
         value = getattr(args, name.replace("-", "_"))
@@ -58,8 +64,8 @@ def read_options(args: argparse.Namespace) -> Options:
     if args.data_dir is not None and args.ephemeral is None:
         ephemeral = False
     else:
-        ephemeral = choose("ephemeral", False)
-    admin = choose("admin", "127.0.0.1:8092")
+        ephemeral = choose("ephemeral", bool(beside) and "data-dir" not in from_file.options)
+    admin = choose("admin", "127.0.0.1:0" if beside else "127.0.0.1:8092")
     if admin != "off":
         _check_address(origin("admin"), admin)
         if choose("admin-token-file", None) is None and not choose("admin-public", False):
@@ -86,10 +92,30 @@ def read_options(args: argparse.Namespace) -> Options:
         admin_token_file=choose("admin-token-file", None),
         oauth_dev=choose("oauth-dev", False),
         seed=choose("seed", None),
-        log_level=_check_choice(choose("log-level", "info"), origin("log-level"), LOG_LEVELS),
+        exits_with_stdin=choose("exit-with-stdin", False),
+        beside=beside,
+        log_level=_check_choice(choose("log-level", "warning" if beside else "info"), origin("log-level"), LOG_LEVELS),
         log_format=_check_choice(choose("log-format", "text"), origin("log-format"), LOG_FORMATS),
         started=STARTED,
     )
+
+
+def _read_command(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the words of the command beside the server. Raises ConfigError for `--` without any."""
+    words = getattr(args, "beside", None)
+    if words is not None and not words:
+        raise ConfigError("invalid --: expected a command behind it")
+    return tuple(words or ())
+
+
+def _with_free_ports(args: argparse.Namespace, settings: Settings) -> Settings:
+    """Return the settings for a server with a command beside it: a free port, and a journal, where nothing is said."""
+    from coordinator.cli.beside import JOURNAL_BYTES, SOURCE
+
+    defaults: dict[str, Value] = {"journal.max.bytes": JOURNAL_BYTES}
+    if args.listen is None and "listen" not in settings.options:
+        defaults["listeners"] = ("PLAINTEXT://127.0.0.1:0",)
+    return replace(settings, config=settings.config.preset(defaults, SOURCE))
 
 
 def _with_brokers(config: Config, count: int | None, origin: Origin) -> Config:

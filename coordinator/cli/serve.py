@@ -1,7 +1,10 @@
 """Start the server, and serve until SIGTERM or SIGINT.
 
 Without options it listens on 127.0.0.1:9092 for Kafka clients and on 127.0.0.1:8092 for HTTP, and keeps its state in
-./muster-data. Exit codes: 0 stopped cleanly, 1 failed, 2 wrong use."""
+./muster-data. Exit codes: 0 stopped cleanly, 1 failed, 2 wrong use.
+
+With `-- COMMAND` it listens on free ports and keeps nothing, runs the command with its addresses in the environment,
+stops when the command has ended, and returns its exit code."""
 
 import argparse
 import gc
@@ -19,6 +22,7 @@ muster serve --ephemeral --topic orders:4 --listen 127.0.0.1:0 --ready-file read
 muster serve --listen 0.0.0.0:9092 --advertise kafka.example:9092 --data-dir /var/lib/muster --fsync
 muster serve --listen IN://:9092 --listen OUT://:19092 --advertise IN://kafka:9092 --advertise OUT://localhost:19092
 muster serve --brokers 3 --ephemeral
+muster serve --topic orders:4 -- pytest -x     # BOOTSTRAP_SERVERS and MUSTER tell the command where the server is
 muster serve --set group.max.size=100 --set group.initial.rebalance.delay.ms=3000
 KAFKA_NUM_PARTITIONS=3 muster serve --config muster.toml"""
 
@@ -75,6 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for development: give OAuth tokens to whoever asks the admin port, and accept them (OAUTHBEARER)",
     )
     add_settings(parser)
+    add(
+        "--exit-with-stdin",
+        action="store_true",
+        default=None,
+        help="stop when standard input, a pipe, ends: with the process that holds its other end, however that dies",
+    )
     add("--ready-file", metavar="FILE", help="write a JSON file, atomically, once the server is ready")
     add("--seed", type=whole_number, metavar="N", help="make ids from this seed, for repeatable runs")
     add("--log-level", metavar="LEVEL", **one_of(("debug", "info", "warning", "error")),

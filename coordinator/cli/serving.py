@@ -6,6 +6,8 @@ import gc
 import logging
 import os
 import signal
+import stat
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from importlib import import_module
@@ -48,6 +50,7 @@ from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageError
 from storage.layout import DamagedLog
 
 if TYPE_CHECKING:  # what not every server needs is imported where it is made
+    from coordinator.cli.beside import Beside
     from coordinator.server.operator import Operator
     from coordinator.server.sasl.issuer import Issuer
 
@@ -68,6 +71,7 @@ def serve(options: Options) -> int:
         stack.callback(lines.close)
         try:
             _check_ready_file(options.ready_file)
+            _check_input(exits_with_it=options.exits_with_stdin)
             issuer = _make_issuer() if options.oauth_dev else None
             listeners = [
                 _bind(stack, "--listen", one, options.config, node_id, issuer)
@@ -80,6 +84,7 @@ def serve(options: Options) -> int:
             _remove_ready_file(options.ready_file)
             server = Server(options, listeners, admin, files, data_dir, lines, issuer)
             trio.run(server.run)
+            return server.exit_code
         except ConfigError as error:
             return fail("serve", error, 2)
         except UnknownFormat as error:
@@ -95,7 +100,6 @@ def serve(options: Options) -> int:
             if failure is None:
                 raise
             return _report_storage_failure(options, failure)
-    return 0
 
 
 def _report_storage_failure(options: Options, failure: BaseException) -> int:
@@ -259,6 +263,9 @@ class Server:
         self._opened_ms, self._ids_before = self._started_ms, 0  # of the node of the moment
         self._recovery_seconds = 0.0
         self._is_ready = False
+        self.exit_code = 0
+        self._stop: trio.CancelScope | None = None
+        self._beside: Beside | None = None  # once it is started
         self._group_log = GroupLog()
 
     async def run(self) -> None:
@@ -294,15 +301,46 @@ class Server:
                 await nursery.start(self._poller.run)
                 if self._admin is not None:
                     nursery.start_soon(self._serve_admin, self._admin)
-                nursery.start_soon(self._load_and_tend)
+                nursery.start_soon(self._load_and_tend, nursery)
                 nursery.start_soon(self._event_writer.run)
                 if any(one.tls or one.sasl for one in self._listeners):  # else a terminal that closes ends the server
                     nursery.start_soon(self._reload_on_hangup)
+                if self._options.exits_with_stdin:
+                    nursery.start_soon(self._stop_with_input)
+                self._stop = nursery.cancel_scope
                 async for number in signals:
-                    log.info("stopping on %s", signal.Signals(number).name)
-                    self._poller.perform(lambda now_ms: None)  # what waits for the disk is answered
-                    nursery.cancel_scope.cancel()
+                    if self._beside is not None and self._beside.pass_on(number):
+                        continue  # its end is ours
+                    self._end(signal.Signals(number).name)
                     break
+
+    def _end(self, why: str) -> None:
+        """Stop serving."""
+        log.info("stopping on %s", why)
+        self._poller.perform(lambda now_ms: None)  # what waits for the disk is answered
+        assert self._stop is not None, "it serves"
+        self._stop.cancel()
+
+    async def _stop_with_input(self) -> None:
+        """Stop at the end of standard input, which is a pipe: whoever holds its other end has died, or closed it."""
+        while True:
+            await trio.lowlevel.wait_readable(0)
+            if not os.read(0, 65_536):
+                break
+        self._end("end of standard input")
+
+    async def _run_beside(self) -> None:
+        """Run the command beside the server, and stop with it."""
+        from coordinator.cli.beside import Beside, make_variables
+
+        first = self._listeners[0].name  # each broker has a listener of that name
+        kafka = [format_address(one.host, one.port) for one in self._listeners if one.name == first]
+        admin = f"http://{self._admin.address}" if self._admin else None
+        self._beside = Beside(self._options.beside, make_variables(kafka, admin))
+        self.exit_code, complaint = await self._beside.run()
+        if complaint:
+            fail("serve", complaint)
+        self._end(f"the end of {self._options.beside[0]}")
 
     # -- for the operator ----------------------------------------------------------------------------------------------
 
@@ -399,7 +437,7 @@ class Server:
         kept = FILES_MAX + len(self._node.partitions) + CONNECTIONS_MAX
         return descriptors.room_for_clients(descriptors.raise_limit(), kept)
 
-    async def _load_and_tend(self) -> None:
+    async def _load_and_tend(self, nursery: trio.Nursery) -> None:
         """Load what the logs hold, between the turns of those who are served already; then look after them."""
         began = time.monotonic()
         reported, records = began, 0
@@ -418,6 +456,8 @@ class Server:
         self._recovery_seconds = time.monotonic() - began
         self._is_ready = True
         self._say_ready()
+        if self._options.beside:
+            nursery.start_soon(self._run_beside)
         node, janitor = self._node, Janitor(self._node, self._clock.now_ms())
         trimmer = Trimmer()
         has_reserve, has_warned = self._options.data_dir is None, False
@@ -471,6 +511,7 @@ class Server:
                 f"muster ready kafka={','.join(listeners)}{told} admin={admin or 'off'} data={data or 'memory'}"
                 f" after {seconds:.2f} s",
                 flush=True,
+                file=sys.stderr if self._options.beside else None,  # the command has standard output
             )
         except OSError as error:
             discard_output()
@@ -544,6 +585,14 @@ def _check_ready_file(name: str | None) -> None:
     path = Path(name)
     if path.is_dir() or not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
         raise ConfigError(f"invalid --ready-file {name!r}: expected a file in a directory that can be written to")
+
+
+def _check_input(*, exits_with_it: bool) -> None:
+    """Refuse to end with a standard input that has no other end. Raises ConfigError."""
+    if exits_with_it:
+        mode = os.fstat(0).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(0)):
+            raise ConfigError("invalid --exit-with-stdin: expected standard input to be a pipe")
 
 
 def _remove_ready_file(name: str | None) -> None:

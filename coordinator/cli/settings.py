@@ -31,6 +31,7 @@ OPTIONS: Final[Mapping[str, type]] = {
     "ephemeral": bool,
     "fast": bool,
     "fsync": bool,
+    "exit-with-stdin": bool,
     "topic": list,
     "ready-file": str,
     "compat": str,

@@ -38,7 +38,7 @@ class Server:
     def __init__(self, folder: Path, options: Sequence[str] = (), command: str = "") -> None:
         self._folder = folder
         self._log = folder / "muster.log"
-        self._words = [*find_command(command), "serve", "--ephemeral"]
+        self._words = [*find_command(command), "serve", "--ephemeral", "--exit-with-stdin"]
         self._words += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
         self._words += ["--set", f"journal.max.bytes={JOURNAL_BYTES}", *options]
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,12 +46,15 @@ class Server:
         self.admin = ""
 
     def start(self) -> None:
-        """Start the process, and return once it is ready. Raises MusterError."""
+        """Start the process, and return once it is ready. Raises MusterError.
+
+        Its standard input is a pipe that ends with this process, even if that is killed, and then the server stops.
+        """
         ready_file = self._folder / "ready.json"
         with self._log.open("ab") as log:
             try:
                 self._process = subprocess.Popen(
-                    [*self._words, "--ready-file", str(ready_file)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                    [*self._words, "--ready-file", str(ready_file)], stdin=subprocess.PIPE, stdout=log, stderr=log
                 )
             except OSError as error:
                 raise MusterError(f"cannot run {self._words[0]}: {error.strerror}") from None
@@ -76,6 +79,8 @@ class Server:
         if self._process is None:
             return
         self._process.terminate()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         try:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:

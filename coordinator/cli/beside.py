@@ -1,0 +1,53 @@
+"""A command that runs beside the server, `muster serve -- COMMAND`, and ends it. Not a subcommand."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import trio
+
+NOT_FOUND: Final = 127  # as a shell has it
+JOURNAL_BYTES: Final = 16 << 20
+SOURCE: Final = "-- COMMAND"
+
+
+class Beside:
+    """A process that is given the addresses of the server in its environment."""
+
+    def __init__(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
+        self._words, self._variables = list(words), variables
+        self._process: trio.Process | None = None
+
+    async def run(self) -> tuple[int, str]:
+        """Run it to its end, with the server's standard streams. Returns its exit code, and why it did not start."""
+        try:
+            self._process = await trio.lowlevel.open_process(self._words, env=os.environ | self._variables)
+        except OSError as error:
+            return NOT_FOUND, f"cannot run {self._words[0]}: {error.strerror}"
+        try:
+            code = await self._process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()  # a server that ends for another reason leaves nobody behind
+        return (128 - code if code < 0 else code), ""
+
+    def pass_on(self, number: int) -> bool:
+        """Pass a signal on to the process: then its end ends the server. Returns whether it runs.
+
+        Ctrl-C in a terminal has reached the process by itself.
+        """
+        process = self._process
+        if process is None or process.returncode is not None:
+            return False
+        if number != signal.SIGINT:
+            process.send_signal(number)
+        return True
+
+
+def make_variables(kafka: Sequence[str], admin: str | None) -> dict[str, str]:
+    """Return the environment's variables: for clients and examples, for muster's commands, and for pytest-muster."""
+    servers = ",".join(kafka)
+    variables = {"BOOTSTRAP_SERVERS": servers, "MUSTER_BOOTSTRAP": servers}
+    return variables | ({"MUSTER": admin, "MUSTER_ADMIN": admin} if admin else {})

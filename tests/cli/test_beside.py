@@ -1,0 +1,109 @@
+"""A command beside the server, and a server that ends with whoever has started it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli import Parser
+from coordinator.cli.options import read_options
+from coordinator.cli.serve import add_arguments
+from tests.live import WAIT_SECONDS, wait_until
+
+MUSTER = [sys.executable, "-m", "coordinator"]
+
+
+def run(*words: str, stdin: int = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*MUSTER, *words], capture_output=True, text=True, timeout=WAIT_SECONDS, stdin=stdin)
+
+
+def test_a_command_finds_the_server_and_its_exit_code_is_the_servers(tmp_path: Path) -> None:
+    program = """if True:
+        import os, socket, sys, urllib.request
+        host, _, port = os.environ["BOOTSTRAP_SERVERS"].rpartition(":")
+        socket.create_connection((host, int(port))).close()
+        assert os.environ["MUSTER"] == os.environ["MUSTER_ADMIN"]
+        print(urllib.request.urlopen(os.environ["MUSTER"] + "/v1/state").read().decode(), os.environ["MUSTER_BOOTSTRAP"])
+        sys.exit(7)"""
+    done = run("serve", "--topic", "orders:2", "--", sys.executable, "-c", program)
+    assert (done.returncode, done.stderr.count("muster ready kafka=127.0.0.1:")) == (7, 1), done
+    assert done.stdout.startswith('{"topics":{"orders":2}'), "standard output is the command's"
+    port = int(done.stdout.rsplit(":", 1)[1])
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (["--", "/no/such"], 127, "muster serve: cannot run /no/such: No such file or directory\n"),
+        (["--"], 2, "muster serve: invalid --: expected a command behind it\n"),
+        (["--exit-with-stdin"], 2, "muster serve: invalid --exit-with-stdin: expected standard input to be a pipe\n"),
+        (["--", "sh", "-c", "kill -TERM $$"], 128 + signal.SIGTERM, ""),
+    ],
+)
+def test_what_goes_wrong_is_a_line_and_an_exit_code(words: list[str], code: int, complaint: str) -> None:
+    done = run("serve", *words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.endswith(complaint)
+
+
+def test_a_signal_ends_the_command_and_then_the_server() -> None:
+    script = "trap 'echo told; exit 3' TERM; echo begun; while :; do sleep 0.05; done"
+    with subprocess.Popen([*MUSTER, "serve", "--", "sh", "-c", script], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "begun\n"
+        server.terminate()
+        assert server.stdout.readline() == "told\n"
+        assert server.wait(WAIT_SECONDS) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "data_dir", "listen", "admin", "journal"),
+    [
+        ([], None, "127.0.0.1:0", "127.0.0.1:0", 16 << 20),
+        (["--data-dir", "d"], "d", "127.0.0.1:0", "127.0.0.1:0", 16 << 20),
+        (["--listen", ":9092", "--admin", "off"], None, ":9092", None, 16 << 20),
+        (["--set", "listeners=A://:1", "--set", "journal.max.bytes=0"], None, ":1", "127.0.0.1:0", 0),
+    ],
+)
+def test_what_is_said_goes_before_what_a_command_implies(
+    words: list[str], data_dir: str | None, listen: str, admin: str | None, journal: int
+) -> None:
+    parser = Parser()
+    add_arguments(parser)
+    args = parser.parse_args(words)
+    args.beside = ["true"]
+    options = read_options(args)
+    assert (options.data_dir, options.admin, options.config["journal.max.bytes"]) == (data_dir, admin, journal)
+    assert options.endpoints[0].bind == listen
+
+
+def test_a_server_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    """It holds the other end of a pipe, as pytest-muster does, and nobody can catch SIGKILL."""
+    ready = tmp_path / "ready.json"
+    words = ["serve", "--ephemeral", "--listen", "127.0.0.1:0", "--admin", "off", "--exit-with-stdin"]
+    starter = f"""if True:
+        import subprocess, time
+        child = subprocess.Popen({[*MUSTER, *words, "--ready-file", str(ready)]!r}, stdin=subprocess.PIPE)
+        print(child.pid, flush=True)
+        time.sleep({WAIT_SECONDS})"""
+    with subprocess.Popen([sys.executable, "-c", starter], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        wait_until("the server is ready", ready.exists)
+        parent.kill()
+        wait_until("the server has ended", lambda: not is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
