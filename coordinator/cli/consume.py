@@ -16,9 +16,10 @@ from msgspec import Struct
 from coordinator.cli import fail
 from coordinator.cli.cluster import Cluster, WrongUse, check
 from coordinator.cli.group_consumer import GroupConsumer
-from coordinator.cli.group_offsets import EARLIEST, LATEST, list_offsets, no_partition, partitions_of
+from coordinator.cli.group_offsets import no_partition, partitions_of
 from coordinator.cli.parser import add_json_option, expect, integer
 from coordinator.client import Client, ClientError
+from coordinator.client.offsets import EARLIEST, LATEST, list_offsets
 from protocol import record_batch
 from protocol.compression import Meter
 from protocol.errors import ErrorCode, ProtocolError

@@ -1,7 +1,6 @@
 """Committed offsets of groups, and the ends of partitions: fetched, committed, deleted. Not a subcommand."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -9,13 +8,9 @@ from msgspec import Struct
 from coordinator.cli.cluster import Cluster, WrongUse, check
 from coordinator.cli.parser import parse_integer
 from coordinator.client import ClientError
+from coordinator.client.offsets import TopicPartition, group_by_topic
 from coordinator.config import INT_MAX
 from protocol.errors import ErrorCode
-from protocol.messages.list_offsets import (
-    ListOffsetsRequest,
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-)
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -28,14 +23,8 @@ from protocol.messages.offset_delete import (
 )
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
-EARLIEST: Final = -2  # special timestamps of ListOffsets
-LATEST: Final = -1
 BY_NAME: Final = 9  # the last version of OffsetCommit and OffsetFetch that names topics: later ones have ids
-LIST_OFFSETS_TIMEOUT_MS: Final = 30_000
 HAS_MEMBERS: Final = "the group has members: stop them first"
-CONSUMER: Final = -1  # the replica id of a consumer
-
-TopicPartition = tuple[str, int]
 
 
 class CommittedOffset(Struct, frozen=True):
@@ -85,49 +74,6 @@ def partitions_of(cluster: Cluster, topics: Sequence[str]) -> dict[str, list[int
     return found
 
 
-def list_offsets(
-    cluster: Cluster, partitions: Iterable[TopicPartition], time_ms: int, *, is_strict: bool = False
-) -> dict[TopicPartition, int]:
-    """List the offsets at EARLIEST or LATEST, or of the first record at or after `time_ms`: -1 if there is none.
-
-    Partitions that do not exist any more, have no leader now or cannot be read are left out; `is_strict` refuses the
-    last two. Raises ClientError.
-    """
-    found: dict[TopicPartition, int] = {}
-    for leader, those in _group_by_leader(cluster, partitions, is_strict=is_strict).items():
-        request = ListOffsetsRequest(
-            replica_id=CONSUMER,
-            topics=_group_by_topic(those, ListOffsetsRequestTopic, lambda one: _at(one[1], time_ms)),
-            timeout_ms=LIST_OFFSETS_TIMEOUT_MS,
-        )
-        for topic in cluster.brokers()[leader].ask(request).topics:
-            for one in topic.partitions:
-                if not one.error_code:
-                    found[topic.name, one.partition_index] = one.offset
-                elif is_strict:
-                    check(f"read {topic.name}:{one.partition_index}", one.error_code)
-    return found
-
-
-def _at(partition: int, time_ms: int) -> ListOffsetsRequestPartition:
-    return ListOffsetsRequestPartition(partition_index=partition, timestamp=time_ms)
-
-
-def _group_by_leader(
-    cluster: Cluster, partitions: Iterable[TopicPartition], *, is_strict: bool
-) -> dict[int, list[TopicPartition]]:
-    wanted = set(partitions)
-    led: dict[int, list[TopicPartition]] = defaultdict(list)
-    for topic in cluster.metadata(sorted({name for name, _ in wanted})).topics if wanted else ():
-        for one in topic.partitions:
-            key = (str(topic.name), one.partition_index)
-            if key in wanted and one.leader_id >= 0:
-                led[one.leader_id].append(key)
-            elif key in wanted and is_strict:
-                check(f"read {topic.name}:{one.partition_index}", ErrorCode.LEADER_NOT_AVAILABLE)
-    return led
-
-
 def commit(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
     """Commit offsets for a group without members. Raises ClientError, naming the first partition that is refused."""
     commit_all(cluster, group, [CommittedOffset(*place, offset, -1, metadata) for place, offset in offsets.items()])
@@ -146,14 +92,14 @@ def commit_all(cluster: Cluster, group: str, offsets: Iterable[CommittedOffset])
             committed_metadata=one.metadata,
         )
 
-    request = OffsetCommitRequest(group_id=group, topics=_group_by_topic(by_place, OffsetCommitRequestTopic, part))
+    request = OffsetCommitRequest(group_id=group, topics=group_by_topic(by_place, OffsetCommitRequestTopic, part))
     response = cluster.ask_coordinator(group, request, _find_codes, up_to=BY_NAME)
     _check_partitions(f"set the offset of {group}", response, {ErrorCode.UNKNOWN_MEMBER_ID: HAS_MEMBERS})
 
 
 def delete_offsets(cluster: Cluster, group: str, partitions: Iterable[TopicPartition]) -> None:
     """Delete offsets of a group. Raises ClientError, naming the first partition that is refused."""
-    topics = _group_by_topic(partitions, OffsetDeleteRequestTopic, lambda place: OffsetDeleteRequestPartition(place[1]))
+    topics = group_by_topic(partitions, OffsetDeleteRequestTopic, lambda place: OffsetDeleteRequestPartition(place[1]))
     response = cluster.ask_coordinator(group, OffsetDeleteRequest(group, topics), lambda one: [one.error_code])
     check(f"delete the offsets of {group}", response.error_code)
     _check_partitions(f"delete the offset of {group}", response)
@@ -167,16 +113,6 @@ def _check_partitions(task: str, response: Any, sentences: Mapping[int, str] | N
     for topic in response.topics:
         for one in topic.partitions:
             check(f"{task} in {topic.name}:{one.partition_index}", one.error_code, sentences=sentences)
-
-
-def _group_by_topic(
-    partitions: Iterable[TopicPartition], kind: Callable[..., Any], part: Callable[[TopicPartition], Any]
-) -> tuple[Any, ...]:
-    """Return partitions as the nested arrays of a request: topics, each with its partitions."""
-    topics: dict[str, list[Any]] = defaultdict(list)
-    for place in sorted(partitions):
-        topics[place[0]].append(part(place))
-    return tuple(kind(name=name, partitions=tuple(those)) for name, those in topics.items())
 
 
 def no_partition(topic: str, number: int, count: int) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from coordinator.cli import fail
 from coordinator.cli.cluster import Cluster, WrongUse, check
-from coordinator.cli.group_offsets import LATEST, fetch_offsets, list_offsets
+from coordinator.cli.group_offsets import fetch_offsets
 from coordinator.cli.group_view import GroupView, MemberView, describe_group
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, one_of
 from coordinator.cli.reset_offsets import add_reset_arguments, reset_offsets
@@ -18,6 +18,7 @@ from coordinator.cli.tables import ABSENT, count, format_partitions, print_json,
 from coordinator.cli.watch import add_watch, watch
 from coordinator.client import ClientError
 from coordinator.client.explanations import explain, name_of
+from coordinator.client.offsets import LATEST, list_offsets
 from coordinator.control.printable import printable
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity

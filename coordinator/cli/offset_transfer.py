@@ -15,19 +15,16 @@ from msgspec import Meta, Struct
 
 from coordinator.cli.cluster import Cluster, WrongUse, check
 from coordinator.cli.group_offsets import (
-    EARLIEST,
     HAS_MEMBERS,
-    LATEST,
     CommittedOffset,
-    TopicPartition,
     commit_all,
     fetch_offsets,
-    list_offsets,
     no_partition,
 )
 from coordinator.cli.group_view import describe_group
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
+from coordinator.client.offsets import EARLIEST, LATEST, TopicPartition, list_offsets
 from coordinator.config import INT_MAX, LONG_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic

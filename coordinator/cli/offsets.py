@@ -10,7 +10,6 @@ import msgspec
 from coordinator.cli import fail
 from coordinator.cli.cluster import Cluster, WrongUse
 from coordinator.cli.group_offsets import (
-    TopicPartition,
     commit,
     delete_offsets,
     fetch_offsets,
@@ -22,6 +21,7 @@ from coordinator.cli.offset_transfer import add_export_arguments, add_import_arg
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, expect, parse_integer
 from coordinator.cli.tables import print_json, print_table
 from coordinator.client import ClientError
+from coordinator.client.offsets import TopicPartition
 from coordinator.config import INT_MAX, LONG_MAX
 
 FORM: Final = "TOPIC:PARTITION=OFFSET"

@@ -6,18 +6,15 @@ from datetime import UTC, datetime
 from coordinator.cli import fail
 from coordinator.cli.cluster import Cluster
 from coordinator.cli.group_offsets import (
-    EARLIEST,
-    LATEST,
-    TopicPartition,
     commit,
     fetch_offsets,
-    list_offsets,
     parse_partitions,
 )
 from coordinator.cli.group_view import describe_group
 from coordinator.cli.parser import expect, whole_number
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
+from coordinator.client.offsets import EARLIEST, LATEST, TopicPartition, list_offsets
 
 
 def add_reset_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from coordinator.cli import fail
 from coordinator.cli.cluster import Cluster, WrongUse, check
-from coordinator.cli.group_offsets import EARLIEST, LATEST, list_offsets
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, integer, name_and_value
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
 from coordinator.client.explanations import explain, name_of
+from coordinator.client.offsets import EARLIEST, LATEST, list_offsets
 from coordinator.config import INT_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic

@@ -4,7 +4,7 @@ Muster is one broker that plays all of these parts; a real Kafka has several bro
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -61,6 +61,10 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
         for client in self._clients.values():
             client.close()
 
@@ -76,9 +80,13 @@ class Cluster:
             raise ClientError(f"cannot use topic {min(missing)}: the broker says nothing of it")
         return response
 
-    def brokers(self) -> dict[int, Client]:
-        """Return a connection to each broker, by its id."""
-        return {one.node_id: self._connect(one.host, one.port) for one in self.metadata(()).brokers}
+    def brokers(self, only: Container[int] | None = None) -> dict[int, Client]:
+        """Return a connection to each broker, or to those of `only`, by their ids."""
+        return {
+            one.node_id: self._connect(one.host, one.port)
+            for one in self.metadata(()).brokers
+            if only is None or one.node_id in only
+        }
 
     def ask_coordinator(
         self, group: str, message: Message, codes: Callable[[Any], Iterable[int]], *, up_to: int | None = None
@@ -108,7 +116,7 @@ class Cluster:
             time.sleep(PAUSE_SECONDS)
 
     def _connect(self, host: str, port: int) -> Client:
-        return self._connect_to(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        return self._connect_to(format_address(host, port))
 
     def _connect_to(self, address: str) -> Client:
         if address not in self._clients:
@@ -125,3 +133,8 @@ class Cluster:
             except ClientError as error:
                 complaints.append(str(error))
         raise ClientError("; ".join(complaints))
+
+
+def format_address(host: str, port: int) -> str:
+    """Return `HOST:PORT`, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -12,9 +12,9 @@ from coordinator.cli import consume, produce
 from coordinator.cli.cluster import BrokerError
 from coordinator.cli.consume import Fetcher
 from coordinator.cli.group_consumer import GroupConsumer
-from coordinator.cli.group_offsets import EARLIEST, list_offsets
 from coordinator.cli.produce import murmur2
 from coordinator.client import ClientError
+from coordinator.client.offsets import EARLIEST, list_offsets
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
     MetadataResponse,

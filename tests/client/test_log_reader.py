@@ -1,0 +1,124 @@
+"""The reader of a cluster's logs: everything once, in order, whatever the brokers do meanwhile."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from coordinator.client import ClientError
+from coordinator.client import log_reader as module
+from coordinator.client.log_reader import EARLIEST, LATEST, LogReader, LogTruncatedError, cut_whole_batches
+from protocol import record_batch
+from tests.client.scripted_cluster import TOPIC, ScriptedCluster, batch
+
+LOGS = {
+    0: [batch(0, b"a", b"b"), batch(2, b"c"), batch(3, *(b"d" * 100 for _ in range(5)))],
+    1: [],
+    2: [batch(10, b"x", span=7), batch(30, b"y")],
+}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedCluster]:
+    monkeypatch.setattr(module, "PAUSE_LEAST_SECONDS", 0.01)
+    with ScriptedCluster(LOGS) as made:
+        yield made
+
+
+def reader_of(cluster: ScriptedCluster, **options: float) -> LogReader:
+    return LogReader(cluster.addresses[:1], TOPIC, timeout=10.0, **options)  # type: ignore[arg-type]  # whole numbers where they are wanted
+
+
+def read_all(reader: LogReader) -> dict[int, bytes]:
+    found: dict[int, bytes] = dict.fromkeys(LOGS, b"")
+    for fetched in reader.read(reader.offsets(EARLIEST), reader.offsets(LATEST), 10):
+        found[fetched.partition] += fetched.batches
+    return found
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [], ["close"], ["close", "close", "close"], ["moved"], ["moved", "close", "moved"], ["throttle"], ["cut"],
+        ["cut", "throttle", "moved", "cut", "close"],
+    ],
+    ids="-".join,
+)  # fmt: skip
+@pytest.mark.parametrize("bytes_max", [1, 200, 1 << 20])
+def test_every_batch_comes_once_and_as_it_lies_in_the_log(
+    cluster: ScriptedCluster, script: list[str], bytes_max: int
+) -> None:
+    cluster.script = script.copy()
+    with reader_of(cluster, bytes_max=bytes_max) as reader:
+        assert read_all(reader) == {number: b"".join(log) for number, log in LOGS.items()}
+    assert not cluster.script, "the script was played"
+
+
+def test_a_reader_sends_nothing_but_questions(cluster: ScriptedCluster) -> None:
+    with reader_of(cluster) as reader:
+        read_all(reader)
+        assert reader.describe().topic_id == (b"t" * 16).hex()
+    assert set(cluster.apis) == {1, 2, 3, 18}, "Fetch, ListOffsets, Metadata, ApiVersions"
+    assert all(request.session_epoch == -1 and request.isolation_level == 0 for _, _, request in cluster.fetches)
+
+
+def test_one_fetch_asks_for_all_partitions_of_a_leader(cluster: ScriptedCluster) -> None:
+    with reader_of(cluster) as reader:
+        read_all(reader)
+    assert {one.partition for one in cluster.fetches[0][2].topics[0].partitions} == {0, 2}, "one is empty"
+
+
+def test_a_broker_that_throttles_is_left_alone_for_so_long(cluster: ScriptedCluster) -> None:
+    cluster.script = ["throttle"]
+    with reader_of(cluster) as reader:
+        read_all(reader)
+    first, second = cluster.fetches[0][0], cluster.fetches[1][0]
+    assert second - first >= 0.29
+
+
+def test_offsets_that_a_cleaner_has_removed_are_no_hole(cluster: ScriptedCluster) -> None:
+    """The last batch before the high watermark may be gone as well: then nothing comes, and that is the end."""
+    cluster.ends[2] = 50
+    with reader_of(cluster) as reader:
+        fetched = list(reader.read({2: 0}, {2: 50}, 10))
+    assert [one.next_offset for one in fetched] == [31, 50]
+    assert record_batch.header_at(fetched[0].batches).last_offset == 16
+
+
+def test_what_retention_has_removed_is_told_and_passed(cluster: ScriptedCluster) -> None:
+    cluster.starts[2] = 30
+    cluster.logs[2] = LOGS[2][1:]
+    with reader_of(cluster) as reader:
+        fetched = list(reader.read({2: 10}, {2: 31}, 10))
+    assert [(one.removed, one.next_offset) for one in fetched] == [((10, 30), 30), (None, 31)]
+
+
+def test_a_log_that_ends_before_the_position_is_another_one(cluster: ScriptedCluster) -> None:
+    with reader_of(cluster) as reader, pytest.raises(LogTruncatedError, match="ends at 8, before offset 900"):
+        reader.seek({0: 900})
+        list(reader.poll(10))
+
+
+def test_what_the_cluster_forbids_is_said_with_what_to_grant(cluster: ScriptedCluster) -> None:
+    cluster.script = ["forbidden"]
+    with reader_of(cluster) as reader, pytest.raises(ClientError, match="grant it READ and DESCRIBE"):
+        read_all(reader)
+
+
+def test_a_topic_that_does_not_exist_is_said_at_once(cluster: ScriptedCluster) -> None:
+    cluster.topic_error = 3
+    with reader_of(cluster) as reader, pytest.raises(ClientError, match="no such topic"):
+        reader.describe()
+
+
+def test_what_does_not_pass_is_raised_after_a_while(cluster: ScriptedCluster) -> None:
+    cluster.script = ["close"] * 100
+    with reader_of(cluster, patience_s=0.05) as reader, pytest.raises(ClientError, match="closed the connection"):
+        read_all(reader)
+    assert len(cluster.fetches) < 100
+
+
+@pytest.mark.parametrize("cut", [0, 1, 12, 26, 27, 60, 61, 62])
+def test_a_batch_that_is_cut_off_is_left_for_the_next_time(cut: int) -> None:
+    whole = batch(5, b"one", b"two")
+    assert cut_whole_batches(whole + batch(7, b"three")[:cut]) == (whole, 7)
+    assert cut_whole_batches(whole[:cut]) == (b"", -1)
