@@ -10,7 +10,7 @@ put aside, the oldest removed.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from sys import getsizeof
 from typing import Final
@@ -21,6 +21,7 @@ from coordinator.core.events import Event
 from storage.files import File, Files, StorageError
 
 RECENT_MAX: Final = 10_000  # events in memory ...
+RESTORED_MAX: Final = 1_000  # events of earlier runs
 RECENT_BYTES_MAX: Final = 8 * 1_048_576  # ... and the memory that they take
 WAITING_BYTES_MAX: Final = 16 * 1_048_576  # of events between two writes; more are dropped, and counted
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -29,6 +30,15 @@ FILES_MAX: Final = 4
 ENTRY_BYTES: Final = 72  # of an event in the ring, besides its group and its JSON
 
 _NAME: Final = "events.jsonl"
+
+
+def file_names() -> Iterator[str]:
+    """Yield the names of the files of events, the latest first."""
+    return map(_name, range(FILES_MAX))
+
+
+def _name(age: int) -> str:
+    return _NAME if not age else _NAME.replace(".", f".{age}.")
 
 
 class Ring:
@@ -40,12 +50,21 @@ class Ring:
         self._bytes_max = bytes_max
         self.bytes = 0  # of memory
         self.latest = 0  # the number of the latest event, 0 if there was none
+        self._restored: list[tuple[str, bytes]] = []  # of earlier runs, numbered up to 0
+
+    def restore(self, events: Iterable[tuple[str, bytes]]) -> None:
+        """Keep the latest events of earlier runs as well. They count for the memory, and are the first to go."""
+        self._restored = list(events)[-RESTORED_MAX:]
+        self.bytes += sum(_size(*one) for one in self._restored)
 
     def add(self, group: str, event: bytes) -> None:
         """Keep one more; the oldest ones go if there are too many."""
         self._events.append((group, event))
         self.bytes += _size(group, event)
         self.latest += 1
+        if self._restored and self.bytes > self._bytes_max:
+            self.bytes -= sum(_size(*one) for one in self._restored)
+            self._restored = []
         while len(self._events) > self._events_max or self.bytes > self._bytes_max:
             self.bytes -= _size(*self._events.popleft())
 
@@ -54,8 +73,15 @@ class Ring:
         """The number of the latest event that is not kept any more, 0 if there is none."""
         return self.latest - len(self._events)
 
-    def after(self, number: int, group: str | None = None) -> Iterator[tuple[int, bytes]]:
-        """Iterate over the events later than the one of that number, oldest first: of one group, or of all."""
+    def after(self, number: int | None, group: str | None = None) -> Iterator[tuple[int, bytes]]:
+        """Iterate over the events later than the one of that number, oldest first: of one group, or of all.
+
+        Those of earlier runs have numbers up to 0; None asks for all.
+        """
+        number = -len(self._restored) if number is None else number
+        for index, (of, event) in enumerate(self._restored, 1 - len(self._restored)):
+            if index > number and group in (None, of):
+                yield index, event
         for index, (of, event) in enumerate(self._events, self.dropped + 1):
             if index > number and group in (None, of):
                 yield index, event
@@ -147,8 +173,7 @@ class EventLog:
                 self._files.rename(self._path(age), self._path(age + 1))
 
     def _path(self, age: int) -> str:
-        name = _NAME if not age else _NAME.replace(".", f".{age}.")
-        return f"{self._directory}/{name}"
+        return f"{self._directory}/{_name(age)}"
 
 
 class Events:

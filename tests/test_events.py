@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from coordinator.core.events import Cause, Event
+from coordinator.event_files import has_events, read_all_events, read_latest_events
 from coordinator.events import EventLog, Events, Ring
 from storage.files import RealFiles
 from tests.storage.crashing_disk import CrashingDisk
@@ -69,6 +70,37 @@ def test_the_ring_is_bounded_by_its_bytes() -> None:
     assert ring.bytes <= 10_000
     ring.add("g", bytes(20_000))
     assert (list(ring.after(0)), ring.bytes) == ([], 0), "it is larger than all that may be kept"
+
+
+def test_events_of_earlier_runs_have_numbers_up_to_zero() -> None:
+    ring = Ring(bytes_max=2_000)
+    ring.restore([("g", b"1"), ("h", b"2"), ("g", b"3")])
+    ring.add("g", b"4")
+    assert list(ring.after(None)) == [(-2, b"1"), (-1, b"2"), (0, b"3"), (1, b"4")]
+    assert [number for number, _ in ring.after(None, "h")] == [-1]
+    assert [number for number, _ in ring.after(-1)] == [0, 1]
+    assert [number for number, _ in ring.after(0)] == [1], "who follows has seen them"
+    assert (ring.latest, ring.dropped) == (1, 0)
+    ring.add("g", bytes(1_600))
+    assert [number for number, _ in ring.after(None)] == [1, 2], "they are the first to go"
+
+
+def test_a_start_reads_the_latest_events_and_no_torn_line() -> None:
+    files, log = made()
+    event = msgspec.json.encode(Event(5, "g", Cause.MEMBER_JOINED, "Empty", "Stable", 1))
+    log.add(event)
+    log.add(b'{"lost":3}')
+    log.add(b'{"at_ms":6,"group":"h","cause":"of another version"}')
+    log.add(event)
+    log.close()
+    file = files.open("data/events.jsonl")
+    file.append(event[:-9])
+    file.close()
+    assert [group for group, _ in read_latest_events(files, "data")] == ["g", "h", "g"]
+    assert [one.at_ms for one in read_all_events(files, "data")] == [5, 5]
+    assert list(read_all_events(files, "data", "h")) == []
+    assert list(read_latest_events(files, "elsewhere")) == []
+    assert not has_events(files, "elsewhere")
 
 
 def test_a_line_says_all_and_leaves_out_what_was_not_said() -> None:

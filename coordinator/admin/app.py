@@ -80,15 +80,21 @@ def _events(ring: Ring, request: Request) -> Response:
     return Response(msgspec.json.encode(page) + b"\n", content_type="application/json")
 
 
-def _filter(query: str) -> tuple[str | None, int]:
-    """Return the group, None for all, and the number of the latest event that was seen. Raises ValueError."""
+def _filter(query: str) -> tuple[str | None, int | None]:
+    """Return the group, None for all, and the number of the latest event that was seen. Raises ValueError.
+
+    The number may be negative, of an event before the last start. None is the beginning.
+    """
     parameters = parse_qs(query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=8)
     for name, values in parameters.items():
         if name not in ("group", "after"):
             raise ValueError(f"unknown parameter {name!r}")
         if len(values) > 1:
             raise ValueError(f"{name} is given twice")
-    (group,), (after,) = parameters.get("group", [None]), parameters.get("after", ["0"])
-    if not (after.isascii() and after.isdigit() and len(after) < 20):
+    (group,), (after,) = parameters.get("group", [None]), parameters.get("after", [None])
+    digits = None if after is None else after.removeprefix("-")
+    if after is None or digits is None:
+        return group, None
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
         raise ValueError(f"invalid after: {after!r}")
     return group, int(after)

@@ -312,7 +312,7 @@ class Control:
             return Text(as_mermaid(group, events).encode(), "text/plain; charset=utf-8")
         return Timeline(self._ring.latest, as_data(events))
 
-    def _events(self, after: int, group: str | None) -> Iterator[tuple[int, Event]]:
+    def _events(self, after: int | None, group: str | None) -> Iterator[tuple[int, Event]]:
         for number, data in self._ring.after(after, group):
             yield number, msgspec.json.decode(data, type=Event)
 

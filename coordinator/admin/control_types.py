@@ -118,10 +118,13 @@ class ScenarioView(Struct, frozen=True):
 
 
 class TimelineQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The form of the timeline, and the number of an event: only later ones are given."""
+    """The form of the timeline, and the number of an event: only later ones are given.
+
+    Events of before the last start of the server have numbers up to 0.
+    """
 
     format: Literal["json", "text", "mermaid"] = "json"
-    after: int = 0
+    after: int | None = None
 
 
 class Timeline(Struct, frozen=True):

@@ -4,12 +4,16 @@ import argparse
 import http.client
 import json
 import os
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.addresses import parse_addresses
 from coordinator.cli.cluster import TIMEOUT_SECONDS, WrongUse
 from coordinator.cli.parser import add_timeout_option, expect
 from coordinator.client import ClientError
+
+if TYPE_CHECKING:
+    from coordinator.core.events import Event
 
 ADMIN_VARIABLE: Final = "MUSTER_ADMIN"
 TOKEN_VARIABLE: Final = "MUSTER_TOKEN"  # noqa: S105  # its name
@@ -27,6 +31,26 @@ def add_admin_options(parser: argparse.ArgumentParser) -> None:
         help=f"the server's admin address (${ADMIN_VARIABLE}, or {ADMIN_DEFAULT})",
     )
     add_timeout_option(parser)
+
+
+def add_directory_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command read the events that a server has written, where there is none to ask."""
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="read the events that a server has written there, instead of asking one"
+    )
+
+
+def read_directory(args: argparse.Namespace) -> Iterator[tuple[int, "Event"]]:
+    """Yield the events of --data-dir, of the group that is named, with numbers. Raises WrongUse."""
+    from coordinator.event_files import has_events, read_all_events
+    from storage.files import RealFiles
+
+    if args.admin:
+        raise WrongUse("invalid --data-dir: --admin asks a server")
+    files = RealFiles()
+    if not has_events(files, args.data_dir):
+        raise WrongUse(f"invalid --data-dir {args.data_dir!r}: expected a data directory with events.jsonl")
+    return enumerate(read_all_events(files, args.data_dir, args.group), 1)
 
 
 def parse_admin(text: str) -> str:

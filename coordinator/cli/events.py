@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from msgspec import to_builtins
+
 from coordinator.cli import fail
-from coordinator.cli.admin import add_admin_options, find_admin, get_json
+from coordinator.cli.admin import add_admin_options, add_directory_option, find_admin, get_json, read_directory
 from coordinator.cli.cluster import TIMEOUT_SECONDS, WrongUse
 from coordinator.cli.group_log import shorten_id
 from coordinator.cli.parser import add_json_option, integer
@@ -22,6 +24,7 @@ from coordinator.control.printable import printable
 EXAMPLES: Final = """\
 muster events                      the latest events of all groups
 muster events shop --follow        those of one group, as they happen
+muster events --data-dir muster-data   from the files of a server that does not run
 muster events shop --json | jq .cause"""
 PAUSE_SECONDS: Final = 0.5
 
@@ -32,15 +35,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--count", type=integer(1), metavar="N", help="only the latest N; with --follow, begin with them"
     )
+    add_directory_option(parser)
     add_admin_options(parser)
     add_json_option(parser, "print every field, as a JSON object a line")
 
 
 def run(args: argparse.Namespace) -> int:
     try:
-        admin = find_admin(args)
-        for number, event in _read_events(admin, args):
+        known = 0
+        for number, event in (
+            _read_directory(args) if args.data_dir is not None else _read_events(find_admin(args), args)
+        ):
+            known += 1
             print(json.dumps({"number": number} | event) if args.json else format_event(event), flush=args.follow)
+        if args.group is not None and not known:
+            return fail("events", f"no event of a group {args.group!r} is known")
     except KeyboardInterrupt:
         return 0  # the way to end `--follow`
     except WrongUse as error:
@@ -55,9 +64,9 @@ def _read_events(admin: str, args: argparse.Namespace) -> Iterator[tuple[int, di
 
     A restart of the server begins anew. One that takes longer than a response may is an end: raises ClientError.
     """
-    kept = list(_read_pages(admin, args, 0))
+    kept = list(_read_pages(admin, args, None))
     yield from kept if args.count is None else kept[-args.count :]
-    last = kept[-1][0] if kept else 0
+    last = max(0, kept[-1][0]) if kept else 0
     heard_s = time.monotonic()
     while args.follow:
         time.sleep(PAUSE_SECONDS)
@@ -77,15 +86,24 @@ def _read_events(admin: str, args: argparse.Namespace) -> Iterator[tuple[int, di
             yield last, one["event"]
 
 
-def _read_pages(admin: str, args: argparse.Namespace, last: int) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_directory(args: argparse.Namespace) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Return the events of a directory. Raises WrongUse."""
+    if args.follow:
+        raise WrongUse("invalid --follow: nothing comes with --data-dir")
+    events = [(number, to_builtins(event)) for number, event in read_directory(args)]
+    return iter(events if args.count is None else events[-args.count :])
+
+
+def _read_pages(admin: str, args: argparse.Namespace, last: int | None) -> Iterator[tuple[int, dict[str, Any]]]:
     while events := _get(admin, args, last)["events"]:
         for one in events:
             last = one["number"]
             yield last, one["event"]
 
 
-def _get(admin: str, args: argparse.Namespace, after: int) -> dict[str, Any]:
-    query = {"after": str(after)} | ({} if args.group is None else {"group": args.group})
+def _get(admin: str, args: argparse.Namespace, after: int | None) -> dict[str, Any]:
+    query = {} if after is None else {"after": str(after)}
+    query |= {} if args.group is None else {"group": args.group}
     return get_json(admin, f"/events?{urlencode(query, errors='surrogateescape')}", args.timeout)
 
 
