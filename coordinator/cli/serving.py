@@ -36,6 +36,7 @@ from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
 from coordinator.runtime.snapshot import Snapshot, read_logs
+from coordinator.runtime.steps import ProcessorTime
 from coordinator.server import descriptors
 from coordinator.server.admission import Admission
 from coordinator.server.allocator import Trimmer, give_back_freed_memory
@@ -244,6 +245,7 @@ class Server:
             is_synced=options.fsync,
             waker=self._waker,
             topics=options.topics,
+            meter=ProcessorTime(time.thread_time),
         )
         self._node = Node(self._setup)
         self._frontend = Frontend(

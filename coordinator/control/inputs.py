@@ -26,7 +26,7 @@ class Kind(StrEnum):
     FIRE = "fire"  # timers are due; the time
     REAL = "real"  # the real clock was read; what it showed, in ms
     REPLIES = "replies"  # parked requests may be answered
-    STEP = "step"  # one step of a long request
+    STEP = "step"  # one step of a long request; which, and how many checkpoints it has passed
     FORGET = "forget"  # the client of a parked request has left; the ticket
     HELD = "held"  # responses that clients do not take; their bytes
     FLUSH = "flush"  # the turn ends
@@ -43,8 +43,8 @@ class Kind(StrEnum):
     PRUNE = "prune"  # records of share partitions' states are deleted that nobody needs; the time
 
 
-BARE: Final = frozenset({Kind.REPLIES, Kind.STEP, Kind.FLUSH, Kind.SYNC, Kind.SYNCED, Kind.RETAIN_STEP})
-"""The kinds that come without a value. Of the others all but VERB, ASK and ADVANCE come with a number."""
+BARE: Final = frozenset({Kind.REPLIES, Kind.FLUSH, Kind.SYNC, Kind.SYNCED, Kind.RETAIN_STEP})
+"""The kinds that come without a value. Of the others all but STEP, VERB, ASK and ADVANCE come with a number."""
 
 NoteInput = Callable[[Kind, Any], None]
 
@@ -108,6 +108,13 @@ class AskInput(Struct, frozen=True):
 
     frame: bytes
     now_ms: int
+
+
+class StepInput(Struct):
+    """A step of a long request, which is noted as it begins. Work that no client waits for has tickets below 0."""
+
+    ticket: int
+    checkpoints: int = 0
 
 
 class AdvanceInput(Struct):

@@ -1,6 +1,6 @@
 """A journal in a file: JSON lines, with whole frames, so that it can be replayed.
 
-    {"muster_journal": 1, "version": "0.1", "latest": 3, "obstacle": "", "origin": {"opened_ms": ..., "seed": 42, ...}}
+    {"muster_journal": 2, "version": "0.1", "latest": 3, "obstacle": "", "origin": {"opened_ms": ..., "seed": 42, ...}}
     {"input": "load", "value": 1700000000000}
     {"number": 1, "at_ms": ..., "frame": "ABIAA...", "response": "AAAA...", "ticket": 1, "connection": 1, ...}
     {"input": "flush", "value": null}
@@ -17,11 +17,13 @@ import msgspec
 from msgspec import Struct
 
 from coordinator import __version__
-from coordinator.control.inputs import BARE, VERBS, AdvanceInput, AskInput, Input, Kind, Origin, VerbInput
+from coordinator.control.inputs import BARE, VERBS, AdvanceInput, AskInput, Input, Kind, Origin, StepInput, VerbInput
 from coordinator.control.journal import Entry, Journal, JournalClient
 from coordinator.core.principal import ANONYMOUS, Principal
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+WITHOUT_CHECKPOINTS: Final = 1
+"""The format that does not say which request did a step, and how far: a replay does such requests at once."""
 
 
 class JournalError(Exception):
@@ -63,6 +65,7 @@ class Recording(Struct, frozen=True):
 
     origin: Origin
     items: list[Entry | Input]
+    format: int = FORMAT
 
 
 def write_journal(journal: Journal) -> bytes:
@@ -92,7 +95,7 @@ def read_journal(data: bytes) -> Recording:
         head = msgspec.json.decode(first, type=_Head)
     except msgspec.DecodeError as error:
         raise JournalError(f"invalid line 1: expected the head of a journal of Muster: {error}") from None
-    if head.muster_journal != FORMAT:
+    if head.muster_journal not in (WITHOUT_CHECKPOINTS, FORMAT):
         raise JournalError(f"invalid format {head.muster_journal}: expected {FORMAT}")
     if head.origin is None:
         raise JournalError(f"the journal cannot be replayed: {head.obstacle}")
@@ -105,7 +108,7 @@ def read_journal(data: bytes) -> Recording:
             raise JournalError(f"invalid line {number}: {error}") from None
         latest = item.number if isinstance(item, Entry) else latest
         items.append(item)
-    return Recording(head.origin, items)
+    return Recording(head.origin, items, head.muster_journal)
 
 
 def _item(line: bytes, latest: int) -> Entry | Input:
@@ -131,6 +134,7 @@ def _verb(value: Mapping[str, Any]) -> VerbInput:
 
 
 _VALUES: Final[Mapping[Kind, Any]] = {
+    Kind.STEP: lambda value: None if value is None else msgspec.convert(value, StepInput),
     Kind.VERB: _verb,
     Kind.ASK: lambda value: msgspec.convert(value, AskInput),
     Kind.ADVANCE: lambda value: msgspec.convert(value, AdvanceInput),

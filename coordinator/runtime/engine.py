@@ -18,12 +18,12 @@ from time import monotonic
 from typing import Any, Final
 
 from coordinator.config import Config
-from coordinator.control.inputs import Kind, NoteInput, VerbInput
+from coordinator.control.inputs import Kind, NoteInput, StepInput, VerbInput
 from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.catalog.catalog import GROUP, Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import ConfigKey
-from coordinator.core.decision import SILENT, Done, Outcome, Parked, Silent, Steps
+from coordinator.core.decision import PARKED, SILENT, Done, Outcome, Parked, Silent, Steps
 from coordinator.core.events import Event
 from coordinator.core.failover import BrokerVerb
 from coordinator.core.quotas.buckets import Buckets
@@ -44,7 +44,7 @@ from coordinator.runtime.ledger import Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
 from coordinator.runtime.share_states import ShareStates
-from coordinator.runtime.steps import NOBODYS, UnfinishedRequests
+from coordinator.runtime.steps import StepMeter, UnfinishedRequest, UnfinishedRequests
 from coordinator.runtime.topic_log import log_changes
 from protocol import record_batch
 from protocol.errors import ErrorCode
@@ -59,6 +59,7 @@ Replies = list[tuple[int, Done | Silent]]  # by ticket
 WORK_A_TURN: Final = 1
 """Steps of patterns and of passes over offsets in one turn, of all partitions together: some milliseconds. However many
 groups have patterns that are much work, a turn is no longer."""
+UNTIL_THE_END: Final = 1 << 62  # more checkpoints than a request has
 TIMERS_A_TURN: Final = 100
 """That fire in one turn, of all partitions together: some ten milliseconds. Thousands of members may go at once."""
 
@@ -92,8 +93,10 @@ class Engine:
         is_synced: bool,
         waker: Waker | None = None,
         real_s: Callable[[], float] = monotonic,
+        meter: StepMeter,
     ) -> None:
-        """Without `is_synced` nothing waits for the disk. `waker` and `real_s` are for `GroupCommit`."""
+        """Without `is_synced` nothing waits for the disk. `waker` and `real_s` are for `GroupCommit`, `meter` ends the
+        steps of long requests."""
         self.config = config
         self.edge = Edge()
         self.offered: dict[int, range] = {}  # versions by API key
@@ -116,7 +119,7 @@ class Engine:
         self.note_input: NoteInput | None = None  # of a journal that may be replayed
         self._held_bytes = 0
         self._replies: Replies = []
-        self._steps = UnfinishedRequests()
+        self._steps = UnfinishedRequests(meter)
         self._first = 0  # of the partitions, when timers fire
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
 
@@ -247,7 +250,9 @@ class Engine:
 
     def do_in_steps(self, work: Steps[None]) -> None:
         """Do what nobody waits for in steps, in turn with the requests that are decided so."""
-        self.edge.attempt("load", self._steps.begin, NOBODYS, None, 0, _silently(work))
+        unfinished = UnfinishedRequest(self._steps.next_ticket_of_nobody(), None, 0, _silently(work))
+        if self._advance(unfinished, StepInput(unfinished.ticket), 1) is None:
+            self._steps.keep(unfinished)
 
     def _in_turn(self) -> list[Partition]:
         """Return all partitions, each as the first in its turn: the work of one does not keep the others waiting."""
@@ -262,18 +267,49 @@ class Engine:
 
     def step(self) -> None:
         """Do the next step of a request that is decided in steps."""
-        if self.note_input is not None:
-            self.note_input(Kind.STEP, None)
         unfinished = self._steps.pop()
-        if unfinished.ticket == NOBODYS:
-            self.edge.attempt("load", self._steps.resume, unfinished)
+        self._continue(unfinished, None)
+
+    def repeat_step(self, noted: StepInput | None) -> None:
+        """Do a step again as a journal has noted it. An old one says neither of which request nor how far: it ends."""
+        unfinished = None
+        if noted is not None:
+            unfinished = self._steps.find(noted.ticket)
+        elif self._steps:
+            unfinished = self._steps.pop()
+        if unfinished is not None:
+            self._continue(unfinished, UNTIL_THE_END if noted is None else noted.checkpoints)
+
+    def begin_steps(self, ticket: int, request: Any, version: int, steps: Steps[Outcome]) -> Outcome:
+        """Do the first step of a request, which is parked if there are further ones."""
+        unfinished = UnfinishedRequest(ticket, request, version, steps)
+        outcome = self._advance(unfinished, StepInput(ticket), 1)
+        if outcome is None and not self._steps.meter.is_over():
+            noted = self._note_step(unfinished)
+            outcome = self._advance(unfinished, noted, None)
+        if outcome is None:
+            self._steps.keep(unfinished)
+            return PARKED
+        return outcome
+
+    def _continue(self, unfinished: UnfinishedRequest, most: int | None) -> None:
+        outcome = self._advance(unfinished, self._note_step(unfinished), most)
+        if outcome is None:
             return
-        api = type(unfinished.request).__name__.removesuffix("Request")
-        outcome = self.edge.attempt(api, self._steps.resume, unfinished)
-        if isinstance(outcome, Failure):
-            outcome = failure_outcome(unfinished.request, unfinished.version)
-        if not isinstance(outcome, Parked):
+        self._steps.remove(unfinished)
+        if unfinished.ticket >= 0 and not isinstance(outcome, Parked):
             self._replies.append((unfinished.ticket, outcome))
+
+    def _note_step(self, unfinished: UnfinishedRequest) -> StepInput:
+        noted = StepInput(unfinished.ticket)
+        if self.note_input is not None:
+            self.note_input(Kind.STEP, noted)
+        return noted
+
+    def _advance(self, unfinished: UnfinishedRequest, noted: StepInput, most: int | None) -> Outcome | None:
+        """Do a step. Returns what comes of the request, None if it has further steps."""
+        outcome = self.edge.attempt(unfinished.name, self._steps.advance, unfinished, noted, most)
+        return failure_outcome(unfinished.request, unfinished.version) if isinstance(outcome, Failure) else outcome
 
     # -- what inputs lead to -------------------------------------------------------------------------------------------
 
@@ -447,8 +483,8 @@ def marker(producer_id: int, producer_epoch: int, committed: bool, now_ms: int) 
 
 
 def failure_outcome(request: Any, version: int) -> Done | Silent:
-    """Respond to a request that the server has failed to decide; a producer that wants no response gets none."""
-    if type(request) is ProduceRequest and not request.acks:
+    """Respond to a request that the server has failed to decide, unless nobody waits for a response."""
+    if request is None or (type(request) is ProduceRequest and not request.acks):
         return SILENT
     return Done(error_response(request, version, ErrorCode.UNKNOWN_SERVER_ERROR))
 

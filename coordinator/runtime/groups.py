@@ -2,6 +2,7 @@
 again."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from coordinator.core.offsets.offset_fetch import (
     refuse_group,
     split_groups,
 )
+from coordinator.core.pace import Pace, name_units, paced
 from coordinator.core.result import Call
 from coordinator.core.shard import Shard
 from coordinator.core.transactions import add_offsets_to_txn as adding
@@ -35,7 +37,6 @@ from coordinator.runtime.parts import (
     is_long,
     join_topics,
 )
-from coordinator.runtime.steps import STEP_GROUPS, Pace
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.consumer_group_describe import (
@@ -207,20 +208,23 @@ def _describe(
     engine: Engine, group_ids: Iterable[str], where: Where, is_told: bool, entry: type, describe: Describe
 ) -> Steps[tuple[Any, ...]]:
     """Return an entry of the response for each group; with `is_told`, with all operations that there are."""
-    described: list[Any] = []
-    pace = Pace()
-    for group_id in group_ids:
-        if pace.is_due(group_id):
-            yield
+
+    def describe_one(group_id: str) -> Any:
         partition = engine.partitions.owner(group_id)
         if code := engine.refuse(partition, where):
-            described.append(entry(error_code=code, group_id=group_id))
-            continue
+            return entry(error_code=code, group_id=group_id)
         group = describe(partition.shard, group_id)
         if is_told and not group.error_code:
             group = replace(group, authorized_operations=GROUP_OPERATIONS)
-        described.append(group)
-    return tuple(described)
+        return group
+
+    return tuple((yield from paced(group_ids, describe_one, units=partial(_group_units, engine))))
+
+
+def _group_units(engine: Engine, group_id: str) -> int:
+    """Return what it takes to describe a group: each member is a small entry."""
+    group = engine.partitions.owner(group_id).shard.groups.get(group_id)
+    return name_units(group_id) + (0 if group is None else len(group.members))
 
 
 def list_groups(engine: Engine, request: ListGroupsRequest, call: Call, where: Where) -> Steps[ListGroupsResponse]:
@@ -229,15 +233,14 @@ def list_groups(engine: Engine, request: ListGroupsRequest, call: Call, where: W
     own = [one for one in engine.partitions if engine.refuse(one, where) != ErrorCode.NOT_COORDINATOR]
     if not all(partition.is_loaded for partition in own):
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    wanted, listed = Filters(request), 0
+    wanted, pace = Filters(request), Pace()
     groups: list[ListGroupsResponseListedGroup] = []
     for partition in own:
         for group in partition.shard.list_groups():
+            if pace.is_due():
+                yield
             if wanted.has(group):
                 groups.append(group)
-            listed += 1
-            if listed % STEP_GROUPS == 0:
-                yield
     return ListGroupsResponse(groups=tuple(groups))
 
 
@@ -245,12 +248,8 @@ def delete_groups(
     engine: Engine, request: DeleteGroupsRequest, call: Call, where: Where
 ) -> Steps[DeleteGroupsResponse]:
     """Delete each group by itself, and each once, in steps."""
-    results: list[DeleteGroupsResponseDeletableGroupResult] = []
-    pace = Pace()
-    for group_id in dict.fromkeys(request.groups_names):
-        if pace.is_due(group_id):
-            yield
-        results.append(_delete(engine, group_id, call, where))
+    names = dict.fromkeys(request.groups_names)
+    results = yield from paced(names, lambda group_id: _delete(engine, group_id, call, where), units=name_units)
     return DeleteGroupsResponse(results=tuple(results))
 
 

@@ -34,6 +34,7 @@ from coordinator.runtime.failover import Failover
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
+from coordinator.runtime.steps import Checkpoints, StepMeter
 from protocol.errors import UnsupportedVersion
 from storage.files import Files
 from storage.layout import DamagedLog
@@ -58,6 +59,7 @@ class Setup(Struct, frozen=True):
     compat: str = "4.3"  # whose versions of the APIs are offered: one of router.COMPAT
     is_synced: bool = False  # whether an answer waits for the disk (--fsync)
     waker: Waker | None = None  # told when a sync has ended
+    meter: StepMeter = Checkpoints()  # says when a step of a long request is over
     real_s: Callable[[], float] = monotonic  # real time to the microsecond, for the time between two syncs
     topics: Mapping[str, int] = {}  # to be created at start if they are not there: name -> partitions
     cluster_id: str = ""  # of a directory without logs, "" for a new one
@@ -88,6 +90,7 @@ class Node(Engine):
             is_synced=setup.is_synced,
             waker=setup.waker,
             real_s=setup.real_s,
+            meter=setup.meter,
         )
         self.failover = Failover(self)
         self._setup = setup
@@ -109,8 +112,7 @@ class Node(Engine):
             raise UnsupportedVersion(api_key, call.version, 0)
         decision: Decision | Failure = self.edge.decide(route.api, route.handle, self, request, call, where)
         if isinstance(decision, InSteps):
-            begin = self._steps.begin
-            decision = self.edge.attempt(route.api, begin, call.ticket, request, call.version, decision.steps)
+            return self.begin_steps(call.ticket, request, call.version, decision.steps)
         return failure_outcome(request, call.version) if isinstance(decision, Failure) else decision
 
     # -- start and stop ------------------------------------------------------------------------------------------------

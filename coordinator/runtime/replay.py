@@ -17,7 +17,7 @@ from msgspec import Struct
 from coordinator.config import Config, ConfigError, read_table
 from coordinator.control.inputs import AdvanceInput, AdvertisedListener, AskInput, Input, Kind, VerbInput
 from coordinator.control.journal import Entry
-from coordinator.control.journal_file import JournalError, Recording
+from coordinator.control.journal_file import WITHOUT_CHECKPOINTS, JournalError, Recording
 from coordinator.core.decision import Done, Parked, Silent
 from coordinator.core.events import Event
 from coordinator.core.principal import OPERATOR_PRINCIPAL
@@ -27,6 +27,7 @@ from coordinator.dataplane.brokers import OPERATOR, Broker, introduce
 from coordinator.runtime.advance import Advance
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.node import Node, Setup, Where
+from coordinator.runtime.steps import Checkpoints, Endless
 from protocol.apis import keys_with
 from protocol.codec import decode_request, encode_response
 from protocol.errors import ProtocolError, UnsupportedVersion
@@ -75,6 +76,7 @@ class Replay:
             compat=origin.compat,
             is_synced=origin.is_synced,
             topics=origin.topics,
+            meter=Endless() if recording.format == WITHOUT_CHECKPOINTS else Checkpoints(),
             cluster_id=origin.cluster_id,
         )
         self.node = Node(setup)
@@ -217,7 +219,7 @@ _PERFORM: Final[dict[Kind, Perform]] = {
     Kind.FIRE: lambda replay, now_ms: replay.node.fire(now_ms),
     Kind.REAL: lambda replay, value: None,  # it is read when the node asks
     Kind.REPLIES: lambda replay, value: replay._reply(),
-    Kind.STEP: lambda replay, value: replay.node.step() if replay.node.has_steps else None,
+    Kind.STEP: lambda replay, value: replay.node.repeat_step(value),
     Kind.FORGET: Replay._forget,
     Kind.HELD: lambda replay, held: replay.node.note_unsent(held),
     Kind.FLUSH: lambda replay, value: replay.node.flush(),

@@ -1,94 +1,146 @@
 """Long requests, decided in steps: other requests are decided in between.
 
-A handler whose work grows with what the server holds is a generator function. It yields wherever others may have their
-turn, after about a millisecond of work, and returns the response:
+A handler whose work grows with what a client names or the server holds is a generator function. It passes checkpoints
+(`core/pace.py`), where others may have their turn, and returns the response:
 
     def list_groups(engine, request, call, where) -> Steps[ListGroupsResponse]:
-        for partition in engine.partitions:
-            ...
-            yield
+        found = yield from paced_steps(engine.partitions, list_partition)
         return ListGroupsResponse(...)
 
-A request whose handler returns at its first step is answered like any other. Else it is parked under its ticket, and
+A step is over at the first checkpoint at which the meter says so: in a server by the processor time that it has used,
+in a simulation by the number of checkpoints. A journal says how many each step had, and a replay does as many.
+
+A request whose handler returns in its first step is answered like any other. Else it is parked under its ticket, and
 `Engine.step` does one step at a time, of each such request in turn. Steps wait for no clock: they go on in the next
 turn, though a test has stopped the coordinator's time. Between two steps everything may change, so a handler takes
 what it reads from immutable values, and what it writes step by step is complete in each step.
 """
 
 from collections import deque
-from typing import Any, Final
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
-from coordinator.core.decision import PARKED, Outcome, Steps
+from coordinator.control.inputs import StepInput
+from coordinator.core.decision import Outcome, Steps
 
-NOBODYS: Final = 0  # the ticket of work that no client waits for
 ACTIVE_MAX: Final = 4  # requests that have their turns; others wait behind them
-STEP_GROUPS: Final = 200  # to be described, listed or deleted in one step
-_ID_CHARACTERS: Final = 512  # of an id, that take as long as a group
+STEP_S: Final = 0.002  # of processor time, after which a step is over
 
 
-class Pace:
-    """When a step is over in which groups are looked up by their ids: a long id is hashed character by character."""
+class StepMeter(Protocol):
+    """Says at a checkpoint whether a step has used enough."""
 
-    def __init__(self) -> None:
-        self._work = 0
+    def begin(self) -> None:
+        """Begin a step."""
 
-    def is_due(self, group_id: str) -> bool:
-        """Return whether others are to have their turn before this group."""
-        self._work += 1 + len(group_id) // _ID_CHARACTERS
-        if self._work < STEP_GROUPS:
-            return False
-        self._work = 0
+    def is_over(self) -> bool:
+        """Return whether others are to have their turn now."""
+
+
+class ProcessorTime:
+    """Ends a step by the processor time that it has used: a busy machine ends none earlier."""
+
+    def __init__(self, cpu_s: Callable[[], float], seconds: float = STEP_S) -> None:
+        self._cpu_s = cpu_s
+        self._seconds = seconds
+        self._until_s = 0.0
+
+    def begin(self) -> None:
+        self._until_s = self._cpu_s() + self._seconds
+
+    def is_over(self) -> bool:
+        return self._cpu_s() >= self._until_s
+
+
+class Checkpoints:
+    """Ends a step at its first checkpoint, so that what it does depends on no machine."""
+
+    def begin(self) -> None:
+        """There is nothing to be counted."""
+
+    def is_over(self) -> bool:
         return True
 
 
+class Endless:
+    """Ends no step before the request is decided."""
+
+    def begin(self) -> None:
+        """There is nothing to be counted."""
+
+    def is_over(self) -> bool:
+        return False
+
+
 class UnfinishedRequest(Struct, eq=False):
-    """A request that is decided in steps."""
+    """A request that is decided in steps, or work that no client waits for."""
 
     ticket: int
     request: Any
     version: int
     steps: Steps[Outcome]
 
+    @property
+    def name(self) -> str:
+        """The name of the API."""
+        return "load" if self.ticket < 0 else type(self.request).__name__.removesuffix("Request")
+
 
 class UnfinishedRequests:
     """The requests that are decided in steps, the next one first."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: StepMeter) -> None:
+        self.meter = meter
+        self.next_ticket_of_nobody = count(-1, -1).__next__  # of work that no client waits for
         self._waiting: deque[UnfinishedRequest] = deque()  # their first step is done
         self._active: deque[UnfinishedRequest] = deque()  # few, because what they have found so far is in memory
 
     def __bool__(self) -> bool:
         return bool(self._active or self._waiting)
 
-    def begin(self, ticket: int, request: Any, version: int, steps: Steps[Outcome]) -> Outcome:
-        """Do the first step of a request. Returns what comes of it: PARKED if there is more to do."""
-        return self._continue(UnfinishedRequest(ticket, request, version, steps), self._waiting)
+    def keep(self, unfinished: UnfinishedRequest) -> None:
+        """Let a request wait for its next step, behind all others."""
+        self._waiting.append(unfinished)
 
     def pop(self) -> UnfinishedRequest:
-        """Take the request whose turn it is, to be resumed."""
+        """Return the request whose turn it is; it stays in its queue, as the last."""
         if self._waiting and len(self._active) < ACTIVE_MAX:
             self._active.append(self._waiting.popleft())
-        return self._active.popleft()
+        self._active.rotate(-1)
+        return self._active[-1]
 
-    def resume(self, unfinished: UnfinishedRequest) -> Outcome:
-        """Do the next step of a request. Returns what comes of it: PARKED if there is more to do."""
-        return self._continue(unfinished, self._active)
+    def find(self, ticket: int) -> UnfinishedRequest | None:
+        """Return the request under a ticket, None if there is none."""
+        return next((one for queue in (self._active, self._waiting) for one in queue if one.ticket == ticket), None)
+
+    def advance(self, unfinished: UnfinishedRequest, noted: StepInput, most: int | None = None) -> Outcome | None:
+        """Do a step: to the checkpoint at which the meter says that it is over, or over `most` checkpoints.
+
+        Returns what comes of the request, None if it has further steps. `noted` gets the number of checkpoints.
+        """
+        self.meter.begin()
+        while True:
+            noted.checkpoints += 1
+            try:
+                next(unfinished.steps)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
+            if self.meter.is_over() if most is None else noted.checkpoints >= most:
+                return None
+
+    def remove(self, unfinished: UnfinishedRequest) -> None:
+        """Forget a request whose last step is done, or has failed."""
+        for queue in (self._active, self._waiting):
+            if unfinished in queue:
+                queue.remove(unfinished)
 
     def forget(self, ticket: int) -> None:
         """Do nothing more for a client that has left."""
-        for queue in (self._active, self._waiting):
-            for unfinished in [one for one in queue if one.ticket == ticket]:
-                queue.remove(unfinished)
-                unfinished.steps.close()
-
-    @staticmethod
-    def _continue(unfinished: UnfinishedRequest, queue: deque[UnfinishedRequest]) -> Outcome:
-        try:
-            next(unfinished.steps)
-        except StopIteration as end:
-            outcome: Outcome = end.value
-            return outcome
-        queue.append(unfinished)
-        return PARKED
+        unfinished = self.find(ticket)
+        if unfinished is not None:
+            self.remove(unfinished)
+            unfinished.steps.close()

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,7 +14,11 @@ from coordinator.control.journal_file import JournalError, read_journal, write_j
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.replay import _PERFORM, Replay
 from coordinator.runtime.snapshot import read_logs
+from coordinator.runtime.steps import Endless
 from coordinator.server.verbs.clock import keep_everybody
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from storage.memory_files import MemoryFiles
 from tests import requests
 from tests.commands import Shell, shell_fixture
@@ -21,7 +26,7 @@ from tests.control.recorded_sequences import RecordedSequence
 from tests.control.steered import SteeredNode, stable_group
 from tests.dataplane.broker import batch
 from tests.members import ClassicMember
-from tests.requests import fetch
+from tests.requests import commit, fetch
 
 REQUESTS = 150
 SEEDS = range(1, 11)
@@ -176,7 +181,7 @@ def test_idle_turns_are_not_kept() -> None:
     ("line", "text", "sentence"),
     [
         (0, "{}", "invalid line 1: expected the head of a journal of Muster"),
-        (0, '{"muster_journal": 2, "version": "", "latest": 0, "obstacle": ""}', "invalid format 2: expected 1"),
+        (0, '{"muster_journal": 3, "version": "", "latest": 0, "obstacle": ""}', "invalid format 3: expected 2"),
         (1, '{"input": "fire", "value": "soon"}', "invalid line 2: invalid value of fire: expected a number"),
         (1, '{"input": "fire", "value": null}', "invalid line 2: invalid value of fire: expected a number"),
         (1, '{"input": "flush", "value": 1}', "invalid line 2: invalid value of flush: expected null"),
@@ -278,3 +283,55 @@ def test_retention_is_replayed() -> None:
     assert found.topics[0].partitions[0].offset == 1, "the record is gone"
     _, files = replay(to_file(lines_of(server)))
     assert read_logs(files, "again") == server.take_snapshot()
+
+
+class RandomMeter:
+    """Ends steps as a processor would that is sometimes fast and sometimes slow."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = Random(seed)
+
+    def begin(self) -> None:
+        """Nothing is counted."""
+
+    def is_over(self) -> bool:
+        return self._dice.random() < 0.3
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_steps_of_any_length_are_replayed(seed: int) -> None:
+    """How far a step goes depends on the machine, and what is decided between two steps on that."""
+    server = stable_server(topics={"orders": 3_000})
+    server.node._steps.meter = RandomMeter(seed)
+    names = tuple(f"g{number}" for number in range(300))
+    deleting, listing, committing = (server.connect() for _ in range(3))
+    for name in names:
+        committing.ask(commit(name, {"orders": {0: 1}}), 8)
+    listing.send((ListGroupsRequest(), 4))
+    committing.send((commit("many", {"orders": dict.fromkeys(range(3_000), 7)}), 8))
+    deleting.send((DeleteGroupsRequest(names), 2))
+    listing.send((OffsetFetchRequest(groups=(OffsetFetchRequestGroup("many"),)), 8))
+    while server.frontend.has_work or len(listing.answers) < 2:
+        server.turn()
+    listed = {group.group_id for group in listing.answers[0][1].groups}
+    journal = server.operator.requests.journal
+    noted = [one.value for one in journal.inputs if one.kind is Kind.STEP]
+    assert max(one.checkpoints for one in noted) > 2 > min(one.checkpoints for one in noted)
+    replay(write_journal(journal))
+    assert listed <= {"g", "many", *names}
+
+
+def test_a_journal_that_says_nothing_of_checkpoints_is_replayed() -> None:
+    """Such a journal was written when the steps of a request were its own affair: it is decided at once."""
+    server = stable_server()
+    server.node._steps.meter = Endless()
+    peer = server.connect()
+    names = tuple(f"g{number}" for number in range(300))
+    for name in names:
+        peer.ask(commit(name, {"orders": {0: 1}}), 8)
+    assert len(peer.ask(ListGroupsRequest(), 4).groups) > 300
+    assert len(peer.ask(DeleteGroupsRequest(names), 2).results) == 300
+    lines = [line for line in lines_of(server) if line.get("input") != "step"]
+    lines[0]["muster_journal"] = 1
+    lines.insert(-1, {"input": "step", "value": None})
+    replay(to_file(lines))

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.runtime.steps import ACTIVE_MAX, STEP_GROUPS, UnfinishedRequests
+from coordinator.control.inputs import StepInput
+from coordinator.core.decision import SILENT
+from coordinator.core.pace import UNITS
+from coordinator.runtime.steps import ACTIVE_MAX, Checkpoints, ProcessorTime, UnfinishedRequest, UnfinishedRequests
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -17,7 +20,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchReques
 from tests.requests import commit, fetch_offsets
 from tests.server.in_memory import InMemory
 
-GROUPS = 5 * STEP_GROUPS
+GROUPS = 1_000
 NAMES = tuple(f"g{number:04}" for number in range(GROUPS))
 
 
@@ -123,29 +126,53 @@ def test_steps_end_with_their_client(server: InMemory) -> None:
 @pytest.mark.parametrize("leaving", range(ACTIVE_MAX + 3))
 def test_a_client_that_leaves_ends_its_own_steps_wherever_they_wait(leaving: int) -> None:
     """Some requests are active, others wait until these have ended."""
-    steps, done = UnfinishedRequests(), Counter[int]()
+    requests, done = UnfinishedRequests(Checkpoints()), Counter[int]()
 
     def count_steps(ticket: int) -> Generator[None, None, Any]:
         while True:
             done[ticket] += 1
             yield
 
+    def step() -> None:
+        unfinished = requests.pop()
+        assert requests.advance(unfinished, StepInput(unfinished.ticket)) is None
+
     for ticket in range(ACTIVE_MAX + 3):
-        steps.begin(ticket, None, 0, count_steps(ticket))
+        requests.keep(UnfinishedRequest(ticket, None, 0, count_steps(ticket)))
     for _ in range(ACTIVE_MAX):
-        steps.resume(steps.pop())
-    steps.forget(leaving)
+        step()
+    requests.forget(leaving)
     before = done[leaving]
     for ticket in range(ACTIVE_MAX + 3):
         for _ in range(ACTIVE_MAX + 3):
-            if steps:
-                steps.resume(steps.pop())
+            if requests:
+                step()
         assert done[leaving] == before, "nothing more is done for a client that has left"
-        steps.forget(ticket)
-    assert not steps
+        requests.forget(ticket)
+    assert not requests
 
 
-@pytest.mark.parametrize("before", [0, 2 * STEP_GROUPS])
+def test_a_step_ends_at_the_first_checkpoint_after_its_processor_time() -> None:
+    """A clock that shows a millisecond more at each look: of 2 ms that a step has, the second look is the last."""
+    requests = UnfinishedRequests(ProcessorTime(count(0, 0.001).__next__, seconds=0.002))
+    passed = Counter[str]()
+
+    def work() -> Generator[None, None, Any]:
+        for _ in range(5):
+            passed["checkpoint"] += 1
+            yield
+        return SILENT
+
+    unfinished, noted = UnfinishedRequest(1, None, 0, work()), StepInput(1)
+    assert requests.advance(unfinished, noted) is None
+    assert (passed["checkpoint"], noted.checkpoints) == (2, 2)
+    again = StepInput(1)
+    assert requests.advance(unfinished, again, most=1) is None
+    assert (passed["checkpoint"], again.checkpoints) == (3, 1), "a replay does as many as a journal says"
+    assert requests.advance(unfinished, StepInput(1), most=100) is SILENT
+
+
+@pytest.mark.parametrize("before", [0, 8 * UNITS])
 def test_a_step_that_fails_is_answered_with_an_error(
     server: InMemory, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:

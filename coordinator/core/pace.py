@@ -1,0 +1,66 @@
+"""Where work that others size gives way: the checkpoints of handlers.
+
+How long a loop takes over what a client has named, or over what the server holds, nobody can say in advance. So such a
+loop is a generator that passes a checkpoint, a bare `yield`, each time that it has done some work:
+
+    described = yield from paced(request.groups, lambda group_id: describe(shard, group_id))
+
+A checkpoint costs next to nothing, and does not end the step: the driver (`runtime/steps`) looks there how much
+processor time the step has used, and lets others have their turn if that is enough. So the units here are no promise,
+only a rough idea of how often it is worth looking. `tests/test_pace.py` finds loops of handlers without checkpoints.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from coordinator.core.decision import Steps
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+UNITS: Final = 50
+"""Between two checkpoints. A unit is what a small entry takes, some microseconds, so this is some tenths of a
+millisecond."""
+CHARACTERS_A_UNIT: Final = 512  # of a name, which is hashed character by character
+
+
+class Pace:
+    """Says when it is time for the next checkpoint."""
+
+    __slots__ = ("_units",)
+
+    def __init__(self) -> None:
+        self._units = 0
+
+    def is_due(self, units: int = 1) -> bool:
+        """Count work that was done or follows now. Returns whether to pass a checkpoint first."""
+        self._units += units
+        if self._units < UNITS:
+            return False
+        self._units = 0
+        return True
+
+
+def name_units(name: str | None) -> int:
+    """Return how many units it takes to look a name up."""
+    return 1 + len(name) // CHARACTERS_A_UNIT if name else 1
+
+
+def paced(entries: Iterable[T], do: Callable[[T], R], units: Callable[[T], int] | None = None) -> Steps[list[R]]:
+    """Do something for each entry, with checkpoints. `units` tells what an entry takes, if that is more than one."""
+    pace, done = Pace(), []
+    for entry in entries:
+        if pace.is_due(1 if units is None else units(entry)):
+            yield
+        done.append(do(entry))
+    return done
+
+
+def paced_steps(entries: Iterable[T], do: Callable[[T], Steps[R]]) -> Steps[list[R]]:
+    """Do the same where what is done for one entry has checkpoints of its own."""
+    pace, done = Pace(), []
+    for entry in entries:
+        if pace.is_due():
+            yield
+        done.append((yield from do(entry)))
+    return done
