@@ -99,6 +99,8 @@ class Setting(Struct, frozen=True):
         """Return `value` if it is of the right type and within the bounds. Raises ConfigError."""
         if self.kind is float and type(value) is int:
             value = float(value)
+        if isinstance(value, bool) and format_value(value) in self.choices:
+            value = format_value(value)  # TOML's true, for a choice of that name
         if type(value) is not self.kind:
             raise self.complaint(value, source)
         if isinstance(value, tuple) and not all(isinstance(word, str) for word in value):
@@ -376,8 +378,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("admin.allowed.hosts", (), _NONE,
          "Names by which the admin port may be addressed, besides addresses, localhost and names without a dot; and web"
          " sites whose pages may ask it. A setting of Muster's own."),
-    Setting("admin.control", True, _NONE,
-         "Whether the admin port answers the control API, `/v1`. A setting of Muster's own."),
+    Setting("admin.control", "true", _NONE,
+         "Whether the admin port answers the control API, `/v1`: all of it, only what changes nothing, or none of it. A"
+         " setting of Muster's own.",
+         choices=("true", "read", "false")),
     Setting("metrics.offsets.max", 1_000, _COUNT,
          "How many committed offsets have series of their own in /metrics, with their lag; 0 for none. A setting of"
          " Muster's own.",

@@ -18,14 +18,20 @@ HEADERS: Final = (
 )
 
 
-def add_page(router: Router) -> None:
-    """Let the router answer `/`, and what the page is made of under `/page`."""
+def add_page(router: Router, *, is_read_only: bool = False) -> None:
+    """Let the router answer `/`, and what the page is made of under `/page`. A page to read only has no buttons."""
     folder = files(__package__) / "page"
     names = sorted(one.name for one in folder.iterdir() if one.name.rpartition(".")[2] in MEDIA_TYPES)
 
     def read(name: str) -> Callable[[Request], Response]:
         media_type = f"{MEDIA_TYPES[name.rpartition('.')[2]]}; charset=utf-8"
-        return lambda _: Response((folder / name).read_bytes(), content_type=media_type, headers=HEADERS)
+        old, new = (b"<body>", b'<body class="read-only">') if is_read_only else (b"", b"")
+
+        def respond(_: Request) -> Response:
+            content = (folder / name).read_bytes()
+            return Response(content.replace(old, new, 1), content_type=media_type, headers=HEADERS)
+
+        return respond
 
     for name in names:
         router.add("GET", "/" if name == "index.html" else f"/page/{name}", read(name))

@@ -22,6 +22,7 @@ from coordinator.admin.router import Router
 JSON: Final = "application/json"
 TOML: Final = "application/toml"  # for files that people write
 PATH: Final = "/v1/openapi.json"
+LOOKING: Final = frozenset({"/v1/wait", "/v1/verify"})
 _UNKNOWN: Final = re.compile(
     r"(?:Invalid enum value|Object contains unknown field) .*?(?: - at `\$(?P<path>.*)`)?$", re.DOTALL
 )
@@ -74,12 +75,23 @@ class Operation(Struct, frozen=True):
     others: tuple[str, ...] = ()  # media types of a result that is not JSON
     is_stream: bool = False  # whether the handler returns a Stream
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether it only looks: those that wait and compare take a body, and so are no GET."""
+        return self.method == "GET" or self.path in LOOKING
 
-def add_operations(router: Router, operations: Iterable[Operation]) -> None:
-    """Let the router answer the operations, and give their description at `PATH`."""
+
+def add_operations(router: Router, operations: Iterable[Operation], refusal: str = "") -> None:
+    """Let the router answer the operations, and give their description at `PATH`.
+
+    With a `refusal`, those that change something are refused with that sentence.
+    """
     table = tuple(operations)
     for operation in table:
-        router.add(operation.method, operation.path, _handler(operation))
+        if refusal and not operation.changes_nothing:
+            router.add(operation.method, operation.path, lambda _: _json(Problem(refusal), 403))
+        else:
+            router.add(operation.method, operation.path, _handler(operation))
     document = msgspec.json.encode(describe(table))
     router.add("GET", PATH, lambda _: Response(document + b"\n", content_type=JSON))
 

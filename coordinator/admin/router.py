@@ -24,12 +24,17 @@ class Router:
 
     def __init__(self) -> None:
         self._routes: dict[tuple[str, ...], dict[str, Handle]] = {}  # by the segments of the pattern, by method
+        self._refusals: dict[str, str] = {}  # by the first part of paths that have no handler: the sentence
 
     def add(self, method: str, pattern: str, handle: Handle) -> None:
         """Add a handler for a method and a pattern of paths. A handler for GET also handles HEAD."""
         methods = self._routes.setdefault(tuple(pattern.split("/")[1:]), {})
         assert method not in methods, f"two handlers for {method} {pattern}"
         methods[method] = handle
+
+    def refuse_below(self, path: str, sentence: str) -> None:
+        """Refuse with a sentence what is asked of a path and of those below it, and has no handler."""
+        self._refusals[path] = sentence
 
     def paths(self) -> list[str]:
         """Return the patterns that have a handler, in alphabetical order."""
@@ -51,6 +56,9 @@ class Router:
                 return refuse(request.path, f"only {allowed}", 405, (("Allow", allowed),))
             response = handle(replace(request, parameters=parameters))
             return await response if inspect.isawaitable(response) else response
+        for path, sentence in self._refusals.items():
+            if f"{request.path}/".startswith(f"{path}/"):
+                return refuse(request.path, sentence, 403)
         known = " ".join(self.paths())
         return refuse(request.path, f"nothing is at {request.path}; there is {known}", 404)
 

@@ -6,7 +6,7 @@ of CPU and 2 MiB, and a server that nobody asks anything needs none of it.
 
 import socket
 from collections.abc import Callable, Generator, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import trio
 
@@ -24,6 +24,11 @@ from protocol.apis import APIS
 
 T = TypeVar("T")
 
+READ_ONLY: Final = "this server is not to be changed: it runs with admin.control=read, where true lets it be steered"
+SWITCHED_OFF: Final = (
+    "the control API is switched off: admin.control=read shows groups and timelines, true lets all be steered"
+)
+
 
 def make_handler(
     *,
@@ -32,6 +37,7 @@ def make_handler(
     count: Callable[[], Generator[None, None, Snapshot]],
     ring: Ring,
     operator: Operator | None,
+    is_read_only: bool,
     server_port: int,
     issuer: Issuer | None,
     token: str | None,
@@ -47,8 +53,10 @@ def make_handler(
 
     router = routes(readiness, metrics, ring)
     if operator is not None:
-        add_operations(router, Control(operator, ring, server_port).operations())
-        add_page(router)
+        add_operations(router, Control(operator, ring, server_port).operations(), READ_ONLY if is_read_only else "")
+        add_page(router, is_read_only=is_read_only)
+    else:
+        router.refuse_below("/v1", SWITCHED_OFF)
     if issuer is not None:
         from coordinator.admin.oauth import add_issuer
 

@@ -4,13 +4,19 @@ import json
 import socket
 import urllib.error
 import urllib.request
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from coordinator.admin.control import Control
+from coordinator.cli import main
 from coordinator.client import Client
+from coordinator.events import Ring
 from protocol.messages.metadata import MetadataRequest
 from tests.live import Muster, server_fixture
+
+if TYPE_CHECKING:
+    from coordinator.server.operator import Operator
 
 muster = server_fixture("--ephemeral", "--topic", "orders:4")
 
@@ -183,10 +189,34 @@ def test_a_slow_caller_hinders_nobody(muster: Muster) -> None:
         assert call(muster, "GET", "/clock")[0] == 200
 
 
-def test_the_api_can_be_switched_off(tmp_path: Any) -> None:
+def test_the_api_can_be_switched_off(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with Muster(tmp_path, "--ephemeral", "--set", "admin.control=false") as server:
-        assert call(server, "GET", "/clock")[0] == 404
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            server.get("/v1/clock")
+        assert refused.value.code == 403
+        assert "admin.control=read" in refused.value.read().decode()
         assert json.loads(server.get("/readyz"))["ready"]
+        assert main(["why", "shop", "--admin", server.ready["admin"]]) == 1
+        assert "403 the control API is switched off: admin.control=read shows groups" in capsys.readouterr().err
+
+
+def test_the_api_can_be_to_look_at_alone(tmp_path: Any) -> None:
+    with Muster(tmp_path, "--ephemeral", "--topic", "orders:1", "--set", "admin.control=read") as server:
+        assert call(server, "GET", "/state")[1]["topics"] == {"orders": 1}
+        assert call(server, "POST", "/wait", {"group": "g", "exists": False})[0] == 200
+        status, refusal = call(server, "POST", "/reset", {})
+        assert (status, refusal["error"].partition(":")[0]) == (403, "this server is not to be changed")
+        assert call(server, "PUT", "/clock", {"mode": "frozen"})[0] == 403
+        assert call(server, "GET", "/clock")[1]["mode"] == "real"
+        assert '<body class="read-only">' in server.get("/")
+        described = json.loads(server.get("/v1/openapi.json"))["paths"]
+        looks = {path for path, methods in described.items() for method in methods if method == "get"}
+        assert "/v1/groups/{group}/timeline" in looks
+
+
+def test_whatever_changes_something_is_refused_to_who_may_only_look() -> None:
+    operations = Control(cast("Operator", None), Ring(), 0).operations()
+    assert {one.path for one in operations if one.method != "GET" and one.changes_nothing} == {"/v1/wait", "/v1/verify"}
 
 
 def test_a_body_may_be_toml(muster: Muster) -> None:

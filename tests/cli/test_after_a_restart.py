@@ -29,7 +29,7 @@ def test_a_restart_forgets_no_cause(tmp_path: Path, shell: Shell) -> None:
         assert numbers == list(range(1 - len(numbers), 1))
         assert json.loads(server.get("/events?after=0"))["events"] == []
         assert json.loads(shell(0, "why", "shop", "--json", *admin))["latest"] == 0
-        read = shell(0, "events", "--data-dir", server.data_dir, "--count", "1")
+        read = shell(0, "events", "--data-dir", server.data_dir, "--count", "2")
         assert "session expired" in read
         assert shell(0, "why", "shop", "--format", "mermaid", "--data-dir", server.data_dir).startswith(
             "sequenceDiagram"

@@ -1,6 +1,11 @@
 // Draws what GET /v1/watch sends, and calls the control API. Names come from clients: they are set as text, never as HTML.
 "use strict";
 
+const TITLES = {
+  expire: "End its session now, as if its heartbeats had not come",
+  kick: "Remove it, as if it had left; its next request says UNKNOWN_MEMBER_ID",
+  fence: "Remove it, and answer its next heartbeat with an error that ends it",
+};
 const $ = (id) => document.getElementById(id);
 const EVENTS_MAX = 500;
 const NAME_MAX = 120;
@@ -214,7 +219,7 @@ function fillMember(row, group, one, isKnown) {
   for (const [topic, partitions] of topics) assignment.append(make("div", {}, name(topic, 60), `: ${ranges(partitions)}`));
   if (!topics.length) assignment.append(make("span", { className: "quiet", text: "nothing" }));
   const verbs = ["expire", "kick", "fence"].map((verb) =>
-    Object.assign(make("button", { type: "button", text: verb[0].toUpperCase() + verb.slice(1), "aria-label": `${verb} ${shorten(one.client_id, 40)}` }), {
+    Object.assign(make("button", { type: "button", text: verb[0].toUpperCase() + verb.slice(1), title: TITLES[verb], "aria-label": `${verb} ${shorten(one.client_id, 40)}` }), {
       onclick: () => call("POST", groupPath(group, `/members/${encodeURIComponent(one.member_id)}/${verb}`), {}, `${verb}: done`),
     }),
   );
