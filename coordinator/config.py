@@ -412,6 +412,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          "How much memory group ids and the groups themselves may take, without members and offsets. Beyond it, a"
          " request that would create a group is refused with GROUP_MAX_SIZE_REACHED. A setting of Muster's own.",
          least=1_024, most=LONG_MAX),
+    Setting("group.members.max.bytes", 268_435_456, _BYTES,
+         "How much memory the members of all groups may take, with their metadata and assignments. Beyond it, new members and"
+         " larger metadata are refused with GROUP_MAX_SIZE_REACHED. A setting of Muster's own.",
+         least=65_536, most=LONG_MAX),
     Setting("topics.max.bytes", 268_435_456, _BYTES,
          "How much memory topics and their settings may take. Beyond it, more are refused with POLICY_VIOLATION. A setting of Muster's own.",
          least=65_536, most=LONG_MAX),

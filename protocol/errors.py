@@ -183,6 +183,10 @@ class ProtocolError(Exception):
         return f"{whose}{self.reason}{where}{offset}"
 
 
+class BatchTooLarge(ProtocolError):  # noqa: N818 - reads as the fact that it is
+    """The records of one step would be a larger batch than their log takes."""
+
+
 class UnreadableValue(ProtocolError):  # noqa: N818 - it is one kind of ProtocolError
     """A value that the bytes can hold, and that Kafka refuses to read: it closes the connection."""
 

@@ -18,7 +18,7 @@ The records themselves are in `protocol/records.py`. The header is a construct; 
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 import construct
@@ -27,7 +27,7 @@ import msgspec
 from protocol import compression, records
 from protocol.checksum import crc32c
 from protocol.compression import Meter
-from protocol.errors import ProtocolError
+from protocol.errors import BatchTooLarge, ProtocolError
 from protocol.records import EndMarker, Record
 
 Buffer = bytes | bytearray | memoryview
@@ -234,6 +234,9 @@ class Writer(Protocol[F]):
         """Return the records, and how many they are."""
 
 
+_ALWAYS_TAKEN_BYTES = 1024
+
+
 class PlainBatch:
     """A batch without a producer that grows by records in their written form."""
 
@@ -244,9 +247,17 @@ class PlainBatch:
         self.count = 0
         self._written: list[bytes] = []
 
-    def extend(self, write: Writer[F], facts: F, timestamp: int) -> None:
-        """Add facts as records. If `write` raises, nothing is added."""
+    def extend(
+        self, write: Writer[F], facts: F, timestamp: int, may_take: Callable[[F, int], bool] | None = None
+    ) -> None:
+        """Add facts as records. If `write` raises, nothing is added.
+
+        Raises BatchTooLarge, and adds nothing, where `may_take` says no to facts of so many bytes. It is not asked
+        about few bytes.
+        """
         written, count = write(facts, self.count, timestamp - self._base_ms)
+        if may_take is not None and len(written) > _ALWAYS_TAKEN_BYTES and not may_take(facts, len(written)):
+            raise BatchTooLarge(f"records of {len(written)} bytes")
         self._written.append(written)
         self.count += count
         if timestamp > self._max_ms:

@@ -95,6 +95,11 @@ TIMERS: Final[dict[tuple[str, type], Handler]] = HandlerTable("TIMERS", {
     (timers.SYNC, _CLASSIC): classic_timers.expire_pending_syncs,
 })  # fmt: skip
 
+TOO_LARGE: Final[dict[tuple[type, type], Handler]] = {
+    (SyncGroupRequest, _CLASSIC): classic_sync_group.give_up_assignment,
+}
+"""What is done instead where the records of a request are larger than the log takes; else the request is refused."""
+
 UNLOADED: Final[dict[type, Callable[[Any, Env, str], Result[Any]]]] = {
     _CLASSIC: failover.unload_classic,
     _CONSUMER: failover.unload_consumer,

@@ -44,6 +44,7 @@ class Cause(StrEnum):
     NO_MEMBER_LEFT = "no_member_left"
     REBALANCE_TIMED_OUT = "rebalance_timed_out"
     LEADER_SYNCED = "leader_synced"
+    ASSIGNMENT_TOO_LARGE = "assignment_too_large"  # for the log, so that nobody gets it
     GROUP_OVERSIZED = "group_oversized"  # found at load, with more members than group.max.size
     # consumer groups
     SUBSCRIPTION_CHANGED = "subscription_changed"

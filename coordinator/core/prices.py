@@ -7,11 +7,9 @@ are applied, new ones and those of the log. The server does not start with a typ
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from sys import getsizeof
 from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from coordinator.core.catalog.records import (
     KEY_TYPES,
@@ -27,13 +25,10 @@ from coordinator.core.catalog.records import (
     TransactionKey,
 )
 from coordinator.core.refusal import Refusal
+from coordinator.core.weights import ENTRY_BYTES, weigh
 from protocol.errors import ErrorCode
 
 _GROUP: Final = 32  # Kafka's number of resources that are groups
-_ENTRY_BYTES: Final = 128  # in tables of this file and of the catalog
-_NUMBER_BYTES: Final = 32
-_SLOT_BYTES: Final = 8
-_OBJECT_BYTES: Final = 56
 
 
 class Kind(StrEnum):
@@ -91,25 +86,9 @@ def check_rows(rows: Mapping[type, Price], types: Iterable[type]) -> None:
 check_rows(CATALOG, KEY_TYPES)
 
 
-def weigh(value: Any) -> int:
-    """Return the bytes of memory that a field of a record takes."""
-    kind = type(value)
-    if kind is str or kind is bytes:
-        return getsizeof(value)
-    if value is None or kind is bool:
-        return 0
-    if kind is tuple:
-        if value and type(value[0]) is int:
-            return _OBJECT_BYTES + len(value) * (_SLOT_BYTES + _NUMBER_BYTES)
-        return _OBJECT_BYTES + sum([_SLOT_BYTES + weigh(one) for one in value])
-    if isinstance(value, Struct):
-        return _OBJECT_BYTES + sum([_SLOT_BYTES + weigh(field) for field in astuple(value)])
-    return _NUMBER_BYTES
-
-
 def weigh_record(record: CatalogRecord) -> int:
     """Return the bytes of memory that the latest record of a key takes."""
-    return CATALOG[type(record.key)].bytes + _ENTRY_BYTES + weigh(record.key) + weigh(record.value)
+    return CATALOG[type(record.key)].bytes + ENTRY_BYTES + weigh(record.key) + weigh(record.value)
 
 
 class Held:

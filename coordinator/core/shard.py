@@ -31,9 +31,10 @@ from coordinator.core.admin import list_groups
 from coordinator.core.admin.describe_groups import describe_group
 from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignor
-from coordinator.core.dispatch import HANDLERS, RESTARTED, TIMERS, UNLOADED
+from coordinator.core.dispatch import HANDLERS, RESTARTED, TIMERS, TOO_LARGE, UNLOADED
 from coordinator.core.env import Env
 from coordinator.core.groups import Group
+from coordinator.core.growth import GROWING
 from coordinator.core.kinds.classic import durable
 from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.kinds.classic.states import TIMERS as GROUP_TIMERS
@@ -64,7 +65,8 @@ from coordinator.core.timers import (
     always,
 )
 from coordinator.core.topics import Topics
-from protocol.errors import ErrorCode
+from coordinator.core.weights import weigh_change
+from protocol.errors import BatchTooLarge, ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
 from protocol.messages.describe_groups import DescribeGroupsResponseDescribedGroup
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -82,11 +84,21 @@ Attempt = Callable[[str, Step], Result[Any] | None]
 RefuseGroup = Callable[[int, Any, int], Any]
 """Given the bytes of a new group, the request that would create it and its version: the response if there is no room,
 else None."""
+RefuseRequest = Callable[[Any, int], Any]
+"""Given a request and its version: the response if there is no room for what it brings, else None."""
 Write = Callable[[Result[Any], int], None]
 
 
 def _bytes_of(group_id: str) -> int:
     return getsizeof(group_id) + GROUP_BYTES
+
+
+def _refuse_nothing(request: Any, version: int) -> None:
+    """A shard by itself has room for all members."""
+
+
+def _hold_nothing(more_bytes: int) -> None:
+    """Nobody counts what one shard holds."""
 
 
 def _refuse_no_group(more_bytes: int, request: Any, version: int) -> None:
@@ -124,6 +136,10 @@ class Shard:
         self.write: Write = _no_write
         self.attempt: Attempt = _no_attempt
         self.refuse_group: RefuseGroup = _refuse_no_group
+        self.refuse_members: RefuseRequest = _refuse_nothing
+        self.refuse_records: RefuseRequest = _refuse_nothing
+        self.hold: Callable[[int], None] = _hold_nothing  # is told how many bytes more the members take
+        self.members_bytes = 0
         self.groups_bytes = 0  # of memory that the groups take at least: their ids, and what each has beside members
         self.keeps_alive: Callable[[TimerKey], bool] | None = None  # whether a session is renewed instead of expired
         self.on_timer: Callable[[Due], None] | None = None  # is told what fires
@@ -136,6 +152,10 @@ class Shard:
         """Decide one request for one group, and make it so. What raises has changed nothing."""
         group_id = request.group_id
         group = self.groups.get(group_id)
+        if (is_growing := GROWING.get(type(request))) is not None:
+            refused = self.refuse_members(request, call.version)
+            if refused is not None and is_growing(request, group):
+                return Result(response=refused)
         limits = self.limits_of(group_id) if self.own_limits else self.limits
         env = Env(call, limits, self.topics, self.assignors, self.offsets)
         result = HANDLERS[type(request), type(group)](group, request, env)
@@ -143,10 +163,20 @@ class Shard:
             refused = self.refuse_group(_bytes_of(group_id), request, call.version)
             if refused is not None:
                 return Result(response=refused)
-        self._finish(result, call.now_ms)
+        try:
+            self._finish(result, call.now_ms)
+        except BatchTooLarge:  # before any of it was applied
+            return self._give_up(group, request, env)
         if result.records:
             self.tally.count(result.records)
         return result
+
+    def _give_up(self, group: Group | None, request: Any, env: Env) -> Result[Any]:
+        """Do what is left to do where the records of a request are larger than the log takes, as in Kafka."""
+        give_up = TOO_LARGE.get((type(request), type(group)))
+        if give_up is None:
+            return Result(response=self.refuse_records(request, env.call.version))
+        return self._finish(give_up(group, request, env), env.call.now_ms)
 
     def find_renewal(self, heartbeat: HeartbeatRequest) -> Renewal | None:
         """Return how to do a heartbeat again that was successful a moment ago; None if it must be decided again."""
@@ -418,10 +448,17 @@ class Shard:
             self.timers.cancel_group(group_id)
         elif type(group) is ClassicGroup and type(old) is ClassicGroup:
             self._cancel_group_timers(old, group)
+        self._weigh(old, group)
         self.groups[group_id] = group
         self.renewals.end(group_id)
         if old is None:
             self.groups_bytes += _bytes_of(group_id)
+
+    def _weigh(self, old: Group | None, group: Group | None) -> None:
+        more_bytes = weigh_change(old, group)
+        if more_bytes:
+            self.members_bytes += more_bytes
+            self.hold(more_bytes)
 
     def _cancel_stray_timers(self, group: Group) -> None:
         """Cancel what a result has set for a member that it has also replaced."""
@@ -438,7 +475,9 @@ class Shard:
 
     def _remove(self, group_id: str) -> None:
         """The group is not there, nor is any timer of it."""
-        if self.groups.pop(group_id, None) is not None:
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            self._weigh(group, None)
             self.renewals.end(group_id)
             self.groups_bytes -= _bytes_of(group_id)
             self.timers.cancel_group(group_id)

@@ -5,7 +5,7 @@ time. A table keeps the latest changes in a small dict beside a large one, and m
 stay in the order of insertion.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 K = TypeVar("K")
@@ -84,6 +84,18 @@ class Table(Mapping[K, V]):
         if key not in self:
             return self
         return _table(self._base, {**self._changes, key: _GONE}, self._size - 1)
+
+    def differences(self, before: "Table[K, V]") -> Iterator[tuple[V | None, V | None]]:
+        """Yield the values that another table has and this one has, where they are not the same object."""
+        keys: Iterable[K]
+        if self._base is before._base:
+            keys = {**before._changes, **self._changes}
+        else:
+            keys = {**before._fold(), **self._fold()} if before else self._fold()
+        for key in keys:
+            was, now = before.get(key), self.get(key)
+            if was is not now:
+                yield was, now
 
     def _fold(self) -> dict[K, Any]:
         """Return all entries in one dict, which the caller must not change."""

@@ -116,6 +116,8 @@ class Engine:
         self.ending: set[str] = set()
         """The transactional ids of the transactions whose markers are being written."""
         self._groups_bytes_max: int = config["groups.max.bytes"]
+        self._members_bytes_max: int = config["group.members.max.bytes"]
+        self.members_bytes = 0  # of memory that the members of all groups take
         self.note_input: NoteInput | None = None  # of a journal that may be replayed
         self._held_bytes = 0
         self._replies: Replies = []
@@ -206,6 +208,15 @@ class Engine:
         """Return the response to a request that would create a group for which there is no room, else None."""
         is_full = self.groups_bytes + more_bytes > self._groups_bytes_max
         return groups_full_response(request, version) if is_full else None
+
+    def refuse_members(self, request: Any, version: int) -> Any:
+        """Return the response to a request that would add to the members of groups, if there is no room, else None."""
+        is_full = self.members_bytes > self._members_bytes_max
+        return groups_full_response(request, version, "group.members.max.bytes") if is_full else None
+
+    def hold_members(self, more_bytes: int) -> None:
+        """Note that the members of groups take so many bytes more."""
+        self.members_bytes += more_bytes
 
     @property
     def groups_bytes(self) -> int:

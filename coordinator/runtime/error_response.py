@@ -121,8 +121,8 @@ def _loading_response(request: Any, version: int) -> Any:
     return error_response(request, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
-def groups_full_response(request: Any, version: int) -> Any:
-    """Return the response to a request that would create a group, when `groups.max.bytes` leaves no room for it.
+def groups_full_response(request: Any, version: int, setting: str = "groups.max.bytes") -> Any:
+    """Return the response to a request that would create a group, or a member, when `setting` leaves no room for it.
 
     Clients raise GROUP_MAX_SIZE_REACHED as an error. They would retry COORDINATOR_NOT_AVAILABLE for ever.
     """
@@ -130,7 +130,8 @@ def groups_full_response(request: Any, version: int) -> Any:
         return refuse_join(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id, version)
     response = error_response(request, version, ErrorCode.GROUP_MAX_SIZE_REACHED)
     if type(request) is ConsumerGroupHeartbeatRequest:
-        return replace(response, error_message="The broker has no room for another group (groups.max.bytes).")
+        what = "another group" if setting == "groups.max.bytes" else "more members"
+        return replace(response, error_message=f"The broker has no room for {what} ({setting}).")
     return response
 
 

@@ -30,12 +30,13 @@ from coordinator.runtime.coordinators import Coordinators
 from coordinator.runtime.damage import MISSING
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.engine import Engine, failure_outcome, marker
+from coordinator.runtime.error_response import unserved_response
 from coordinator.runtime.failover import Failover
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
 from coordinator.runtime.steps import Checkpoints, StepMeter
-from protocol.errors import UnsupportedVersion
+from protocol.errors import ErrorCode, UnsupportedVersion
 from storage.files import Files
 from storage.layout import DamagedLog
 from storage.log import Log
@@ -277,13 +278,22 @@ class Node(Engine):
 
     def _partition(self, index: int) -> Partition:
         directory = partition_directory(OFFSETS_TOPIC, index)
-        return Partition(self._shard(index), lambda: self._open_log(directory))
+        return Partition(
+            self._shard(index),
+            lambda: self._open_log(directory),
+            lambda: self.ledger.catalog.governing(OFFSETS_TOPIC).max_message_bytes,
+        )
 
     def _shard(self, index: int) -> Shard:
         shard = Shard(index, limits(self.config), self.ledger.catalog.topics, self._assignors)
         shard.attempt = self._attempt
         shard.timers.wake = self.wake_at
         shard.refuse_group = self.refuse_group
+        shard.refuse_members = self.refuse_members
+        shard.refuse_records = lambda request, version: unserved_response(
+            request, version, ErrorCode.UNKNOWN_SERVER_ERROR
+        )
+        shard.hold = self.hold_members
         return shard
 
     def unload(self, partition: Partition, now_ms: int, reason: str) -> None:
@@ -293,6 +303,7 @@ class Node(Engine):
             self._take_all(partition, old.unload(now_ms, reason))
             if size := partition.flush():
                 self.dataplane.wake_fetches_of_offsets(partition.index, size)
+        self.hold_members(-old.members_bytes)
         new.own_limits, new.tally = old.own_limits, old.tally  # settings, and counters of the process
         partition.unload(new)
 

@@ -26,6 +26,7 @@ class Partition:
         "_batches",
         "_facts",
         "_log",
+        "_message_bytes_max",
         "_open",
         "_plain",
         "_plain_facts",
@@ -35,13 +36,17 @@ class Partition:
         "shard",
     )
 
-    def __init__(self, shard: Shard, open_log: Callable[[], Log]) -> None:
+    def __init__(
+        self, shard: Shard, open_log: Callable[[], Log], message_bytes_max: Callable[[], int] | None = None
+    ) -> None:
+        """`message_bytes_max` is `max.message.bytes` of the topic: how large the records of one step may be."""
         shard.write = self.write
         self.index = shard.partition
         self.shard = shard
         self.served_by = NOBODY  # the broker that coordinates its groups, once they are loaded
         self.history: CommitHistory | None = None  # of one that may move to another broker
         self._open = open_log
+        self._message_bytes_max = message_bytes_max
         self._log: Log | None = None  # made when it is first written to, or loaded
         self._batches: list[bytes] = []
         self._facts: list[Sequence[Keyed]] = []  # of each batch; none of an end marker
@@ -95,7 +100,7 @@ class Partition:
         assert self.served_by != NOBODY, f"partition {self.index} is written to while it is loaded"
         if result.producer is None:
             plain = self._plain or PlainBatch(now_ms)
-            plain.extend(write_records, result.records, now_ms)
+            plain.extend(write_records, result.records, now_ms, self._may_take)
             self._plain = plain
             for fact in result.records:
                 self._plain_facts.append(
@@ -107,6 +112,12 @@ class Partition:
             self._gather(batch, result.records)
         if self.history is not None:
             self.history.note_result(result, self.shard.offsets)
+
+    def _may_take(self, facts: Sequence[Any], size: int) -> bool:
+        """Return whether the log takes so many bytes at once. Commits are decided in parts, which are bounded."""
+        first = facts[0]
+        is_commit = type(first) is OffsetCommits or type(first.key) is OffsetCommitKey
+        return is_commit or self._message_bytes_max is None or size <= self._message_bytes_max()
 
     def end_transaction(self, producer_id: int, committed: bool, marker: bytes) -> None:
         """End a producer's transaction in the shard, and gather the batch that says so."""

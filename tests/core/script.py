@@ -14,6 +14,7 @@ A block is as many commands as belong together; blocks are parted by empty lines
 
 from pathlib import Path
 
+from tests.core.weighing import weigh_members
 from tests.core.world import World
 
 DASHES = "----"
@@ -23,7 +24,9 @@ def played(path: Path) -> str:
     """The script as it reads when its commands have been run, one after the other, in one world."""
     world = World()
     blocks = path.read_text().strip("\n").split("\n\n")
-    return "\n\n".join(_played(block, world, path) for block in blocks) + "\n"
+    text = "\n\n".join(_played(block, world, path) for block in blocks) + "\n"
+    assert world.shard.members_bytes == weigh_members(world.shard), f"{path.name}: what members take is not counted"
+    return text
 
 
 def _played(block: str, world: World, path: Path) -> str:

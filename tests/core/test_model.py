@@ -25,6 +25,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitReq
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.core.driver import ShardDriver
 from tests.core.model import COMPLETING, EMPTY, PREPARING, Member, Model
+from tests.core.weighing import weigh_members
 
 TOPICS = Topics([Topic("t", b"t" * 16, 2)])
 PROTOCOLS = st.sampled_from([("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",)])
@@ -291,6 +292,10 @@ class ClassicMachine(RuleBasedStateMachine):
             static = {member.instance_id: member.member_id for member in members if member.instance_id is not None}
             assert dict(group.instances.items()) == static
             assert group.leader in (group.members or {None})
+
+    @invariant()
+    def what_members_take_is_counted(self) -> None:
+        assert self.driver.shard.members_bytes == weigh_members(self.driver.shard)
 
     @invariant()
     def generations_never_decrease(self) -> None:

@@ -41,6 +41,25 @@ def test_a_table_is_a_dict(size: int, changes: list[Change]) -> None:
         assert dict(old.items()) == as_it_was
 
 
+@given(st.integers(0, 140), CHANGES, CHANGES)
+def test_differences_are_those_of_dicts(size: int, some: list[Change], more: list[Change]) -> None:
+    """However the two tables are kept: with a dict in common, with changes beside it, or each with its own."""
+    numbers = {number: object() for number in range(200)}
+    table: Table[int, object] = Table({number: numbers[number] for number in range(size)})
+    tables: list[Table[int, object]] = []
+    for what, key, value in (*some, *more):
+        table = table.with_item(key, numbers[key + value]) if what == "having" else table.without_key(key)
+        tables.append(table)
+    for before in (Table(), *tables[: len(some)][-2:]):
+        expected = {
+            key: (before.get(key), table.get(key))
+            for key in {**dict(before.items()), **dict(table.items())}
+            if before.get(key) is not table.get(key)
+        }
+        found = list(table.differences(before))
+        assert sorted(map(repr, found)) == sorted(map(repr, expected.values()))
+
+
 @given(st.integers(0, 140))
 def test_looking_up_what_is_not_there(size: int) -> None:
     table: Table[int, int] = Table(dict.fromkeys(range(size), 1)).without_key(0)

@@ -10,7 +10,7 @@ from coordinator.core.events import Cause
 from coordinator.core.kinds.classic import durable
 from coordinator.core.kinds.classic.events import Why, event
 from coordinator.core.kinds.classic.group import ClassicGroup, Member
-from coordinator.core.kinds.classic.rebalance import session_timer
+from coordinator.core.kinds.classic.rebalance import prepare_rebalance, session_timer
 from coordinator.core.kinds.classic.replies import refuse_sync, sync_response
 from coordinator.core.kinds.classic.states import State
 from coordinator.core.kinds.classic.validation import validate_member
@@ -38,6 +38,25 @@ def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, env: Env) 
             raise AssertionError(f"group {group.group_id} is {group.state} and has a member")
         case never:
             assert_never(never)
+
+
+def give_up_assignment(group: ClassicGroup, request: SyncGroupRequest, env: Env) -> Result[ClassicGroup]:
+    """Tell all who wait that the assignment cannot be stored, and begin another rebalance.
+
+    Kafka: `resetAndPropagateAssignmentError`, with UNKNOWN_SERVER_ERROR for a record that is too large.
+    """
+    refusal = refuse_sync(ErrorCode.UNKNOWN_SERVER_ERROR)
+    waiting = [member for member in group.members.values() if member.sync_ticket is not None]
+    after = group.with_updated_members(
+        {member_id: replace(member, assignment=b"", sync_ticket=None) for member_id, member in group.members.items()}
+    )
+    effects: list[Effect] = []
+    for member in waiting:
+        assert member.sync_ticket is not None, "only those who wait are told"
+        effects += (Reply(member.sync_ticket, refusal), session_timer(group.group_id, member, env.call.now_ms))
+    why = Why(Cause.ASSIGNMENT_TOO_LARGE, "SyncGroup", group.members[request.member_id])
+    begun = prepare_rebalance(after, env.call.now_ms, env.limits, why)
+    return begun.preceded_by(*effects).answering(refusal)
 
 
 def _validate(group: ClassicGroup | None, request: SyncGroupRequest, call: Call) -> ErrorCode:

@@ -1,0 +1,59 @@
+"""The bytes of memory that values take: fields of records, members of groups. Estimates, the same each time."""
+
+from collections.abc import Mapping
+from sys import getsizeof
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from coordinator.core.table import Table
+
+NUMBER_BYTES: Final = 32
+SLOT_BYTES: Final = 8
+OBJECT_BYTES: Final = 56
+ENTRY_BYTES: Final = 128  # of a table, with what is beside it: timers, indexes by instance or topic
+_NOBODY: Final[Table[str, Any]] = Table()
+
+
+def weigh(value: Any) -> int:
+    """Return the bytes of memory that a value takes with all that is in it."""
+    kind = type(value)
+    if kind is str or kind is bytes:
+        return getsizeof(value)
+    if value is None or kind is bool or kind is int:
+        return NUMBER_BYTES if kind is int else 0
+    if kind is tuple or kind is frozenset:
+        first = next(iter(value), None)
+        if type(first) is int:
+            return OBJECT_BYTES + len(value) * (SLOT_BYTES + NUMBER_BYTES)
+        return OBJECT_BYTES + sum([SLOT_BYTES + weigh(one) for one in value])
+    if isinstance(value, Struct):
+        return OBJECT_BYTES + sum([SLOT_BYTES + weigh(field) for field in astuple(value)])
+    if isinstance(value, Mapping):
+        return OBJECT_BYTES + sum([4 * SLOT_BYTES + weigh(key) + weigh(one) for key, one in value.items()])
+    return NUMBER_BYTES
+
+
+def weigh_change(old: Any, new: Any) -> int:
+    """Return how many bytes more the members of a group take, and what each of them shall have, after `old` became
+    `new`. Either may be None."""
+    change = 0
+    for name in ("members", "targets"):
+        before, after = getattr(old, name, _NOBODY), getattr(new, name, _NOBODY)
+        if before is not after:
+            for was, now in after.differences(before):
+                if was is None or now is None:
+                    change += 0 if now is None else ENTRY_BYTES + weigh(now)
+                    change -= 0 if was is None else ENTRY_BYTES + weigh(was)
+                else:
+                    change += _weigh_replacement(was, now)
+    return change
+
+
+def _weigh_replacement(was: Any, now: Any) -> int:
+    """Return how many bytes more one value takes than another, of which most fields are mostly the same objects."""
+    if type(was) is not type(now) or not isinstance(was, Struct):
+        return weigh(now) - weigh(was)
+    pairs = zip(astuple(was), astuple(now), strict=True)
+    return sum([weigh(after) - weigh(before) for before, after in pairs if before is not after])

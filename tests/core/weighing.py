@@ -1,0 +1,11 @@
+"""What the members of a shard's groups take, counted anew."""
+
+from typing import Any
+
+from coordinator.core.shard import Shard
+from coordinator.core.weights import ENTRY_BYTES, weigh
+
+
+def weigh_members(shard: Shard) -> int:
+    tables: list[Any] = [getattr(group, name, {}) for group in shard.groups.values() for name in ("members", "targets")]
+    return sum(ENTRY_BYTES + weigh(one) for table in tables for one in table.values())

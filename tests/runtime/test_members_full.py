@@ -1,0 +1,123 @@
+"""What members of groups may take: `group.members.max.bytes` of all together, `max.message.bytes` of a group at once."""
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequestProtocol
+from protocol.messages.leave_group import LeaveGroupRequest
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.core.weighing import weigh_members
+from tests.requests import join
+from tests.server.in_memory import InMemory, Peer
+
+FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
+BOUND = 200_000
+
+
+def protocol(size: int) -> tuple[JoinGroupRequestProtocol, ...]:
+    return (JoinGroupRequestProtocol("range", bytes(size)),)
+
+
+def beat(
+    group: str, member: str, epoch: int = 0, names: tuple[str, ...] | None = ("t",)
+) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group, member, epoch, rebalance_timeout_ms=60_000, subscribed_topic_names=names, topic_partitions=()
+    )
+
+
+def recount(server: InMemory) -> int:
+    return sum(weigh_members(partition.shard) for partition in server.node.partitions)
+
+
+def fill(server: InMemory, peer: Peer) -> int:
+    """Make groups of one member each, until there is no room for more."""
+    for number in range(100):
+        code = peer.ask(join(f"g{number}", protocols=protocol(20_000)), 3).error_code
+        assert server.node.members_bytes == recount(server)
+        if code:
+            assert code == FULL
+            return number
+    raise AssertionError("nothing is refused")
+
+
+def test_beyond_the_bound_no_member_comes_and_those_that_are_there_go_on() -> None:
+    server = InMemory(group_members_max_bytes=BOUND)
+    peer = server.connect()
+    member = peer.ask(beat("consumer", "m"), 1)
+    first = peer.ask(join("first", protocols=protocol(5_000)), 3)
+    assert 5 < fill(server, peer) < 11
+    assert peer.ask(beat("consumer", "new"), 1).error_code == FULL
+    refused = peer.ask(beat("other", "m"), 1)
+    assert (refused.error_code, "group.members.max.bytes" in refused.error_message) == (FULL, True)
+    assert peer.ask(beat("consumer", "m", member.member_epoch, None), 1).error_code == 0
+    again = peer.ask(join("first", first.member_id, protocols=protocol(5_000)), 3)
+    assert again.error_code == 0
+    assert peer.ask(join("first", first.member_id, protocols=protocol(50_000)), 3).error_code == FULL
+    sync = SyncGroupRequest(
+        "first", again.generation_id, first.member_id, assignments=(SyncGroupRequestAssignment(first.member_id, b"a"),)
+    )
+    assert peer.ask(sync, 2).error_code == 0
+    assert server.node.members_bytes == recount(server) > BOUND
+    for number in range(3):
+        group = server.node.partitions.owner(f"g{number}").shard.groups[f"g{number}"]
+        peer.ask(LeaveGroupRequest(f"g{number}", next(iter(group.members))), 1)
+    assert server.node.members_bytes == recount(server) < BOUND
+    assert peer.ask(join("late", protocols=protocol(5_000)), 3).error_code == 0
+    assert not server.node.edge.failures
+
+
+def test_what_members_take_is_the_same_after_a_restart() -> None:
+    server = InMemory()
+    peer = server.connect()
+    for number in range(3):
+        peer.ask(beat("consumer", f"m{number}", names=("t" * 100,)), 1)
+    before = server.node.members_bytes
+    again = InMemory(server.files)
+    assert again.node.members_bytes == recount(again) == before > 0
+
+
+@pytest.fixture
+def pair() -> tuple[InMemory, Peer, Peer, list[str]]:
+    """A group of two members, whose leader has yet to send the assignment that the other one waits for."""
+    server = InMemory(frame_bytes_max=1 << 23)
+    one, two = server.connect(), server.connect()
+    first = one.ask(join("g"), 3).member_id
+    two.ask(join("g"), 3)
+    one.ask(join("g", first), 3)
+    members = [first, two.answers[-1][1].member_id]
+    two.ask(SyncGroupRequest("g", 2, members[1]), 2)
+    return server, one, two, members
+
+
+def test_an_assignment_that_the_log_does_not_take_is_given_up_and_the_group_rebalances(
+    pair: tuple[InMemory, Peer, Peer, list[str]],
+) -> None:
+    """Kafka: UNKNOWN_SERVER_ERROR for all who wait, and another rebalance."""
+    server, one, two, members = pair
+    log_bytes, waiting = server.node.log_bytes(), len(two.answers)
+    large = tuple([SyncGroupRequestAssignment(member, bytes(600_000)) for member in members])
+    assert one.ask(SyncGroupRequest("g", 2, members[0], assignments=large), 2).error_code == -1
+    assert [answer.error_code for _, answer in two.answers[waiting:]] == [-1]
+    group = server.node.partitions.owner("g").shard.groups["g"]
+    assert group.state == "PreparingRebalance"
+    assert server.node.log_bytes() == log_bytes
+    assert not server.node.edge.failures, "what a client causes is no failure of the server"
+    one.ask(join("g", members[0]), 3)
+    two.ask(join("g", members[1]), 3)
+    small = tuple([SyncGroupRequestAssignment(member, bytes(400_000)) for member in members])
+    two.ask(SyncGroupRequest("g", 3, members[1]), 2)
+    assert one.ask(SyncGroupRequest("g", 3, members[0], assignments=small), 2).assignment == bytes(400_000)
+    assert two.answers[-1][1].assignment == bytes(400_000)
+
+
+def test_a_member_whose_record_the_log_does_not_take_is_refused() -> None:
+    server = InMemory(frame_bytes_max=1 << 23)
+    peer = server.connect()
+    names = tuple([f"{number}" + "n" * 240 for number in range(4_500)])
+    refused = peer.ask(beat("g", "m", names=names), 1)
+    assert refused.error_code == -1
+    assert "g" not in server.node.partitions.owner("g").shard.groups
+    assert not server.node.edge.failures
+    assert peer.ask(beat("g", "m", names=names[:4_000]), 1).error_code == 0
