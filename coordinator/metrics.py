@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec import Struct
 
 from coordinator.core.events import Cause, Event
+from coordinator.core.kinds.registry import is_settled
 from protocol.errors import ErrorCode
 from protocol.rows import Rows
 
@@ -27,7 +28,6 @@ GROUPS_MAX: Final = 100  # groups with a label of their own
 STEP_SAMPLES: Final = 200  # that one step of a scrape writes: one or two milliseconds
 CLOSED_MAX: Final = 100  # partitions that are named because they are closed
 
-UNSETTLED: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 LATENCY_SECONDS: Final = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
@@ -123,7 +123,7 @@ class Stats:
     def count_event(self, event: Event) -> None:
         """Count an event, and the rebalance that it begins: the step from a settled state to an unsettled one."""
         self.events[event.cause] += 1
-        if event.after in UNSETTLED and event.before not in UNSETTLED:
+        if not is_settled(event.type, event.after) and is_settled(event.type, event.before):
             self.rebalances[self.label(event.group), event.type, event.cause] += 1
 
     def label(self, group_id: str) -> str:

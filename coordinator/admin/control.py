@@ -45,7 +45,6 @@ from coordinator.admin.portions import cut_state, cut_topics
 from coordinator.admin.verb_calls import check_bounds, do, refuse_nonsense
 from coordinator.admin.watch import WATCHERS_MAX, Change, Watcher
 from coordinator.control.faults import FaultSpec, Rule, check
-from coordinator.control.group_view import GroupView, MemberView
 from coordinator.control.journal import Filter, describe_entry
 from coordinator.control.journal_file import write_journal
 from coordinator.control.lint import lint
@@ -57,6 +56,7 @@ from coordinator.control.timeline import as_data, as_mermaid, as_text
 from coordinator.control.verify import Times, verify
 from coordinator.control.verify import check as check_expectations
 from coordinator.core.events import Event
+from coordinator.core.group_view import GroupView, MemberView
 from coordinator.events import Ring
 from coordinator.runtime.snapshot import to_tar
 from coordinator.server.operator import Operator

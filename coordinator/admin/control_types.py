@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from coordinator.control.faults import Action, Match
-from coordinator.control.group_view import GroupView
 from coordinator.control.lint import Finding
 from coordinator.control.verify import Expectation, Times
+from coordinator.core.group_view import GroupView
 
 PAGE_MAX: Final = 1_000  # requests in an answer
 

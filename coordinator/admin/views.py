@@ -8,9 +8,7 @@ from typing import Final
 
 from coordinator import __version__
 from coordinator.admin.app import Readiness
-from coordinator.core.kinds.classic.group import ClassicGroup
-from coordinator.core.kinds.classic.states import State
-from coordinator.core.kinds.consumer.states import GroupState
+from coordinator.core.kinds.registry import KINDS, kind_of
 from coordinator.core.offsets.tally import Tally
 from coordinator.core.prices import BOUNDED
 from coordinator.metrics import GROUPS_MAX, OTHER, GroupOffset, Snapshot
@@ -19,11 +17,6 @@ from coordinator.server.memory import memory_limit
 
 STEP_GROUPS: Final = 500  # or offsets, that one step counts: about a millisecond
 MEASURE_SECONDS: Final = 0.005  # of a scrape, to measure logs that nobody has opened since the start
-
-_STATES: Final = (
-    *(("classic", state.value) for state in State if state is not State.DEAD),
-    *(("consumer", state.value) for state in GroupState if state is not GroupState.DEAD),
-)
 
 
 def readiness(node: Node, is_ready: bool) -> Readiness:
@@ -44,8 +37,11 @@ def count_in_steps(
 
     Groups may change between two steps: what is counted is of some moment in between.
     """
-    groups: Counter[tuple[str, str]] = Counter(dict.fromkeys(_STATES, 0))  # a series begins at zero, and stays
-    members: Counter[str] = Counter(classic=0, consumer=0)
+    groups: Counter[tuple[str, str]] = Counter()  # a series begins at zero, and stays
+    members: Counter[str] = Counter()
+    for kind in KINDS.values():
+        groups.update(dict.fromkeys([(kind.name, state) for state in kind.seen_states], 0))
+        members[kind.name] = 0
     over_s = monotonic() + MEASURE_SECONDS
     node.dataplane.measure(lambda: monotonic() < over_s)
     group_members: Counter[str] = Counter()
@@ -56,16 +52,13 @@ def count_in_steps(
             counted += 1
             if counted % STEP_GROUPS == 0:
                 yield
-            if isinstance(group, ClassicGroup):
-                protocol, generation = "classic", group.generation
-            else:
-                protocol, generation = "consumer", group.epoch
-            groups[protocol, str(group.state)] += 1
-            members[protocol] += len(group.members)
+            kind = kind_of(group)
+            groups[kind.name, str(group.state)] += 1
+            members[kind.name] += len(group.members)
             label = group_id if group_id in group_members or len(group_members) < GROUPS_MAX else OTHER
             group_members[label] += len(group.members)
             if label != OTHER:
-                group_generation[label] = generation
+                group_generation[label] = kind.count(group)
     group_offsets: list[GroupOffset] = []
     wanted = islice(_group_offsets(node), node.config["metrics.offsets.max"])
     while some := list(islice(wanted, STEP_GROUPS)):

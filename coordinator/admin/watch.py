@@ -13,9 +13,9 @@ import trio
 from msgspec import Struct
 
 from coordinator.admin.control_types import FaultView, WatchQuery
-from coordinator.control.group_view import GroupView
 from coordinator.control.timeline import as_data
 from coordinator.core.events import Event
+from coordinator.core.group_view import GroupView
 from coordinator.events import Ring
 from coordinator.runtime.node import Node
 from coordinator.server.operator import Operator

@@ -107,6 +107,15 @@ def _get(admin: str, args: argparse.Namespace, after: int | None) -> dict[str, A
     return get_json(admin, f"/events?{urlencode(query, errors='surrogateescape')}", args.timeout)
 
 
+def _counts_by(kind: str | None) -> str:
+    """Return what groups of a kind count. An event names its kind unless that is the oldest one."""
+    if kind is None:
+        return "generation"
+    from coordinator.core.dispatch import counts_by  # which knows the kinds, and takes a while to import
+
+    return counts_by(kind)
+
+
 def format_event(event: dict[str, Any]) -> str:
     """Return a line for people: the time, the group, the cause, and what it changed."""
     at = datetime.fromtimestamp(event["at_ms"] / 1000, UTC)
@@ -117,8 +126,7 @@ def format_event(event: dict[str, Any]) -> str:
         event["cause"].replace("_", " "),
         f"{before} -> {after}" if before and before != after else after,
     ]
-    epoch = "epoch" if event.get("type") == "consumer" else "generation"
-    parts += [f"{epoch} {event['generation']}"] if event.get("generation", -1) >= 0 else []
+    parts += [f"{_counts_by(event.get('type'))} {event['generation']}"] if event.get("generation", -1) >= 0 else []
     if who := event.get("instance") or shorten_id(event.get("member", "")):
         parts.append(f"member {who}")
     parts += [f"by {event['by']}"] if event.get("by") else []

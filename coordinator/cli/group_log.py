@@ -13,11 +13,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.core.events import Cause, Event
+from coordinator.core.kinds.registry import counts_by, is_settled
 
 Line = tuple[int, str, dict[str, Any]]  # level, message, what else is known
 
 OPEN_MAX: Final = 10_000  # rebalances at a time; the line of a further one lacks its beginning
-RESTING: Final = frozenset({"Stable", "Empty", "Dead"})
 STEPS: Final = frozenset(  # causes within a rebalance, which begin none
     {
         Cause.GROUP_CREATED, Cause.MEMBER_REJOINED, Cause.ALL_MEMBERS_JOINED, Cause.INITIAL_DELAY_PASSED,
@@ -49,7 +49,7 @@ class GroupLog:
         if event.cause is Cause.GROUP_CREATED:  # a reset of the server may have cut off a rebalance of another group
             self._open.pop(event.group, None)
         rebalance = self._open.get(event.group)
-        if event.after not in RESTING:
+        if not is_settled(event.type, event.after):
             self._note(event, rebalance)
         elif rebalance is not None or event.before != event.after:
             self._open.pop(event.group, None)
@@ -80,7 +80,7 @@ def _summary(began: Event, end: Event) -> Iterator[tuple[str, Any]]:
     """Yield the facts of a line: the group and its state at the end, and who or what began it."""
     yield "group", end.group
     yield "state", end.after
-    yield ("epoch" if end.type == "consumer" else "generation"), end.generation
+    yield counts_by(end.type), end.generation
     yield "members", end.members
     if end is not began:
         yield "took_s", round((end.at_ms - began.at_ms) / 1000, 2)
@@ -95,7 +95,7 @@ def _event_facts(event: Event) -> Iterator[tuple[str, Any]]:
     """Yield all facts of an event, for the level debug: whole ids, and no empty fields."""
     yield "group", event.group
     yield "state", event.after if event.before == event.after else f"{event.before} -> {event.after}"
-    yield ("epoch" if event.type == "consumer" else "generation"), event.generation
+    yield counts_by(event.type), event.generation
     yield "members", event.members
     for name in ("member", "instance", "client_id", "protocol", "by", "reason"):
         if value := getattr(event, name):

@@ -5,8 +5,8 @@ A misspelt name agrees with nothing: a test that expects nothing of that name wo
 
 from typing import Final
 
-from coordinator.control.group_view import STATES
 from coordinator.core.events import Cause
+from coordinator.core.kinds.registry import seen_states
 from protocol.apis import BY_NAME
 from protocol.errors import ErrorCode
 
@@ -37,5 +37,5 @@ def check_cause(field: str, name: str) -> None:
 
 def check_state(field: str, name: str) -> None:
     """Raise SpecError unless `name` is a state of groups, or empty."""
-    if name and name not in STATES:
-        raise SpecError(f"invalid {field} {name!r}: expected one of {', '.join(STATES)}")
+    if name and name not in (states := seen_states()):
+        raise SpecError(f"invalid {field} {name!r}: expected one of {', '.join(states)}")

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from coordinator.control.printable import printable
 from coordinator.core.events import Event
+from coordinator.core.kinds.registry import counts_by
 
 SHORT_ID: Final = 12  # characters of a generated member id that are shown behind its client id
 
@@ -21,6 +22,7 @@ def as_data(events: Iterable[Numbered]) -> list[dict[str, Any]]:
             "group": event.group,
             "type": event.type,
             "generation": event.generation,
+            "counts_by": counts_by(event.type),
             "from": event.before,
             "to": event.after,
             "cause": {
@@ -53,7 +55,7 @@ def _lines(events: Iterable[Numbered]) -> Iterator[str]:
 
 def format_generation(event: Event) -> str:
     """Return the number of the group's membership, by Kafka's name for it: a generation, or a group epoch (KIP-848)."""
-    return f"{'epoch' if event.type == 'consumer' else 'generation'} {event.generation}"
+    return f"{counts_by(event.type)} {event.generation}"
 
 
 def describe(event: Event) -> str:

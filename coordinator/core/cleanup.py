@@ -1,18 +1,20 @@
 """Remove expired offsets, groups that have nothing left, and whatever a request deletes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.groups import DEAD, Group, group_event, group_tombstones, is_subscribed
-from coordinator.core.kinds.consumer.group import ConsumerGroup
+from coordinator.core.groups import group_event
+from coordinator.core.kinds.kind import DEAD, Group
+from coordinator.core.kinds.registry import kind_of
 from coordinator.core.offsets import expiry
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.records import Record
 from coordinator.core.result import RemoveGroup, Result
 from coordinator.core.topics import Topics
+from coordinator.core.verbs import BY, Forget, VerbResponse
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeleteGroupsResponseDeletableGroupResult
 
@@ -29,17 +31,25 @@ def delete_group(group: Group | None, group_id: str, env: Env) -> Result[Any]:
 
 def expire_offsets(group: Group, env: Env) -> Result[Any]:
     """Remove the offsets that have expired, and the group with them if it is empty and none is left."""
-    offsets, now_ms, retention_ms = env.offsets, env.call.now_ms, env.limits.offsets_retention_ms
-    group_id = group.group_id
-    if isinstance(group, ConsumerGroup):
-        in_use = partial(is_subscribed, group)
-        keys = list(expiry.find_expired_offsets(group_id, offsets, expiry.commit_time, in_use, now_ms, retention_ms))
-    else:
-        keys = expiry.find_expired_of_classic(group, offsets, now_ms, retention_ms)
+    kind, offsets, group_id = kind_of(group), env.offsets, group.group_id
+    if kind.expires_since is None:
+        return Result()
+    since = kind.expires_since(group)
+    keys = [] if since is None else list(expiry.find_expired_offsets(
+        group_id, offsets, since, _topics_in_use(group), env.call.now_ms, env.limits.offsets_retention_ms
+    ))  # fmt: skip
     committed = sum(map(len, offsets.of_group(group_id).values()))
     if group.is_empty and committed == len(keys) and not offsets.pending_of(group_id):
         return remove_group(group, keys, env, Cause.GROUP_EXPIRED, "timer expiry")
     return Result(records=_tombstones(keys))
+
+
+def _topics_in_use(group: Group) -> Callable[[str], bool]:
+    return _nothing if group.is_empty else partial(kind_of(group).is_subscribed, group)
+
+
+def _nothing(topic: str) -> bool:
+    return False
 
 
 def remove_orphans(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> Result[Any]:
@@ -57,8 +67,14 @@ def remove_forgotten(
 def remove_group(group: Group, keys: Collection[Any], env: Env, cause: Cause, by: str) -> Result[Any]:
     """End a group with these offsets."""
     event = group_event(group, env, cause, by, after=DEAD)
-    records = (*_tombstones(keys), *group_tombstones(group))
+    records = (*_tombstones(keys), *kind_of(group).tombstones(group))
     return Result(records=records, effects=(RemoveGroup(group.group_id),), events=(event,))
+
+
+def forget_group(group: Group, verb: Forget, env: Env) -> Result[Any]:
+    """Remove a group with its members and offsets, as an operator asks."""
+    keys = list(env.offsets.keys(group.group_id))
+    return remove_group(group, keys, env, Cause.GROUP_FORGOTTEN, BY).answering(VerbResponse())
 
 
 def _tombstones(keys: Collection[Any]) -> tuple[Record, ...]:

@@ -1,110 +1,125 @@
-"""The one table of the groups' handlers: by the type of the request, or the kind of the timer, and that of the group.
+"""The one table of the groups' handlers: by the type of the request, or the name of the timer, and that of the group.
 
 Every handler of a request is a function `(group, request, env) -> Result`, and of a timer `(group, timer, env) ->
-Result`. What is not in the table cannot happen.
-
-The handlers of consumer groups are in `consumer/handlers.py`, which is imported when one of them is needed: a server
-without such groups does without their modules.
+Result`. The table is made of what the kinds of groups say of themselves. A request, or a verb, that some kind of
+groups has no answer to is found when this module is imported, and not when it first comes.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from types import NoneType
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from coordinator.core import failover, timers, verbs
-from coordinator.core.env import Env
+from coordinator.core import failover, verbs
 from coordinator.core.failover import LoseCommits, LoseMembers
-from coordinator.core.kinds.classic import expiry as classic_timers
-from coordinator.core.kinds.classic import heartbeat as classic_heartbeat
-from coordinator.core.kinds.classic import join_group as classic_join_group
-from coordinator.core.kinds.classic import leave_group as classic_leave_group
-from coordinator.core.kinds.classic import sync_group as classic_sync_group
-from coordinator.core.kinds.classic.group import ClassicGroup
-from coordinator.core.kinds.consumer.group import ConsumerGroup
+from coordinator.core.kinds import registry
+from coordinator.core.kinds.classic.kind import CLASSIC
+from coordinator.core.kinds.consumer.kind import CONSUMER
+from coordinator.core.kinds.kind import Handler, Kind, Late
+from coordinator.core.kinds.registry import counts_by as counts_by
 from coordinator.core.offsets.offset_commit import offset_commit
 from coordinator.core.offsets.offset_delete import offset_delete
 from coordinator.core.offsets.txn_offset_commit import txn_offset_commit
-from coordinator.core.result import Result
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest
-from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
-from protocol.messages.sync_group import SyncGroupRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-Handler = Callable[[Any, Any, Env], Result[Any]]
 K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
-
-class HandlerTable(dict[K, V]):
-    """Handlers by key; the first key that is not among them adds those of consumer groups."""
-
-    def __init__(self, name: str, handlers: Mapping[K, V]) -> None:
-        """`name` is that of the table in `consumer/handlers.py` which is added."""
-        super().__init__(handlers)
-        self._name = name
-
-    def __missing__(self, key: K) -> V:
-        from coordinator.core.kinds.consumer import handlers
-
-        added: Mapping[K, V] = getattr(handlers, self._name)
-        self.update(added)
-        return added[key]
-
-
-_NONE, _CLASSIC, _CONSUMER = NoneType, ClassicGroup, ConsumerGroup
-
-
-def _for_every_group(request: type, handler: Handler) -> Mapping[tuple[type, type], Handler]:
-    return {(request, group): handler for group in (_NONE, _CLASSIC, _CONSUMER)}
-
-
-def _unless_consumer(request: type, handler: Handler) -> Mapping[tuple[type, type], Handler]:
-    return {(request, group): handler for group in (_NONE, _CLASSIC)}
-
-
-HANDLERS: Final[dict[tuple[type, type], Handler]] = HandlerTable("HANDLERS", {
-    **_unless_consumer(HeartbeatRequest, classic_heartbeat.heartbeat),
-    **_unless_consumer(JoinGroupRequest, classic_join_group.join_group),
-    **_unless_consumer(SyncGroupRequest, classic_sync_group.sync_group),
-    **_unless_consumer(LeaveGroupRequest, classic_leave_group.leave_group),
-    **_for_every_group(OffsetCommitRequest, offset_commit),
-    **_for_every_group(TxnOffsetCommitRequest, txn_offset_commit),
-    **_for_every_group(OffsetDeleteRequest, offset_delete),
-    **{(verb, _NONE): verbs.refuse_without_group for verb in (RemoveMember, Rebalance, SetTarget, Forget)},
-    **_for_every_group(LoseCommits, failover.lose_commits),
-    (LoseMembers, _NONE): failover.lose_no_members,
-    (LoseMembers, _CLASSIC): failover.lose_classic_members,
-    (LoseMembers, _CONSUMER): failover.lose_consumer_members,
-    (RemoveMember, _CLASSIC): verbs.remove_classic_member,
-    (RemoveMember, _CONSUMER): verbs.remove_consumer_member,
-    (Rebalance, _CLASSIC): verbs.rebalance_classic,
-    (Rebalance, _CONSUMER): verbs.rebalance_consumer,
-    (SetTarget, _CLASSIC): verbs.refuse_target,
-    (SetTarget, _CONSUMER): verbs.set_target,
-    (Forget, _CLASSIC): verbs.forget,
-    (Forget, _CONSUMER): verbs.forget,
-})  # fmt: skip
-
-TIMERS: Final[dict[tuple[str, type], Handler]] = HandlerTable("TIMERS", {
-    (timers.SESSION, _CLASSIC): classic_timers.expire_session,
-    (timers.JOIN, _CLASSIC): classic_timers.expire_join_phase,
-    (timers.SYNC, _CLASSIC): classic_timers.expire_pending_syncs,
-})  # fmt: skip
-
-TOO_LARGE: Final[dict[tuple[type, type], Handler]] = {
-    (SyncGroupRequest, _CLASSIC): classic_sync_group.give_up_assignment,
+OF_EVERY_KIND: Final[Mapping[type, Handler]] = {
+    OffsetCommitRequest: offset_commit,
+    TxnOffsetCommitRequest: txn_offset_commit,
+    OffsetDeleteRequest: offset_delete,
+    LoseCommits: failover.lose_commits,
 }
-"""What is done instead where the records of a request are larger than the log takes; else the request is refused."""
+"""What groups of all kinds answer alike, and where there is none."""
 
-UNLOADED: Final[dict[type, Callable[[Any, Env, str], Result[Any]]]] = {
-    _CLASSIC: failover.unload_classic,
-    _CONSUMER: failover.unload_consumer,
+VERBS: Final[Mapping[type, Handler]] = {
+    **dict.fromkeys((RemoveMember, Rebalance, SetTarget, Forget), verbs.refuse_without_group),
+    LoseMembers: failover.lose_no_members,
 }
+"""The verbs that each kind has a handler of its own for, and what they do where there is no group."""
 
-RESTARTED: Final[dict[type, Callable[[Any, Env], Result[Any]]]] = HandlerTable(
-    "RESTARTED", {_CLASSIC: classic_timers.restart_timers}
-)
+
+class Incomplete(Exception):  # noqa: N818 - it says what the kinds are
+    """Kinds of groups that leave something unsaid, or say it twice."""
+
+
+class HandlerTable(dict[K, Handler]):
+    """Handlers by key. Those that are imported late are replaced by the functions themselves when they are needed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.planned: Mapping[K, Handler] = {}
+
+    def __missing__(self, key: K) -> Handler:
+        handler = self.planned[key]
+        self[key] = handler = handler.resolve() if isinstance(handler, Late) else handler
+        return handler
+
+    def plan(self, handlers: Mapping[K, Handler]) -> None:
+        """Hold these handlers and no others."""
+        self.clear()
+        self.planned = handlers
+
+
+HANDLERS: Final[HandlerTable[tuple[type, type]]] = HandlerTable()  # by the types of request and group
+TIMERS: Final[HandlerTable[tuple[str, type]]] = HandlerTable()  # by the timer's name and the type of the group
+
+
+def register(*kinds: Kind) -> None:
+    """Add kinds of groups. Raises Incomplete, and adds none, if one of them and another leave something unsaid."""
+    all_kinds = {**registry.KINDS, **{kind.name: kind for kind in kinds}}
+    handlers = plan_handlers(all_kinds.values())
+    registry.KINDS.update(all_kinds)
+    registry.index()
+    HANDLERS.plan(handlers)
+    TIMERS.plan({(name, kind.cls): handler for kind in all_kinds.values() for name, handler in kind.timers.items()})
+
+
+def withdraw(kind: Kind) -> None:
+    """Take a kind away again."""
+    del registry.KINDS[kind.name]
+    register()
+
+
+def plan_handlers(kinds: Iterable[Kind]) -> dict[tuple[type, type], Handler]:
+    """Return the handler of each request and verb, for each kind of groups and for none. Raises Incomplete."""
+    kinds = tuple(kinds)
+    handlers: dict[tuple[type, type], Handler] = {
+        (request, NoneType): handler for request, handler in (*OF_EVERY_KIND.items(), *VERBS.items())
+    }
+    for kind in kinds:
+        for request, handler in kind.creates.items():
+            if (request, NoneType) in handlers:
+                raise Incomplete(f"{request.__name__} is a request of two kinds, and one of them is {kind.name}")
+            handlers[request, NoneType] = handler
+    requests = tuple(request for request, _ in handlers)
+    foreign = {request: handler for kind in kinds for request, handler in kind.refuses.items()}
+    for kind in kinds:
+        found = {**OF_EVERY_KIND, **foreign, **kind.handlers}
+        for wrong in _mistakes(kind, kinds, requests, found):
+            raise Incomplete(f"{kind.name} groups: {wrong}")
+        handlers.update({(request, kind.cls): handler for request, handler in found.items()})
+    return handlers
+
+
+def _mistakes(
+    kind: Kind, kinds: tuple[Kind, ...], requests: tuple[type, ...], found: Mapping[type, Handler]
+) -> Iterator[str]:
+    for request in requests:
+        if request not in found or (request in kind.creates and request not in kind.handlers):
+            yield f"{request.__name__} has no handler"
+    if kind.creates.keys() != kind.refuses.keys():
+        yield "a request is answered either where there is no group or where it is of another kind, but not both"
+    for request in found.keys() - set(requests):
+        yield f"{request.__name__} is no request of any kind where there is no group"
+    if not kind.member_timers | kind.long_timers <= kind.timers.keys():
+        yield "a timer has no handler"
+    for other in kinds:
+        if other is not kind and (other.cls is kind.cls or other.keys.keys() & kind.keys.keys()):
+            yield f"a class or a record is that of {other.name} groups as well"
+
+
+register(CLASSIC, CONSUMER)
+assert sum(kind.of_offsets is not None for kind in registry.KINDS.values()) == 1, "one kind has groups of mere offsets"

@@ -70,7 +70,7 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     cause: Cause
     before: str
     after: str
-    generation: int  # or the group epoch
+    generation: int  # or the group epoch: `registry.counts_by` says which
     member: str = ""
     instance: str | None = None
     client_id: str = ""

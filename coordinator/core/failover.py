@@ -10,20 +10,12 @@ from msgspec import Struct
 
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.groups import Group, group_event
-from coordinator.core.kinds.classic.events import Why, event
-from coordinator.core.kinds.classic.group import ClassicGroup
-from coordinator.core.kinds.classic.rebalance import prepare_rebalance
-from coordinator.core.kinds.classic.replies import refuse_parked_requests
-from coordinator.core.kinds.consumer.group import ConsumerGroup
-from coordinator.core.kinds.consumer.removal import remove_members
-from coordinator.core.kinds.consumer.transition import GroupTransition
+from coordinator.core.groups import group_event
+from coordinator.core.kinds.kind import Group
 from coordinator.core.offsets.commit_history import Commit
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
-from coordinator.core.refusal import Refusal
-from coordinator.core.result import Effect, Result
+from coordinator.core.result import Result
 from coordinator.core.verbs import BY, VerbResponse
-from protocol.errors import ErrorCode
 
 
 class MoveGroup(Struct, frozen=True):
@@ -77,20 +69,6 @@ class LoseMembers(Struct, frozen=True):
     group_id: str
 
 
-def unload_classic(group: ClassicGroup, env: Env, reason: str) -> Result[ClassicGroup]:
-    """Answer parked requests NOT_COORDINATOR. Kafka: `GroupMetadataManager.onUnloaded`."""
-    waiting: list[Effect] = []
-    for member in group.members.values():
-        waiting += refuse_parked_requests(member, ErrorCode.NOT_COORDINATOR, member.member_id)
-    return unload_consumer(group, env, reason).preceded_by(*waiting)
-
-
-def unload_consumer(group: Group, env: Env, reason: str) -> Result[Any]:
-    """Tell of the move. No request of a consumer group is ever parked."""
-    told = (group_event(group, env, Cause.COORDINATOR_MOVED, BY, reason=reason),) if group.members else ()
-    return Result(events=told)
-
-
 def lose_commits(group: Group | None, verb: LoseCommits, env: Env) -> Result[Any]:
     """Write for each offset what it was before, unless something else has changed it since."""
     offsets, found = env.offsets, dict[OffsetCommitKey, OffsetCommitValue | None]()
@@ -115,21 +93,3 @@ def lose_commits(group: Group | None, verb: LoseCommits, env: Env) -> Result[Any
 def lose_no_members(group: None, verb: LoseMembers, env: Env) -> Result[Any]:
     """Do nothing: a group that does not exist has none."""
     return Result(response=VerbResponse())
-
-
-def lose_classic_members(group: ClassicGroup, verb: LoseMembers, env: Env) -> Result[ClassicGroup]:
-    """Leave the group without members: each is told UNKNOWN_MEMBER_ID, and joins anew."""
-    if not group.members:
-        return Result(response=VerbResponse())
-    whys = [Why(Cause.MEMBERS_LOST, BY, member) for member in group.members.values()]
-    told = tuple(event(group, group, env.call.now_ms, why) for why in whys[:-1])
-    result = prepare_rebalance(group.with_members({}), env.call.now_ms, env.limits, whys[-1])
-    return result.preceded_by(events=told).answering(VerbResponse())
-
-
-def lose_consumer_members(group: ConsumerGroup, verb: LoseMembers, env: Env) -> Result[ConsumerGroup]:
-    """Leave the group without members: each is told UNKNOWN_MEMBER_ID, and joins anew."""
-    transition = GroupTransition(group, env, BY)
-    result = remove_members(transition, dict(group.members.items()), VerbResponse(), Cause.MEMBERS_LOST)
-    assert not isinstance(result, Refusal), "a group without members is not downgraded"
-    return result

@@ -1,47 +1,50 @@
-"""The operations that groups of all types have."""
+"""What is said and seen of groups of all kinds."""
 
-from typing import Final
+from typing import Any
 
 from coordinator.core.env import Env
 from coordinator.core.events import Cause, Event
-from coordinator.core.kinds.classic import durable, voting
-from coordinator.core.kinds.classic.group import ClassicGroup
-from coordinator.core.kinds.consumer import subscription
-from coordinator.core.kinds.consumer.downgrade import tombstones
-from coordinator.core.kinds.consumer.group import ConsumerGroup
-from coordinator.core.records import Record
-
-Group = ClassicGroup | ConsumerGroup
-
-
-def is_subscribed(group: Group, topic: str) -> bool:
-    """Return whether a member subscribes to the topic, by name or by a pattern that is resolved: its offsets are in
-    use."""
-    if isinstance(group, ConsumerGroup):
-        return subscription.is_subscribed(group, topic)
-    return voting.is_subscribed(group, topic)
-
-
-DEAD: Final = "Dead"  # Kafka's name for the state after a group, which nobody ever sees
+from coordinator.core.group_view import GroupView
+from coordinator.core.kinds.kind import Group
+from coordinator.core.kinds.registry import kind_of
+from coordinator.core.offsets.store import OffsetStore
+from coordinator.core.result import Result
+from coordinator.core.topics import Topics
+from coordinator.core.verbs import BY
 
 
 def group_event(group: Group, env: Env, cause: Cause, by: str, *, after: str = "", reason: str = "") -> Event:
-    """Return an event of the whole group, which stays in its state unless another is named."""
-    is_consumer = isinstance(group, ConsumerGroup)
+    """Return an event of the whole group, which stays in its state, or is no more, if that is `after`."""
+    kind = kind_of(group)
     return Event(
         at_ms=env.call.now_ms,
         group=group.group_id,
         cause=cause,
         before=group.state.value,
         after=after or group.state.value,
-        generation=group.epoch if isinstance(group, ConsumerGroup) else group.generation,
-        type="consumer" if is_consumer else "classic",
-        members=0 if after == DEAD else len(group.members),
+        generation=kind.count(group),
+        type=kind.name,
+        members=0 if after else len(group.members),
         by=by,
         reason=reason,
     )
 
 
-def group_tombstones(group: Group) -> tuple[Record, ...]:
-    """Return the records that end the group; its offsets have their own."""
-    return tombstones(group) if isinstance(group, ConsumerGroup) else (durable.tombstone(group.group_id),)
+def moved(group: Group, env: Env, reason: str) -> Result[Any]:
+    """Tell that another broker takes a group over, if it has members."""
+    if not group.members:
+        return Result()
+    return Result(events=(group_event(group, env, Cause.COORDINATOR_MOVED, BY, reason=reason),))
+
+
+def view_group(group: Group, offsets: OffsetStore, topics: Topics) -> GroupView:
+    """Return what there is to see of a group."""
+    kind = kind_of(group)
+    committed = {
+        topic: {str(partition): one.offset for partition, one in sorted(partitions.items())}
+        for topic, partitions in sorted(offsets.of_group(group.group_id).items())
+    }
+    return GroupView(
+        group.group_id, kind.name, group.state.value, kind.count(group), kind.assignor(group),
+        kind.view(group, topics), committed,
+    )  # fmt: skip

@@ -7,8 +7,9 @@ was decided once holds, and only the time is new.
 
 from msgspec import Struct
 
-from coordinator.core.groups import Group
-from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.kind import Group
+from coordinator.core.kinds.registry import kind_of
+from coordinator.core.limits import Limits
 from coordinator.core.timers import Timer, Timers, session
 from protocol.messages.heartbeat import HeartbeatRequest
 
@@ -23,7 +24,7 @@ class Validity(Struct, gc=False):
 
 
 class Renewal(Struct, frozen=True, gc=False):
-    """What a successful heartbeat of a member of a classic group has done."""
+    """What a successful heartbeat of a member has done."""
 
     group_id: str
     validity: Validity  # of the group, shared by its renewals
@@ -47,14 +48,15 @@ class Renewals:
         """Return how many groups have renewals."""
         return len(self._current)
 
-    def find(self, group: Group | None, timers: Timers, heartbeat: HeartbeatRequest) -> Renewal | None:
-        """Return what a heartbeat has done that was successful a moment ago; None if it was to a consumer group, where
+    def find(self, group: Group | None, timers: Timers, heartbeat: HeartbeatRequest, limits: Limits) -> Renewal | None:
+        """Return what a heartbeat has done that was successful a moment ago; None if it was to a group of a kind where
         it depends on more than the group."""
         timer = timers.find(session(heartbeat.group_id, heartbeat.member_id))
-        if type(group) is not ClassicGroup or timer is None:
+        if group is None or timer is None or not (kind := kind_of(group)).repeats_heartbeats:
             return None
         validity = self._current.setdefault(group.group_id, Validity())
-        return Renewal(group.group_id, validity, timer, group.members[heartbeat.member_id].session_timeout_ms)
+        timeout_ms = kind.session_timeout_ms(group, heartbeat.member_id, limits)
+        return Renewal(group.group_id, validity, timer, timeout_ms)
 
     def end(self, group_id: str) -> None:
         """End those of a group: it is another value now, or gone."""

@@ -27,36 +27,26 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from coordinator.core import cleanup
-from coordinator.core.admin import list_groups
-from coordinator.core.admin.describe_groups import describe_group
 from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignor
-from coordinator.core.dispatch import HANDLERS, RESTARTED, TIMERS, TOO_LARGE, UNLOADED
+from coordinator.core.dispatch import HANDLERS, TIMERS
 from coordinator.core.env import Env
-from coordinator.core.groups import Group
 from coordinator.core.growth import GROWING
-from coordinator.core.kinds.classic import durable
-from coordinator.core.kinds.classic.group import ClassicGroup
-from coordinator.core.kinds.classic.states import TIMERS as GROUP_TIMERS
-from coordinator.core.kinds.consumer import replay
-from coordinator.core.kinds.consumer.consumer_group_describe import describe, describe_unknown_group
-from coordinator.core.kinds.consumer.group import ConsumerGroup
-from coordinator.core.kinds.consumer.owners import Inconsistent
-from coordinator.core.kinds.consumer.validation import validate_fetch
+from coordinator.core.kinds.kind import Group, Inconsistent, Kind
+from coordinator.core.kinds.registry import BY_KEY, LONG_TIMERS, kind_of, new_group
 from coordinator.core.limits import Limits
+from coordinator.core.list_groups import list_group
 from coordinator.core.offset_records import Commits
 from coordinator.core.offsets.offset_fetch import fetch_offsets
 from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.offsets.tally import Tally, offsets_in
-from coordinator.core.record_types import GroupMetadataKey, OffsetCommitKey, OffsetCommits, Record, UnknownKey
+from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, Record, UnknownKey
 from coordinator.core.renewal import Renewal, Renewals
 from coordinator.core.result import Call, CancelTimer, RemoveGroup, Reply, Result, SetTimer
 from coordinator.core.timers import (
     EXPIRY,
     IMMEDIATELY,
     SESSION,
-    SYNC,
-    WORK,
     Due,
     MayGoOn,
     MayWork,
@@ -66,9 +56,7 @@ from coordinator.core.timers import (
 )
 from coordinator.core.topics import Topics
 from coordinator.core.weights import weigh_change
-from protocol.errors import BatchTooLarge, ErrorCode
-from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
-from protocol.messages.describe_groups import DescribeGroupsResponseDescribedGroup
+from protocol.errors import BatchTooLarge
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.list_groups import ListGroupsResponseListedGroup
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
@@ -173,14 +161,15 @@ class Shard:
 
     def _give_up(self, group: Group | None, request: Any, env: Env) -> Result[Any]:
         """Do what is left to do where the records of a request are larger than the log takes, as in Kafka."""
-        give_up = TOO_LARGE.get((type(request), type(group)))
+        give_up = None if group is None else kind_of(group).too_large.get(type(request))
         if give_up is None:
             return Result(response=self.refuse_records(request, env.call.version))
         return self._finish(give_up(group, request, env), env.call.now_ms)
 
     def find_renewal(self, heartbeat: HeartbeatRequest) -> Renewal | None:
         """Return how to do a heartbeat again that was successful a moment ago; None if it must be decided again."""
-        return self.renewals.find(self.groups.get(heartbeat.group_id), self.timers, heartbeat)
+        group_id = heartbeat.group_id
+        return self.renewals.find(self.groups.get(group_id), self.timers, heartbeat, self.limits_of(group_id))
 
     def delete(self, group_id: str, call: Call) -> Result[Any]:
         """DeleteGroups: one group, with all of its offsets. The response is the entry about it."""
@@ -198,7 +187,7 @@ class Shard:
         results: list[Result[Any]] = []
         timers = self.timers
         for due in timers.fire(now_ms, may_work, may_go_on):
-            if due.deadline_ms != IMMEDIATELY and due.key[0] in WORK and not may_work():
+            if due.deadline_ms != IMMEDIATELY and due.key[0] in LONG_TIMERS and not may_work():
                 timers.set(due.key, IMMEDIATELY)
                 continue
             if self.keeps_alive is not None and due.key[0] == SESSION and self.keeps_alive(due.key):
@@ -242,12 +231,7 @@ class Shard:
         group = self.groups.get(group_id)
         if group is None or member_id not in group.members:
             return
-        if isinstance(group, ClassicGroup):
-            timeout_ms = group.members[member_id].session_timeout_ms
-        elif (classic := group.members[member_id].classic) is not None:
-            timeout_ms = classic.session_timeout_ms
-        else:
-            timeout_ms = self.limits_of(group_id).group_consumer_session_timeout_ms
+        timeout_ms = kind_of(group).session_timeout_ms(group, member_id, self.limits_of(group_id))
         # A member that is new has longer until its first heartbeat.
         self.timers.set(key, max(now_ms + timeout_ms, self.timers.deadline(key) or 0))
 
@@ -262,10 +246,8 @@ class Shard:
         key = record.key
         if type(key) is OffsetCommitKey:
             self._apply_offsets((record,), producer_id)
-        elif type(key) is GroupMetadataKey:
-            self._replay_classic(key.group, record)
-        elif type(key) in replay.KEYS:
-            self._replay_consumer(record)
+        elif (kind := BY_KEY.get(type(key))) is not None:
+            self._replay_group(kind, record)
         else:
             assert type(key) is UnknownKey, f"{key!r}: nobody replays that"
 
@@ -282,7 +264,7 @@ class Shard:
         for group, topic, offsets in commits:
             self.offsets.commit(group, topic, offsets)
             if group not in self.groups:
-                self._put(ClassicGroup(group))
+                self._put(new_group(group))
 
     def finish_loading(self, now_ms: int, gone: Mapping[str, Collection[bytes]] = _NO_TOPICS) -> list[Result[Any]]:
         """Finish loading, after all records were applied: sessions run from now on, though members may have been gone
@@ -317,35 +299,23 @@ class Shard:
 
     # -- what operators ask, group by group ----------------------------------------------------------------------------
 
-    def describe(self, group_id: str, version: int) -> DescribeGroupsResponseDescribedGroup:
-        """DescribeGroups: one classic group."""
-        return describe_group(group_id, self.groups.get(group_id), version)
-
-    def describe_consumer(self, group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
-        """ConsumerGroupDescribe: one consumer group."""
-        group = self.groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
-            return describe_unknown_group(group_id)
-        return describe(group, self.limits_of(group_id), self.topics)
+    def describe(self, kind: Kind, group_id: str, call: Call) -> Any:
+        """Describe one group, which is to be of that kind: an entry of the response of the kind's own API."""
+        return kind.description.describe(self.groups.get(group_id), group_id, self._env(group_id, call))
 
     def list_groups(self) -> Iterator[ListGroupsResponseListedGroup]:
-        """ListGroups: all groups; `admin.list_groups.Filters` is the request's. Groups may change meanwhile."""
+        """ListGroups: all groups; `list_groups.Filters` is the request's. Groups may change meanwhile."""
         for group in tuple(self.groups.values()):
-            if isinstance(group, ConsumerGroup):
-                yield list_groups.list_group(group, "consumer", "consumer")
-            else:
-                yield list_groups.list_group(group, "classic", group.protocol_type)
+            yield list_group(group)
 
     def fetch_offsets(
         self, wanted: OffsetFetchRequestGroup, version: int, *, require_stable: bool
     ) -> OffsetFetchResponseGroup:
         """OffsetFetch: one group. `offsets.offset_fetch` has the forms before there were several in a request."""
         group = self.groups.get(wanted.group_id)
-        error = ErrorCode.NONE
-        if isinstance(group, ConsumerGroup):
-            error = validate_fetch(group, wanted.member_id, wanted.member_epoch)
-        if error:
-            return OffsetFetchResponseGroup(wanted.group_id, error_code=error)
+        if group is not None:
+            if error := kind_of(group).validate_fetch(group, wanted.member_id, wanted.member_epoch):
+                return OffsetFetchResponseGroup(wanted.group_id, error_code=error)
         return fetch_offsets(wanted, version, self.offsets, self.topics, require_stable=require_stable)
 
     # -- decide --------------------------------------------------------------------------------------------------------
@@ -363,10 +333,10 @@ class Shard:
         return self._finish(TIMERS[kind, type(group)](group, due, self._env_at(group_id, now_ms)), now_ms)
 
     def _restart(self, group: Group, now_ms: int) -> Result[Any]:
-        return self._finish(RESTARTED[type(group)](group, self._env_at(group.group_id, now_ms)), now_ms)
+        return self._finish(kind_of(group).restart(group, self._env_at(group.group_id, now_ms)), now_ms)
 
     def _unload(self, group: Group, now_ms: int, reason: str) -> Result[Any]:
-        return UNLOADED[type(group)](group, self._env_at(group.group_id, now_ms), reason)
+        return kind_of(group).unload(group, self._env_at(group.group_id, now_ms), reason)
 
     def _attempt_all(self, kind: str, steps: Iterable[Step]) -> list[Result[Any]]:
         results = (self.attempt(kind, step) for step in steps)
@@ -440,14 +410,14 @@ class Shard:
         if old is group:
             return
         if group.departed:
-            for member_id in group.departed:
-                if not group.has_member(member_id):
-                    self.timers.cancel_member(group_id, member_id)
-            group = replace(group, departed=())
-        if old is not None and type(old) is not type(group):
-            self.timers.cancel_group(group_id)
-        elif type(group) is ClassicGroup and type(old) is ClassicGroup:
-            self._cancel_group_timers(old, group)
+            self._cancel_stray_timers(group)
+            group = replace(group, departed=())  # type: ignore[type-var]  # all groups are Structs
+        if old is not None:
+            if type(old) is not type(group):
+                self.timers.cancel_group(group_id)
+            else:
+                for key in kind_of(group).ended_timers(old, group):
+                    self.timers.cancel(key)
         self._weigh(old, group)
         self.groups[group_id] = group
         self.renewals.end(group_id)
@@ -461,17 +431,10 @@ class Shard:
             self.hold(more_bytes)
 
     def _cancel_stray_timers(self, group: Group) -> None:
-        """Cancel what a result has set for a member that it has also replaced."""
+        """Cancel the timers of members that a result has removed or replaced, and what it has set for them itself."""
         for member_id in group.departed:
             if not group.has_member(member_id):
-                self.timers.cancel_member(group.group_id, member_id)
-
-    def _cancel_group_timers(self, old: ClassicGroup, group: ClassicGroup) -> None:
-        if old.state is not group.state:
-            for kind in GROUP_TIMERS[old.state] - GROUP_TIMERS[group.state]:
-                self.timers.cancel((kind, group.group_id, ""))
-        if old.unsynced and not group.unsynced:
-            self.timers.cancel((SYNC, group.group_id, ""))
+                self.timers.cancel_member(group.group_id, member_id, kind_of(group).member_timers)
 
     def _remove(self, group_id: str) -> None:
         """The group is not there, nor is any timer of it."""
@@ -489,28 +452,28 @@ class Shard:
         for record in records:
             if type(record) is OffsetCommits:
                 if record.group not in groups:
-                    self._put(ClassicGroup(record.group))
+                    self._put(new_group(record.group))
                 continue
             key = record.key
             if type(key) is OffsetCommitKey and key.group not in groups and record.value is not None:
-                self._put(ClassicGroup(key.group))
+                self._put(new_group(key.group))
 
-    def _replay_classic(self, group_id: str, record: Record) -> None:
-        if record.value is None:
-            self._remove(group_id)
-        else:
-            self._put(durable.restore_group(group_id, record.value))  # type: ignore[arg-type]  # the key says which
-
-    def _replay_consumer(self, record: Record) -> None:
-        """A consumer group takes the place of a group of offsets alone; of another classic one only after its end."""
-        group_id: str = record.key.group_id  # type: ignore[union-attr]  # all keys of consumer groups have it
+    def _replay_group(self, kind: Kind, record: Record) -> None:
+        """Apply a record of a group. Where one of another kind is, it ends only by its own records, unless it gives
+        way."""
+        key: Any = record.key
+        group_id = kind.group_id(key)
         old = self.groups.get(group_id)
-        if isinstance(old, ClassicGroup):
+        if old is not None and kind_of(old) is not kind:
             if record.value is None:
                 return
-            if old.members or old.protocol_type is not None:
-                raise Inconsistent(f"group {group_id} is a classic one, and has records of a consumer group")
-        group = replay.apply_record(old if isinstance(old, ConsumerGroup) else None, record)
+            if not kind_of(old).gives_way(old):
+                raise Inconsistent(
+                    f"group {group_id} is a {kind_of(old).name} one, and has records of a {kind.name} group"
+                )
+            group = kind.keys[type(key)](None, record)
+        else:
+            group = kind.keys[type(key)](old, record)
         if group is not None:
             self._put(group)
         elif old is not None:

@@ -40,9 +40,6 @@ def rebalance(group_id: str, member_id: str) -> TimerKey:
 EXPIRY: TimerKey = ("expiry", "", "")  # the pass over all offsets of a shard
 
 SESSION, JOIN, SYNC, REBALANCE, REGEX = "session", "join", "sync", "rebalance", "regex"
-MEMBER_KINDS: Final = (SESSION, JOIN, SYNC, REBALANCE)  # all kinds of timers that a member can have
-WORK: Final = frozenset({REGEX, EXPIRY[0]})  # the kinds whose work takes many steps
-
 
 IMMEDIATELY: Final = -(2**62)
 """A deadline that is due whatever the clock shows, for work that is done in steps. Timers with this deadline fire in
@@ -138,10 +135,10 @@ class Timers:
         if len(self._heap) > 2 * self._count + 64:
             self._rebuild()
 
-    def cancel_member(self, group_id: str, member_id: str) -> None:
-        """Cancel all timers of a member."""
-        for kind in MEMBER_KINDS:
-            self.cancel((kind, group_id, member_id))
+    def cancel_member(self, group_id: str, member_id: str, names: Iterable[str]) -> None:
+        """Cancel the timers of a member that have these names."""
+        for name in names:
+            self.cancel((name, group_id, member_id))
 
     def cancel_group(self, group_id: str) -> None:
         """Cancel all timers of a group and of its members."""

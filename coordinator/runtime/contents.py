@@ -9,7 +9,7 @@ from coordinator.core import records
 from coordinator.core.catalog import records as catalog_records
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from coordinator.core.kinds.consumer.owners import Inconsistent
+from coordinator.core.kinds.kind import Inconsistent
 from coordinator.core.shard import Shard
 from coordinator.core.share_state import records as state_records
 from coordinator.core.topics import Topics

@@ -8,10 +8,12 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from coordinator.core.acls.names import ALL_OPERATIONS, Resource
-from coordinator.core.admin.list_groups import Filters
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.decision import PARKED, Decision, Done, InSteps, Outcome, Steps, respond_in_steps
-from coordinator.core.kinds.consumer.validation import validate_heartbeat
+from coordinator.core.kinds.kind import Kind
+from coordinator.core.kinds.registry import KINDS
+from coordinator.core.limits import Limits
+from coordinator.core.list_groups import Filters
 from coordinator.core.offsets.offset_fetch import (
     GROUPS_SINCE,
     merge_groups,
@@ -21,7 +23,6 @@ from coordinator.core.offsets.offset_fetch import (
 )
 from coordinator.core.pace import Pace, name_units, paced
 from coordinator.core.result import Call
-from coordinator.core.shard import Shard
 from coordinator.core.transactions import add_offsets_to_txn as adding
 from coordinator.core.transactions.membership import add_to_transaction, verify_partition
 from coordinator.dataplane.brokers import Where
@@ -39,21 +40,10 @@ from coordinator.runtime.parts import (
 )
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from protocol.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupDescribeResponseDescribedGroup,
-)
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DeleteGroupsResponseDeletableGroupResult,
-)
-from protocol.messages.describe_groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    DescribeGroupsResponseDescribedGroup,
 )
 from protocol.messages.list_groups import (
     ListGroupsRequest,
@@ -69,7 +59,6 @@ from protocol.messages.offset_fetch import (
 )
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-Describe = Callable[[Shard, str], Any]
 GROUP_OPERATIONS: Final = ALL_OPERATIONS[Resource.GROUP]
 _GROUP_WORK: Final = 5  # what a group costs beside its offsets, counted in partitions
 _JOINS_SINCE: Final = 5  # KIP-890: a transactional commit joins its group's partition to the transaction
@@ -80,9 +69,17 @@ def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Outcome
     """Handle a request that names one group, of which alone the response tells."""
     partition = engine.partitions.owner(request.group_id)
     if partition.served_by != where.node_id and (code := engine.refuse(partition, where)):
-        return Done(unserved_response(request, call.version, code), request.group_id)
+        return Done(_refuse_unserved(request, call.version, code, partition.shard.limits), request.group_id)
     response = engine.take(partition, partition.shard.handle(request, call), request.group_id)
     return PARKED if response is None else Done(response, request.group_id)
+
+
+def _refuse_unserved(request: Any, version: int, code: ErrorCode, limits: Limits) -> Any:
+    """Refuse a request that is malformed, whether its group is served or not; else say that it is not."""
+    for kind in KINDS.values():
+        if (refuse := kind.malformed.get(type(request))) and (refused := refuse(request, version, limits)):
+            return refused
+    return unserved_response(request, version, code)
 
 
 def offset_commit(engine: Engine, request: OffsetCommitRequest, call: Call, where: Where) -> Decision:
@@ -90,23 +87,6 @@ def offset_commit(engine: Engine, request: OffsetCommitRequest, call: Call, wher
     if not is_long(request):
         return one_group(engine, request, call, where)
     return InSteps(decide_in_parts(request, lambda part: one_group(engine, part, call, where)))
-
-
-def consumer_group_heartbeat(
-    engine: Engine, request: ConsumerGroupHeartbeatRequest, call: Call, where: Where
-) -> Outcome:
-    """Refuse a malformed heartbeat, whether its group is loaded or not; handle any other."""
-    partition = engine.partitions.owner(request.group_id)
-    if partition.served_by == where.node_id or not (code := engine.refuse(partition, where)):
-        response = engine.take(partition, partition.shard.handle(request, call), request.group_id)
-        return Done(response, request.group_id)
-    from coordinator.core.kinds.consumer.consumer_group_heartbeat import (
-        refuse_heartbeat,  # with the whole of the protocol
-    )
-
-    wrong = validate_heartbeat(request, call.version, partition.shard.limits)
-    refused = unserved_response(request, call.version, code) if wrong is None else refuse_heartbeat(wrong).response
-    return Done(refused, request.group_id)
 
 
 def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Decision:
@@ -184,41 +164,25 @@ def _fetch(
     return partition.shard.fetch_offsets(wanted, call.version, require_stable=request.require_stable)
 
 
-def describe_groups(
-    engine: Engine, request: DescribeGroupsRequest, call: Call, where: Where
-) -> Steps[DescribeGroupsResponse]:
-    """Describe each group by itself, in steps."""
-    is_told = request.include_authorized_operations
-    groups = yield from _describe(engine, request.groups, where, is_told, DescribeGroupsResponseDescribedGroup,
-                                  lambda shard, group_id: shard.describe(group_id, call.version))  # fmt: skip
-    return DescribeGroupsResponse(groups=groups)
+def describe(kind: Kind) -> Callable[[Engine, Any, Call, Where], Steps[Any]]:
+    """Return the handler of the API that describes groups of a kind: each by itself, in steps."""
+    described = kind.description
 
+    def handle(engine: Engine, request: Any, call: Call, where: Where) -> Steps[Any]:
+        def describe_one(group_id: str) -> Any:
+            partition = engine.partitions.owner(group_id)
+            if code := engine.refuse(partition, where):
+                return described.entry(error_code=code, group_id=group_id)
+            entry = partition.shard.describe(kind, group_id, call)
+            if request.include_authorized_operations and not entry.error_code:
+                entry = replace(entry, authorized_operations=GROUP_OPERATIONS)
+            return entry
 
-def consumer_group_describe(
-    engine: Engine, request: ConsumerGroupDescribeRequest, call: Call, where: Where
-) -> Steps[ConsumerGroupDescribeResponse]:
-    """Describe each group by itself, in steps."""
-    is_told = request.include_authorized_operations
-    groups = yield from _describe(engine, request.group_ids, where, is_told,
-                                  ConsumerGroupDescribeResponseDescribedGroup, Shard.describe_consumer)  # fmt: skip
-    return ConsumerGroupDescribeResponse(groups=groups)
+        group_ids = getattr(request, described.ids)
+        entries = yield from paced(group_ids, describe_one, units=partial(_group_units, engine))
+        return described.response(groups=tuple(entries))
 
-
-def _describe(
-    engine: Engine, group_ids: Iterable[str], where: Where, is_told: bool, entry: type, describe: Describe
-) -> Steps[tuple[Any, ...]]:
-    """Return an entry of the response for each group; with `is_told`, with all operations that there are."""
-
-    def describe_one(group_id: str) -> Any:
-        partition = engine.partitions.owner(group_id)
-        if code := engine.refuse(partition, where):
-            return entry(error_code=code, group_id=group_id)
-        group = describe(partition.shard, group_id)
-        if is_told and not group.error_code:
-            group = replace(group, authorized_operations=GROUP_OPERATIONS)
-        return group
-
-    return tuple((yield from paced(group_ids, describe_one, units=partial(_group_units, engine))))
+    return handle
 
 
 def _group_units(engine: Engine, group_id: str) -> int:

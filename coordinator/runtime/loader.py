@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from coordinator.core import records
-from coordinator.core.kinds.consumer.owners import Inconsistent
+from coordinator.core.kinds.kind import Inconsistent
 from coordinator.core.offset_records import Commits, read_commits
 from coordinator.runtime.damage import describe_damage, readable_by
 from coordinator.runtime.partition import Partition

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.decision import Decision, answers, in_steps
+from coordinator.core.kinds.registry import KINDS
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import APIS as DATAPLANE
@@ -53,11 +54,10 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "FindCoordinator": answers(lambda engine, request, call, where: find_coordinator(request, call, engine, where)),
     "SaslHandshake": answers(lambda engine, request, call, where: sasl_handshake(request)),
     "SaslAuthenticate": answers(lambda engine, request, call, where: sasl_authenticate(request)),
-    **dict.fromkeys(("Heartbeat", "JoinGroup", "LeaveGroup", "OffsetDelete", "SyncGroup"), groups.one_group),
-    "ConsumerGroupHeartbeat": groups.consumer_group_heartbeat,
-    "ConsumerGroupDescribe": in_steps(groups.consumer_group_describe),
+    **{request.__name__.removesuffix("Request"): groups.one_group for one in KINDS.values() for request in one.creates},
+    **{one.description.api: in_steps(groups.describe(one)) for one in KINDS.values()},
+    "OffsetDelete": groups.one_group,
     "OffsetFetch": groups.offset_fetch,
-    "DescribeGroups": in_steps(groups.describe_groups),
     "ListGroups": in_steps(groups.list_groups),
     "DeleteGroups": in_steps(groups.delete_groups),
     "OffsetCommit": groups.offset_commit,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from coordinator.core import records
+from coordinator.core.kinds.registry import KINDS
 from coordinator.core.limits import Limits
 from coordinator.core.record_types import single_records
 from coordinator.core.result import Call, Result
@@ -35,6 +36,11 @@ class ShardDriver:
         """Return a call at this moment, with a ticket of its own."""
         self.tickets += 1
         return Call(self.tickets, self.now_ms, version, client_id, client_host, self.fresh_id)
+
+    def describe(self, kind: str, group_id: str, version: int) -> Any:
+        """Return what the API of a kind of groups says of a group."""
+        call = Call(0, self.now_ms, version, "c", "/127.0.0.1", self.fresh_id)
+        return self.shard.describe(KINDS[kind], group_id, call)
 
     def handle(self, request: Any, call: Call) -> Result[Any]:
         """Hand a request to the shard, and take its result."""

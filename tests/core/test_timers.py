@@ -131,7 +131,7 @@ def test_timers_go_with_their_member_and_their_group() -> None:
     timers = Timers()
     for key in (session("g", "a"), session("g", "b"), session("h", "a"), join("g"), rebalance("g", "a"), EXPIRY):
         timers.set(key, 5)
-    timers.cancel_member("g", "a")
+    timers.cancel_member("g", "a", ("session", "rebalance"))
     assert {key for key, _ in timers.items()} == {session("g", "b"), session("h", "a"), join("g"), EXPIRY}
     timers.cancel_group("g")
     timers.cancel_group("g")

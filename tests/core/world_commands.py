@@ -1,6 +1,6 @@
 """What scripts say to the world around a shard, and what operators ask of any group."""
 
-from coordinator.core.admin.list_groups import Filters
+from coordinator.core.list_groups import Filters
 from coordinator.core.topics import Topic, Topics
 from protocol.messages.list_groups import ListGroupsRequest
 from tests.core import rendering
@@ -39,7 +39,7 @@ def restart(world: World, words: Words) -> list[str]:
 @command("describe")
 def describe(world: World, words: Words) -> list[str]:
     """`describe`, `describe v=6 group=h`."""
-    return rendering.response(world.shard.describe(words.text("group", "g"), words.number("v", 6))).split("\n")
+    return rendering.response(world.describe("classic", words.text("group", "g"), words.number("v", 6))).split("\n")
 
 
 @command("list")

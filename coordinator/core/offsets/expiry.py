@@ -1,36 +1,16 @@
 """Find the offsets that have been retained for long enough (KIP-211), and those of topics that are gone.
 
-    the group                               its offsets run out, `offsets.retention.minutes` after
-    never had members                       each was committed
-    has lost its members                    it lost them, all together, however lately they were committed
-    has consumers as members, and is stable each was committed, of topics that nobody subscribes to; others never
-    has other members, or is rebalancing    never
-
-An offset that was committed with a retention of its own (OffsetCommit v2-v4) runs out at that time instead.
+From when on their time runs, the kind of the group says. An offset that was committed with a retention of its own
+(OffsetCommit v2-v4) runs out at that time instead.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from coordinator.core.kinds.classic.group import ClassicGroup
-from coordinator.core.kinds.classic.states import State
-from coordinator.core.kinds.classic.voting import CONSUMER, is_subscribed
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue
 from coordinator.core.topics import Topics
 
 Base = Callable[[OffsetCommitValue], int]  # from when on an offset's time runs
-
-
-def base(group: ClassicGroup) -> Base | None:
-    """From when on a classic group's offsets run out; None if they do not."""
-    if group.protocol_type is None:
-        return commit_time
-    if group.is_empty:
-        since_ms = group.state_since_ms
-        return commit_time if since_ms == -1 else lambda value: since_ms
-    if group.protocol_type == CONSUMER and group.state is State.STABLE and group.topics is not None:
-        return commit_time
-    return None
 
 
 def commit_time(value: OffsetCommitValue) -> int:
@@ -54,17 +34,6 @@ def find_expired_offsets(
             end_ms = since(value) + retention_ms if value.expire_timestamp == -1 else value.expire_timestamp
             if now_ms >= end_ms and not offsets.has_pending(group_id, topic, partition):
                 yield OffsetCommitKey(group_id, topic, partition)
-
-
-def find_expired_of_classic(
-    group: ClassicGroup, offsets: OffsetStore, now_ms: int, retention_ms: int
-) -> list[OffsetCommitKey]:
-    """Find the expired offsets of a classic group."""
-    since = base(group)
-    if since is None:
-        return []
-    in_use = _nothing if group.is_empty else lambda topic: is_subscribed(group, topic)
-    return list(find_expired_offsets(group.group_id, offsets, since, in_use, now_ms, retention_ms))
 
 
 def find_orphaned_offsets(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> list[OffsetCommitKey]:
@@ -91,7 +60,3 @@ def find_forgotten_offsets(
         of_old = (key for key, value in offsets.entries(group_id) if value.topic_id in again.get(key.topic, ()))
         keys += dict.fromkeys(of_old)
     return keys
-
-
-def _nothing(topic: str) -> bool:
-    return False

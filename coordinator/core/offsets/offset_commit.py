@@ -9,15 +9,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from coordinator.core import timers
 from coordinator.core.env import Env
-from coordinator.core.groups import Group
-from coordinator.core.kinds.classic.group import ClassicGroup
-from coordinator.core.kinds.classic.states import RENEWED_BY_COMMIT
+from coordinator.core.kinds.kind import Group
+from coordinator.core.kinds.registry import kind_of
 from coordinator.core.limits import Limits
 from coordinator.core.offsets.validation import exists, is_too_long, topic_meant, validate_commit
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, OffsetCommitValue, Record
-from coordinator.core.result import Call, Effect, Result, SetTimer
+from coordinator.core.result import Call, Effect, Result
 from coordinator.core.topics import Topic, Topics
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
@@ -47,7 +45,7 @@ def offset_commit(
     if taken is None or validate_commit(group, request, env):
         return _take_one_by_one(group, request, env)
     records, response = taken
-    return Result(response=response, records=records, effects=_renew_session(group, request, env.call))
+    return Result(response=response, records=records, effects=_renew(group, request, env.call.now_ms))
 
 
 def _take_together(
@@ -114,7 +112,7 @@ def _take_one_by_one(group: Group | None, request: OffsetCommitRequest, env: Env
         return Result(response=_answer([_refuse(topic, meant, error) for topic, meant in named]))
     records: list[Record] = []
     outcomes = [_take(topic, meant, request, call, limits, records) for topic, meant in named]
-    return Result(response=_answer(outcomes), records=tuple(records), effects=_renew_session(group, request, call))
+    return Result(response=_answer(outcomes), records=tuple(records), effects=_renew(group, request, call.now_ms))
 
 
 def _has_any(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode) -> bool:
@@ -160,13 +158,9 @@ def _value(each: OffsetCommitRequestPartition, topic: Topic, now_ms: int, expire
     return OffsetCommitValue(each.committed_offset, each.committed_leader_epoch, metadata, at_ms, -1, topic.id)
 
 
-def _renew_session(group: Group | None, request: OffsetCommitRequest, call: Call) -> tuple[Effect, ...]:
-    """Renew the session of a classic member: a commit counts as a heartbeat."""
-    if not isinstance(group, ClassicGroup) or group.state not in RENEWED_BY_COMMIT:
-        return ()
-    member = group.members[request.member_id]
-    at_ms = call.now_ms + member.session_timeout_ms
-    return (SetTimer(timers.session(group.group_id, member.member_id), at_ms),)
+def _renew(group: Group | None, request: OffsetCommitRequest, now_ms: int) -> tuple[Effect, ...]:
+    """Return what a commit means for the session of its member."""
+    return () if group is None else kind_of(group).renew_by_commit(group, request.member_id, now_ms)
 
 
 def _refuse(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode, error: ErrorCode) -> OffsetCommitResponseTopic:

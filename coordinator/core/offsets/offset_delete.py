@@ -1,9 +1,8 @@
 """OffsetDelete: delete committed offsets of topics that the group no longer subscribes to."""
 
 from coordinator.core.env import Env
-from coordinator.core.groups import Group, is_subscribed
-from coordinator.core.kinds.classic.voting import CONSUMER
-from coordinator.core.kinds.consumer.group import ConsumerGroup
+from coordinator.core.kinds.kind import Group
+from coordinator.core.kinds.registry import kind_of
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.offsets.validation import exists
 from coordinator.core.records import OffsetCommitKey, Record
@@ -36,22 +35,17 @@ def offset_delete(group: Group | None, request: OffsetDeleteRequest, env: Env) -
 
 
 def _validate(group: Group | None, group_id: str) -> ErrorCode:
-    """Return why no offset of the group may be deleted, NONE if some may.
-
-    If the members use another protocol than that of consumers, it is not known which topics they use.
-    """
+    """Return why no offset of the group may be deleted, NONE if some may."""
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.is_empty or isinstance(group, ConsumerGroup) or group.protocol_type == CONSUMER:
-        return ErrorCode.NONE
-    return ErrorCode.NON_EMPTY_GROUP
+    return kind_of(group).validate_delete_offsets(group)
 
 
 def _delete_from_topic(group: Group, topic: OffsetDeleteRequestTopic, topics: Topics) -> OffsetDeleteResponseTopic:
     existing = topics.get(topic.name)
-    in_use = is_subscribed(group, topic.name)
+    in_use = kind_of(group).is_subscribed(group, topic.name)
     outcomes = []
     for each in topic.partitions:
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE

@@ -4,7 +4,7 @@ Whether the transaction is open, and whose it is, has been seen to before (by th
 """
 
 from coordinator.core.env import Env
-from coordinator.core.groups import Group
+from coordinator.core.kinds.kind import Group
 from coordinator.core.limits import Limits
 from coordinator.core.offsets.validation import exists, is_too_long, validate_txn_commit
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record

@@ -3,11 +3,8 @@
 from typing import Final, Protocol
 
 from coordinator.core.env import Env
-from coordinator.core.groups import Group
-from coordinator.core.kinds.classic.states import COMMIT
-from coordinator.core.kinds.classic.validation import validate_member
-from coordinator.core.kinds.consumer import validation as consumer
-from coordinator.core.kinds.consumer.group import ConsumerGroup
+from coordinator.core.kinds.kind import Group
+from coordinator.core.kinds.registry import kind_of
 from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest
@@ -44,42 +41,22 @@ def is_too_long(metadata: str | None, most: int) -> bool:
 
 
 def validate_commit(group: Group | None, request: OffsetCommitRequest, env: Env) -> ErrorCode:
-    """Return why the group refuses an OffsetCommit, NONE if it does not.
-
-    A commit without a generation is one of a consumer that manages its partitions itself, or an operator's: it is
-    taken as long as the group has no members.
-    """
-    if isinstance(group, ConsumerGroup):
-        return consumer.validate_commit(group, request, env)
-    generation, member_id = request.generation_id_or_member_epoch, request.member_id
-    instance_id, version = request.group_instance_id, env.call.version
-    if group is None:
-        if generation < 0:
-            return ErrorCode.NONE  # a group of offsets alone comes to be
-        return ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
-    if generation < 0 and group.is_empty:
+    """Return why an OffsetCommit is refused, NONE if it is not. Without a generation it makes a group of offsets
+    alone."""
+    if group is not None:
+        return kind_of(group).validate_commit(group, request, env)
+    if request.generation_id_or_member_epoch < 0:
         return ErrorCode.NONE
-    if generation < 0 and not member_id and instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    if error := validate_member(group, member_id, instance_id):
-        return error
-    return ErrorCode.ILLEGAL_GENERATION if generation != group.generation else COMMIT[group.state]
+    return ErrorCode.GROUP_ID_NOT_FOUND if env.call.version >= 9 else ErrorCode.ILLEGAL_GENERATION
 
 
 def validate_txn_commit(group: Group | None, request: TxnOffsetCommitRequest, env: Env) -> ErrorCode:
-    """Return the same for TxnOffsetCommit, whose old versions know no members, and which no state stops."""
+    """Return the same for TxnOffsetCommit."""
     if not request.group_id:  # which OffsetCommit takes for an id like any other
         return ErrorCode.INVALID_GROUP_ID
-    if isinstance(group, ConsumerGroup):
-        return consumer.validate_commit(group, request, env)
-    generation, member_id, instance_id = request.generation_id, request.member_id, request.group_instance_id
-    if group is None:
-        return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
-    if generation < 0 and (group.is_empty or (not member_id and instance_id is None)):
-        return ErrorCode.NONE
-    if error := validate_member(group, member_id, instance_id):
-        return error
-    return ErrorCode.ILLEGAL_GENERATION if generation != group.generation else ErrorCode.NONE
+    if group is not None:
+        return kind_of(group).validate_commit(group, request, env)
+    return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
 
 
 def exists(partition: int, topic: Topic) -> bool:

@@ -10,7 +10,6 @@ from coordinator.runtime.advance import Advance
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.node import Node
 from coordinator.server.poller import Poller
-from coordinator.server.verbs.groups import client_id_of
 
 KeepAlive = Callable[[str, str], bool]  # whether the session of a member, by group id and member id, is renewed
 
@@ -154,7 +153,7 @@ class ClockVerbs:
         def keeps(group_id: str, member_id: str) -> bool:
             group = self._node().partitions.owner(group_id).shard.groups[group_id]
             member = group.members.get(member_id)
-            return member is not None and not wanted.isdisjoint((member_id, member.instance_id, client_id_of(member)))
+            return member is not None and not wanted.isdisjoint((member_id, member.instance_id, member.client_id))
 
         return keeps
 

@@ -1,13 +1,14 @@
 """Groups and their members, as an operator drives them."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
 
 from coordinator.control.faults import Action, FaultSpec, Match
-from coordinator.control.group_view import GroupView, MemberView, view_group
 from coordinator.core.assignors.spec import Assignment
 from coordinator.core.events import Cause
-from coordinator.core.groups import Group
+from coordinator.core.group_view import GroupView, MemberView
+from coordinator.core.groups import view_group
+from coordinator.core.kinds.kind import Group, Member
+from coordinator.core.kinds.registry import kind_of
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.node import Node
@@ -59,16 +60,14 @@ class GroupVerbs:
     def fence(self, group_id: str, name: str) -> MemberView:
         """Remove a member, and tell it at its next heartbeat that it is fenced.
 
-        A static member of a classic group gets FENCED_INSTANCE_ID, any other of a classic group UNKNOWN_MEMBER_ID, a
-        member of the consumer protocol FENCED_MEMBER_EPOCH.
+        A static member of the classic protocol gets FENCED_INSTANCE_ID, any other of it UNKNOWN_MEMBER_ID, a member of
+        a protocol with epochs FENCED_MEMBER_EPOCH.
         """
+        _, group = self._find_group(group_id)
+        api, error = kind_of(group).fenced_by(group, self._resolve(group, name))
         member = self._remove(group_id, name, Cause.MEMBER_FENCED)
-        api = "Heartbeat" if member.epoch is None else "ConsumerGroupHeartbeat"
-        error = "FENCED_MEMBER_EPOCH"
-        if member.epoch is None:
-            error = "UNKNOWN_MEMBER_ID" if member.instance_id is None else "FENCED_INSTANCE_ID"
         on = Match(api=api, group=group_id, client=member.member_id)
-        self._requests.add_fault(FaultSpec(Action(error=error), on))
+        self._requests.add_fault(FaultSpec(Action(error=error.name), on))
         return member
 
     def rebalance(self, group_id: str, reason: str = "") -> GroupView:
@@ -153,12 +152,13 @@ class GroupVerbs:
     def _resolve(group: Group, name: str) -> str:
         if name in group.members:
             return name
-        if name in group.instances:
-            member_id: str = group.instances[name]
-            return member_id
-        found: list[str] = [member_id for member_id, member in group.members.items() if client_id_of(member) == name]
+        members: Collection[Member] = group.members.values()
+        for member in members:
+            if member.instance_id == name:
+                return member.member_id
+        found = [member.member_id for member in members if member.client_id == name]
         if not found:
-            known = ", ".join(sorted(client_id_of(member) for member in group.members.values())) or "nobody"
+            known = ", ".join(sorted(member.client_id for member in members)) or "nobody"
             raise Refusal(
                 f"there is no member {name!r} in group {group.group_id!r}: its clients are {known}", is_conflict=True
             )
@@ -168,8 +168,3 @@ class GroupVerbs:
                 is_conflict=True,
             )
         return found[0]
-
-
-def client_id_of(member: Any) -> str:
-    """Return the client id of a member of either type of group."""
-    return str(member.client_id if hasattr(member, "client_id") else member.metadata.client_id)

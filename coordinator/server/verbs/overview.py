@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from coordinator.control.group_view import GroupView
-from coordinator.core.groups import Group
-from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.group_view import GroupView
+from coordinator.core.kinds.kind import Group
+from coordinator.core.kinds.registry import kind_of
 from coordinator.runtime.node import Node
 from coordinator.runtime.partition import Partition
 
@@ -121,8 +121,5 @@ class OverviewVerbs:
 
 
 def _summarize(group: Group, lag: int | None) -> GroupSummary:
-    if isinstance(group, ClassicGroup):
-        kind, generation = "classic", group.generation
-    else:
-        kind, generation = "consumer", group.epoch
-    return GroupSummary(group.group_id, kind, str(group.state), generation, len(group.members), lag)
+    kind = kind_of(group)
+    return GroupSummary(group.group_id, kind.name, str(group.state), kind.count(group), len(group.members), lag)

@@ -36,6 +36,13 @@ def tombstone(group_id: str) -> Record:
     return Record(GroupMetadataKey(group_id), None)
 
 
+def apply_record(group: ClassicGroup | None, record: Record) -> ClassicGroup | None:
+    """Return the group after a record of its own, which says all of it; None after its tombstone."""
+    key, value = record.key, record.value
+    assert isinstance(key, GroupMetadataKey), f"{key!r} is of no classic group"
+    return None if value is None else restore_group(key.group, value)  # type: ignore[arg-type]  # the key says which
+
+
 def restore_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """Return the group that a record describes: stable if it has members. Each offers the chosen protocol only.
 

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from coordinator.core.env import Env
 from coordinator.core.kinds.consumer.group import ConsumerGroup, Member
 from coordinator.core.kinds.consumer.target import assignor_name
-from coordinator.core.limits import Limits
 from coordinator.core.refusal import truncate
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode
@@ -20,19 +20,21 @@ CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
 
 
-def describe(group: ConsumerGroup, limits: Limits, topics: Topics) -> ConsumerGroupDescribeResponseDescribedGroup:
+def describe(group: object, group_id: str, env: Env) -> ConsumerGroupDescribeResponseDescribedGroup:
     """Describe the group. Whether the client may see it, and its topics, is checked elsewhere."""
+    if not isinstance(group, ConsumerGroup):
+        return _describe_unknown_group(group_id)
     return ConsumerGroupDescribeResponseDescribedGroup(
-        group_id=group.group_id,
+        group_id=group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=assignor_name(group, limits),
-        members=tuple(_member(group, member, topics) for member in group.members.values()),
+        assignor_name=assignor_name(group, env.limits),
+        members=tuple(_member(group, member, env.topics) for member in group.members.values()),
     )
 
 
-def describe_unknown_group(group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
+def _describe_unknown_group(group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
     """Describe a consumer group that does not exist: its error, and nothing else."""
     if not group_id:
         return ConsumerGroupDescribeResponseDescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id)

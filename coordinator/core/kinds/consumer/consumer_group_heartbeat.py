@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.kinds.consumer import patterns, record_builders, upgrade
 from coordinator.core.kinds.consumer.group import AWAY, ConsumerGroup, Member
 from coordinator.core.kinds.consumer.membership import (
@@ -30,6 +29,7 @@ from coordinator.core.kinds.consumer.removal import remove_members
 from coordinator.core.kinds.consumer.steps import Changes, advance
 from coordinator.core.kinds.consumer.transition import GroupTransition
 from coordinator.core.kinds.consumer.validation import validate_heartbeat
+from coordinator.core.kinds.kind import Group
 from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Result, SetTimer
@@ -42,7 +42,6 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponseTopicPartitions,
 )
 
-Group = ConsumerGroup | ClassicGroup
 Answer = Result[Any]
 BY: Final = "ConsumerGroupHeartbeat"
 
@@ -61,9 +60,21 @@ def consumer_group_heartbeat(group: Group | None, request: ConsumerGroupHeartbea
     return refuse_heartbeat(answer) if isinstance(answer, Refusal) else answer
 
 
+def refuse_malformed(
+    request: ConsumerGroupHeartbeatRequest, version: int, limits: Limits
+) -> ConsumerGroupHeartbeatResponse | None:
+    """Return the response to a heartbeat that no group takes, None if one might."""
+    wrong = validate_heartbeat(request, version, limits)
+    return None if wrong is None else _error_response(wrong)
+
+
 def refuse_heartbeat(refusal: Refusal) -> Answer:
     """Answer a heartbeat with an error. Nothing changes."""
-    return Result(response=ConsumerGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message))
+    return Result(response=_error_response(refusal))
+
+
+def _error_response(refusal: Refusal) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message)
 
 
 def _has_nothing_new(
@@ -108,9 +119,8 @@ def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env)
     """Handle the heartbeat of a member that joins or stays."""
     call, limits = env.call, env.limits
     is_joining = request.member_epoch == 0
-    if group is None or type(group) is ClassicGroup:
-        if not is_joining:
-            return _no_group(request.group_id)
+    if type(group) is not ConsumerGroup and not is_joining:
+        return _no_group(request.group_id)
     transition = upgrade.begin_transition(group, request.group_id, env, BY)
     if isinstance(transition, Refusal):
         return transition

@@ -46,6 +46,10 @@ class Member(Struct, frozen=True, gc=False):
         return self.metadata.instance_id
 
     @property
+    def client_id(self) -> str:
+        return self.metadata.client_id
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The topics that it subscribes to by name."""
         return self.metadata.subscribed_topic_names

@@ -9,6 +9,8 @@ from array import array
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from coordinator.core.kinds.kind import Inconsistent
+
 Owned = Mapping[bytes, Mapping[int, int]]
 """Topic id -> partition -> the epoch in which the member came to own it (KIP-1251). No topic without partitions."""
 
@@ -16,10 +18,6 @@ Owners = Mapping[bytes, "array[int]"]
 """Topic id -> the holder's member epoch by partition. Never changed in place once it is in a group."""
 
 FREE: Final = -(2**31)  # no member epoch is: -2 is a static member that is away, and still holds
-
-
-class Inconsistent(Exception):  # noqa: N818 - it says what the records are
-    """Records that contradict each other: only a damaged log has them, and its shard cannot be loaded."""
 
 
 def is_free(owners: Owners, topic_id: bytes, partition: int) -> bool:

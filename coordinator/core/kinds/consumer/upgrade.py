@@ -20,6 +20,7 @@ from coordinator.core.kinds.consumer import record_builders
 from coordinator.core.kinds.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
 from coordinator.core.kinds.consumer.subscription import existing_topics, metadata_hash
 from coordinator.core.kinds.consumer.transition import GroupTransition
+from coordinator.core.kinds.kind import Group
 from coordinator.core.limits import Limits
 from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
 from coordinator.core.refusal import Refusal
@@ -31,7 +32,7 @@ UNKNOWN_HASH: Final = 0  # differs from that of any topics: the next heartbeat r
 
 
 def begin_transition(
-    group: ConsumerGroup | ClassicGroup | None,
+    group: Group | None,
     group_id: str,
     env: Env,
     by: str,
@@ -43,7 +44,8 @@ def begin_transition(
     if group is None:
         transition.tell(Cause.GROUP_CREATED)
         return transition
-    assert type(group) is ClassicGroup, f"{group!r} is no group"
+    if type(group) is not ClassicGroup:
+        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     if group.is_empty:
         transition.records.append(durable.tombstone(group_id))
         transition.tell(Cause.PROTOCOL_UPGRADED)

@@ -9,12 +9,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from coordinator.core import records as r
+from coordinator.core.env import Env
 from coordinator.core.kinds.consumer import record_builders
 from coordinator.core.kinds.consumer.consumer_group_describe import describe as described
 from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.kinds.consumer.owners import holders
 from coordinator.core.kinds.consumer.states import MemberState
 from coordinator.core.limits import Limits
+from coordinator.core.result import Call
+from coordinator.core.topics import Topics
 from protocol.errors import ProtocolError
 from protocol.messages import consumer_protocol as embedded
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
@@ -94,7 +97,7 @@ def strange(world: World, words: Words) -> list[str]:
 @command("describe-consumer")
 def describe(world: World, words: Words) -> list[str]:
     """`describe-consumer group=h`."""
-    return rendering.response(world.shard.describe_consumer(words.text("group", "g"))).split("\n")
+    return rendering.response(world.describe("consumer", words.text("group", "g"), 1)).split("\n")
 
 
 @command("fetch-as")
@@ -157,15 +160,10 @@ def check(group: ConsumerGroup, limits: Limits) -> None:
         assert getattr(group, name) == getattr(rebuilt, name), name
     instances = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
     assert dict(group.instances.items()) == instances, "the index of instances"
-    assert described(group, limits, Nowhere).group_state == group.state
+    assert described(group, "g", Env(NOBODYS, limits, Topics())).group_state == group.state
 
 
-class _Nowhere(dict[str, Any]):
-    def by_id(self, topic_id: bytes) -> None:
-        return None
-
-
-Nowhere: Any = _Nowhere()
+NOBODYS = Call(0, START_MS, 1, None, "", str)
 
 
 # -- how things read ---------------------------------------------------------------------------------------------------

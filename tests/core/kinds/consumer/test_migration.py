@@ -11,6 +11,7 @@ from coordinator.core.kinds.consumer.group import ClassicMetadata, ConsumerGroup
 from coordinator.core.kinds.consumer.leave_group import leave_group
 from coordinator.core.kinds.consumer.replay import apply_record
 from coordinator.core.kinds.consumer.timers import expire_member
+from coordinator.core.kinds.consumer.verbs import remove_member
 from coordinator.core.limits import Limits
 from coordinator.core.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -22,7 +23,7 @@ from coordinator.core.records import (
 from coordinator.core.result import Call, SetTimer
 from coordinator.core.timers import Due
 from coordinator.core.topics import Topics
-from coordinator.core.verbs import RemoveMember, remove_consumer_member
+from coordinator.core.verbs import RemoveMember
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
@@ -52,7 +53,7 @@ def test_a_group_whose_members_cannot_be_read_stays_a_consumer_group() -> None:
     assert result.response.error_code == ErrorCode.GROUP_ID_NOT_FOUND and result.group is None and not result.records
     why = "Cannot downgrade the consumer group g: 0 bytes are too few for a version in version at byte 0."
     assert result.response.error_message == why
-    removed: Any = remove_consumer_member(group, RemoveMember("g", "x"), ENV)
+    removed: Any = remove_member(group, RemoveMember("g", "x"), ENV)
     assert removed.response.refusal == why and removed.group is None
     leaving = LeaveGroupRequest("g", "", (LeaveGroupRequestMemberIdentity("x"),))
     result = leave_group(group, leaving, ENV)

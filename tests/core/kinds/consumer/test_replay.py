@@ -9,9 +9,10 @@ from coordinator.core import records as r
 from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.kinds.consumer import record_builders
 from coordinator.core.kinds.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata, ResolvedRegex
-from coordinator.core.kinds.consumer.owners import Inconsistent, holders
+from coordinator.core.kinds.consumer.owners import holders
 from coordinator.core.kinds.consumer.replay import apply_record
 from coordinator.core.kinds.consumer.states import MemberState
+from coordinator.core.kinds.kind import Inconsistent
 from coordinator.core.limits import Limits
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topics

@@ -1,19 +1,10 @@
 """ListGroups: which groups there are, in which state, of which type."""
 
 from collections.abc import Collection
-from typing import Protocol
 
+from coordinator.core.kinds.kind import Group
+from coordinator.core.kinds.registry import kind_of
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponseListedGroup
-
-
-class Listable(Protocol):
-    """The attributes that groups of both types have."""
-
-    @property
-    def group_id(self) -> str: ...
-
-    @property
-    def state(self) -> str: ...
 
 
 class Filters:
@@ -30,9 +21,10 @@ class Filters:
         return not self._types or group.group_type.lower() in self._types
 
 
-def list_group(group: Listable, group_type: str, protocol_type: str | None) -> ListGroupsResponseListedGroup:
+def list_group(group: Group) -> ListGroupsResponseListedGroup:
     """One group. A version that has no state or no type leaves them out by itself."""
-    return ListGroupsResponseListedGroup(group.group_id, protocol_type or "", str(group.state), group_type)
+    kind = kind_of(group)
+    return ListGroupsResponseListedGroup(group.group_id, kind.protocol_type(group), str(group.state), kind.name)
 
 
 def _fold_case(words: Collection[str]) -> frozenset[str]:

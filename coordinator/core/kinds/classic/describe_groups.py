@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from coordinator.core.env import Env
 from coordinator.core.kinds.classic.group import ClassicGroup, Member
 from coordinator.core.kinds.classic.states import State
 from coordinator.core.refusal import truncate
@@ -14,11 +15,11 @@ from protocol.messages.describe_groups import (
 NOT_FOUND_SINCE: Final = 6  # earlier versions describe a group that does not exist as a dead one
 
 
-def describe_group(group_id: str, group: object, version: int) -> DescribeGroupsResponseDescribedGroup:
+def describe(group: object, group_id: str, env: Env) -> DescribeGroupsResponseDescribedGroup:
     """Describe a group. A group that does not exist (None) or is not a classic one is described as dead."""
     if isinstance(group, ClassicGroup):
         return _describe_members(group)
-    if version < NOT_FOUND_SINCE:
+    if env.call.version < NOT_FOUND_SINCE:
         return DescribeGroupsResponseDescribedGroup(group_id=group_id, group_state=State.DEAD.value)
     why = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
     return DescribeGroupsResponseDescribedGroup(

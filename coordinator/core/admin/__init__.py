@@ -1,1 +1,0 @@
-"""Requests of operators about groups of any type: list, describe and delete."""

@@ -1,0 +1,90 @@
+"""The kind of the consumer groups. Only what a start from the log needs is imported with it."""
+
+from typing import Final
+
+from coordinator.core.cleanup import forget_group
+from coordinator.core.failover import LoseMembers
+from coordinator.core.groups import moved
+from coordinator.core.kinds.consumer import replay
+from coordinator.core.kinds.consumer.group import ConsumerGroup
+from coordinator.core.kinds.consumer.states import GroupState
+from coordinator.core.kinds.kind import Description, Kind, late
+from coordinator.core.limits import Limits
+from coordinator.core.offsets.expiry import commit_time
+from coordinator.core.timers import JOIN, REBALANCE, REGEX, SESSION, SYNC
+from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupDescribeResponseDescribedGroup,
+)
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.leave_group import LeaveGroupRequest
+from protocol.messages.sync_group import SyncGroupRequest
+
+
+def _session_timeout_ms(group: ConsumerGroup, member_id: str, limits: Limits) -> int:
+    classic = group.members[member_id].classic
+    return limits.group_consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+
+
+def _fenced_by(group: ConsumerGroup, member_id: str) -> tuple[str, ErrorCode]:
+    member = group.members[member_id]
+    if member.classic is None:
+        return "ConsumerGroupHeartbeat", ErrorCode.FENCED_MEMBER_EPOCH
+    return "Heartbeat", ErrorCode.UNKNOWN_MEMBER_ID if member.instance_id is None else ErrorCode.FENCED_INSTANCE_ID
+
+
+_heartbeat: Final = late(f"{__package__}.consumer_group_heartbeat")
+_MEMBER_TIMERS: Final = (SESSION, JOIN, SYNC, REBALANCE)
+
+CONSUMER: Final = Kind(
+    name="consumer",
+    cls=ConsumerGroup,
+    counts_by="epoch",
+    states=GroupState,
+    settled=frozenset({GroupState.EMPTY, GroupState.STABLE}),
+    protocol_type=lambda group: "consumer",
+    handlers={
+        ConsumerGroupHeartbeatRequest: _heartbeat,
+        HeartbeatRequest: late(f"{__package__}.heartbeat"),
+        JoinGroupRequest: late(f"{__package__}.join_group"),
+        SyncGroupRequest: late(f"{__package__}.sync_group"),
+        LeaveGroupRequest: late(f"{__package__}.leave_group"),
+        RemoveMember: late(f"{__package__}.verbs", "remove_member"),
+        Rebalance: late(f"{__package__}.verbs", "rebalance"),
+        SetTarget: late(f"{__package__}.verbs", "set_target"),
+        Forget: forget_group,
+        LoseMembers: late(f"{__package__}.verbs", "lose_members"),
+    },
+    creates={ConsumerGroupHeartbeatRequest: _heartbeat},
+    refuses={ConsumerGroupHeartbeatRequest: _heartbeat},  # which upgrades classic groups
+    malformed={ConsumerGroupHeartbeatRequest: late(f"{__package__}.consumer_group_heartbeat", "refuse_malformed")},
+    timers={
+        **dict.fromkeys(_MEMBER_TIMERS, late(f"{__package__}.timers", "expire_member")),
+        REGEX: late(f"{__package__}.timers", "resolve_patterns"),
+    },
+    member_timers=frozenset(_MEMBER_TIMERS),
+    long_timers=frozenset({REGEX}),
+    keys=dict.fromkeys(replay.KEYS, replay.apply_record),
+    tombstones=late(f"{__package__}.downgrade", "tombstones"),
+    restart=late(f"{__package__}.timers", "restart_timers"),
+    unload=moved,  # no request of a member is ever parked
+    session_timeout_ms=_session_timeout_ms,
+    expires_since=lambda group: commit_time,
+    is_subscribed=late(f"{__package__}.subscription", "is_subscribed"),
+    validate_commit=late(f"{__package__}.validation", "validate_commit"),
+    validate_fetch=late(f"{__package__}.validation", "validate_fetch"),
+    validate_delete_offsets=lambda group: ErrorCode.NONE,
+    description=Description(
+        api="ConsumerGroupDescribe",
+        ids="group_ids",
+        response=ConsumerGroupDescribeResponse,
+        entry=ConsumerGroupDescribeResponseDescribedGroup,
+        describe=late(f"{__package__}.consumer_group_describe", "describe"),
+    ),
+    view=late(f"{__package__}.view"),
+    fenced_by=_fenced_by,
+)
