@@ -463,12 +463,12 @@ class Server:
         self._say_ready()
         if self._options.beside:
             nursery.start_soon(self._run_beside)
-        node, janitor = self._node, Janitor(self._node, self._clock.now_ms())
+        node, janitor = self._node, self._make_janitor()
         trimmer = Trimmer()
         has_reserve, has_warned = self._options.data_dir is None, False
         while True:
             if node is not self._node:  # a reset has made another
-                node, janitor = self._node, Janitor(self._node, self._clock.now_ms())
+                node, janitor = self._node, self._make_janitor()
             for wait in janitor.round(self._clock.now_ms()):
                 self._poller.set_alarm()
                 if wait is not None:
@@ -484,6 +484,11 @@ class Server:
                     log.warning("the disk is nearly full: there is no room for the reserve")
             trimmer.trim()
             await trio.sleep(TEND_SECONDS)
+
+    def _make_janitor(self) -> Janitor:
+        """Return the janitor of the node of the moment, which knows it for moves of the clock."""
+        self._node.janitor = janitor = Janitor(self._node, self._clock.now_ms())
+        return janitor
 
     async def _reload_on_hangup(self) -> None:
         """Read keys, certificates and users again with each SIGHUP; what cannot be used changes nothing."""

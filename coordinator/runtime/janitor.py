@@ -4,7 +4,9 @@ All of it in short steps, so that whoever drives it can serve clients between tw
 """
 
 import logging
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from coordinator.control.inputs import Kind
@@ -24,6 +26,7 @@ FINISH_MS: Final = 5_000  # between two looks for transactions whose end was dec
 FORGET_MS: Final = 3_600_000  # between two looks for transactional ids that nobody uses
 
 
+DONE_MAX: Final = 1_000
 PRUNE_INTERVAL: Final = "share.coordinator.state.topic.prune.interval.ms"
 AWAY_MS: Final = 86_400_000  # a server that was away for longer, or whose clock has jumped, says so
 
@@ -45,6 +48,8 @@ class Janitor:
         self._prune_at_ms = now_ms + node.config[PRUNE_INTERVAL]
         self._compact_at_ms: dict[str, int] = {}  # not before, by the directory of a log whose compaction has failed
         self._rest_rounds = rest_rounds
+        self.is_busy = False  # with a round
+        self.done: deque[tuple[str, str]] = deque(maxlen=DONE_MAX)  # lately
         self._rounds = 0  # there were; not a time, for the clock may be stopped
         self._rests_until: dict[str, int] = {}  # the round from which on a log may be compacted again, by its directory
         newest_ms = _newest_ms(node)
@@ -58,8 +63,37 @@ class Janitor:
         A step may hand out a `Wait`, to be called on another thread before the next one. Raises StorageError when
         nothing can be appended to one of the coordinator's own logs any more.
         """
+        assert not self.is_busy, "one round at a time"
+        self.is_busy = True
+        try:
+            yield from self._round(now_ms)
+        finally:
+            self.is_busy = False
+
+    def deadlines(self) -> Iterator[tuple[str, int]]:
+        """Yield what is done at a time of the clock, and when next."""
+        yield "retention", self._retain_at_ms
+        yield "transactional_ids", self._forget_at_ms
+        yield "share_states", self._prune_at_ms
+
+    def catch_up(self, now_ms: int) -> list[tuple[str, str]]:
+        """Do at once what is due by now, for a clock that an operator has moved. Returns what was done, and to what.
+
+        Where a round is being done, it is left to the next one, and so is what to do about a disk that fails.
+        """
+        if self.is_busy:
+            return []
+        self.done.clear()
+        with suppress(StorageError):
+            for wait in self.round(now_ms):
+                if wait is not None:
+                    wait()
+        return list(self.done)
+
+    def _round(self, now_ms: int) -> Iterator[cleaner.Wait | None]:
         self._rounds += 1
         if now_ms >= self._retain_at_ms:
+            self.done.append(("retention", ""))
             self._retain_at_ms = now_ms + self._node.config["log.retention.check.interval.ms"]
             self._note(Kind.RETAIN, now_ms)
             for _ in self._node.dataplane.tend(now_ms):
@@ -73,11 +107,13 @@ class Janitor:
             yield None
         if now_ms >= self._forget_at_ms:
             self._forget_at_ms = now_ms + FORGET_MS
+            self.done.append(("transactional_ids", ""))
             self._note(Kind.EXPIRE_IDS, now_ms)
             self._node.forget_transactional_ids(now_ms)
             yield None
         if now_ms >= self._prune_at_ms:
             self._prune_at_ms = now_ms + self._node.config[PRUNE_INTERVAL]
+            self.done.append(("share_states", ""))
             self._note(Kind.PRUNE, now_ms)
             self._node.prune_share_states(now_ms)
             yield None
@@ -108,5 +144,6 @@ class Janitor:
             return
         self._compact_at_ms.pop(one.directory, None)
         self._rests_until[one.directory] = self._rounds + self._rest_rounds
+        self.done.append(("compaction", one.directory.rpartition("/")[2]))
         if done is not None:
             log.info("compacted", extra={"log": one.directory, "before": done.bytes_before, "after": done.bytes_after})

@@ -4,7 +4,7 @@ import base64
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -42,6 +42,9 @@ from storage.layout import DamagedLog
 from storage.log import Log
 from storage.names import partition_directory
 from storage.syncing import Waker
+
+if TYPE_CHECKING:
+    from coordinator.runtime.janitor import Janitor
 
 log = logging.getLogger("muster.node")
 
@@ -94,6 +97,7 @@ class Node(Engine):
             meter=setup.meter,
         )
         self.failover = Failover(self)
+        self.janitor: Janitor | None = None  # once somebody drives one
         self._setup = setup
         self.began_empty = False  # whether there were no logs to begin with, once it is open
         self._assignors = assignors.load_assignors(setup.config["group.consumer.assignors"])

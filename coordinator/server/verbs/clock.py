@@ -26,6 +26,10 @@ _EFFECTS: Final = {  # what a timer does when it fires
     "expiry": "offsets that have expired are removed",
     "load": "a broker serves what it has loaded",
     "transaction": "the transaction is aborted, and its producer is fenced",
+    "retention": "records that are older than their topic keeps them are deleted",
+    "transactional_ids": "transactional ids that nobody uses are forgotten",
+    "compaction": "a log is compacted",
+    "share_states": "states of share partitions that nobody needs are removed from their log",
 }
 
 
@@ -33,7 +37,7 @@ class Deadline(Struct, frozen=True):
     """A timer of the coordinator."""
 
     kind: str
-    group: str  # or the transactional id
+    group: str  # or the transactional id, or the partition of a log
     member: str
     at_ms: int
     effect: str
@@ -118,6 +122,7 @@ class ClockVerbs:
             return keep_alive(key[1], key[2])
 
         self._poller.turn()  # what has arrived by now is decided by the time that it was
+        others = list(self._deadlines_of_others())
         advance = Advance(node, target_ms, is_kept, note)
         try:
             while True:
@@ -133,14 +138,31 @@ class ClockVerbs:
             advance.arrive(clock.now_ms())
         finally:
             advance.close()
+        left = set(self._deadlines_of_others())
+        passed = [one for one in others if one.at_ms <= clock.now_ms() and one not in left]
+        passed += [Deadline(kind, log, "", clock.now_ms(), _EFFECTS[kind]) for kind, log in self._tidy_up()]
         self._poller.reset_alarm()
-        return ClockMove(clock.now_ms(), list(fired), more)
+        room = max(0, FIRED_MAX - len(fired))
+        listed = sorted([*fired, *passed[:room]], key=lambda one: one.at_ms)
+        return ClockMove(clock.now_ms(), listed, more + len(passed[room:]))
+
+    def _tidy_up(self) -> list[tuple[str, str]]:
+        """Let the janitor do what is due by the time that the clock shows now. Returns what it did."""
+        node = self._node()
+        return [] if node.janitor is None else node.janitor.catch_up(self._clock.now_ms())
 
     def _deadlines(self) -> Iterator[Deadline]:
         for partition in self._node().partitions:
             for key, at_ms in partition.shard.timers.items():
                 if at_ms != IMMEDIATELY:
                     yield _deadline(key, at_ms)
+        yield from self._deadlines_of_others()
+        if (janitor := self._node().janitor) is not None:
+            for kind, at_ms in janitor.deadlines():
+                yield Deadline(kind, "", "", at_ms, _EFFECTS[kind])
+
+    def _deadlines_of_others(self) -> Iterator[Deadline]:
+        """Yield what waits for the clock and is no timer of a group."""
         for (kind, index), at_ms in self._node().failover.deadlines():
             yield Deadline("load", f"{kind} of partition {index}", "", at_ms, _EFFECTS["load"])
         for transaction, at_ms in self._node().ledger.transactions.deadlines().items():
