@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from storage.file_range import RANGES_MAX, FileRange
 
 if TYPE_CHECKING:
+    from protocol.record_batch import Buffer
     from storage.syncing import Syncer, Syncing, Waker
 
 SPARES = 4  # descriptors
@@ -53,6 +54,9 @@ class File(Protocol):
     def path(self) -> str: ...
     def append(self, data: bytes) -> None:
         """Write all of `data` at the end."""
+
+    def append_parts(self, parts: Sequence[Buffer]) -> None:
+        """Write all of the parts, some hundred at most, at the end, without a copy that joins them."""
 
     def pread(self, position: int, size: int) -> bytes:
         """Return up to `size` bytes; fewer at the end of the file."""
@@ -128,6 +132,7 @@ def _wrap_error(operation: str, path: str, error: OSError) -> StorageError:
     return StorageError(operation, path, error.errno or 0, error.strerror or str(error))
 
 
+_PARTS_MAX: Final = 512  # in one call; systems allow 1,024
 # fdatasync writes the data and the size, which is all that a log needs. Systems without it have fsync.
 _sync = getattr(os, "fdatasync", os.fsync)
 _SYNC_FILE_RANGE_WRITE: Final = 2
@@ -161,6 +166,17 @@ class RealFile:
                 written += os.write(self._descriptor, data[written:] if written else data)
         except OSError as error:
             raise _wrap_error("append to", self.path, error) from error
+
+    def append_parts(self, parts: Sequence[Buffer]) -> None:
+        if len(parts) > _PARTS_MAX:
+            self.append(b"".join(parts))
+            return
+        try:
+            written = os.writev(self._descriptor, parts)
+        except OSError as error:
+            raise _wrap_error("append to", self.path, error) from error
+        if written < sum([len(memoryview(part)) for part in parts]):
+            self.append(b"".join(parts)[written:])  # as above: the next call fails with the reason
 
     def pread(self, position: int, size: int) -> bytes:
         try:

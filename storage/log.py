@@ -38,6 +38,7 @@ from storage.segment import BatchPosition, Segment, file_name
 logger = logging.getLogger("muster.storage")
 
 _WRITE_BACK_BYTES = 1 << 20
+_PARTS_BYTES = 1 << 18  # from so many bytes on, to join what is appended costs more than to name its parts
 
 
 class LogConfig(msgspec.Struct, frozen=True):
@@ -235,23 +236,26 @@ class Log:
             headers.append(header)
             parts += record_batch.place(batch, offset, self.leader_epoch)
             offset = header.next_offset
-        data = b"".join(parts)
-        segment = self._segment_for(len(data), offset)
+        size = sum([header.size for header in headers])
+        segment = self._segment_for(size, offset)
         is_first = segment.size == 0
-        segment.open().append(data)
-        at = 0
+        file = segment.open()
+        if size >= _PARTS_BYTES:
+            file.append_parts(parts)
+        else:
+            file.append(b"".join(parts))
         if records is not None and self._appended_keys is None:
             self._appended_keys = AppendedKeys(first, self.leader_epoch, self.write_key)
         keys = self._appended_keys if records is not None else None
-        for header, noted in zip(headers, repeat((), len(headers)) if records is None else records, strict=True):
+        of_each = repeat((), len(headers)) if records is None else records
+        for batch, header, noted in zip(batches, headers, of_each, strict=True):
             segment.learn(header)
             marker = None
             if header.producer_id >= 0:
-                marker = end_marker_of(data, at, header)
+                marker = end_marker_of(bytes(batch), 0, header) if header.is_control else None
                 self.producers.learn(header, marker)
             if keys is not None:
                 keys.note(header, noted, marker)
-            at += header.size
         if keys is None and self._appended_keys is not None:
             self._appended_keys.restart(offset)
         if is_first:  # otherwise a segment that has lost everything would look like a new one

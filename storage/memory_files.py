@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from protocol.record_batch import Buffer
 from storage.files import File, Lock, StorageError
 from storage.syncing import Syncing, Waker
 
@@ -20,6 +21,10 @@ class MemoryFile:
 
     def append(self, data: bytes) -> None:
         self._content += data
+
+    def append_parts(self, parts: Sequence[Buffer]) -> None:
+        for part in parts:
+            self._content += part
 
     def pread(self, position: int, size: int) -> bytes:
         return bytes(memoryview(self._content)[position : position + size])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 from struct import pack
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from protocol import framing
 from protocol.errors import ProtocolError
 from protocol.framing import FRAME_BYTES_MAX, FrameBuffer
 
@@ -30,6 +32,33 @@ def test_r16_frames_come_out_whole_and_in_order_however_they_are_cut(frames: lis
     assert out == frames
     assert all(type(frame) is bytes for frame in out)
     assert len(buffer) == 0
+
+
+@settings(max_examples=200, deadline=None, database=None, derandomize=True)
+@given(
+    st.lists(st.integers(1, 90), min_size=1, max_size=6),
+    st.lists(st.integers(0, 70), min_size=1, max_size=40),
+    st.lists(st.booleans(), min_size=1, max_size=20),
+)
+def test_large_frames_are_the_same_as_small_ones(sizes: list[int], cuts: list[int], takes: list[bool]) -> None:
+    """Frames of 30 bytes are large here, and get room for 40 at first. Not all is taken after each chunk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(framing, "LARGE_BYTES", 30)
+        patch.setattr(framing, "_ROOM_BYTES", 40)
+        frames = [bytes((number * 17 + at) % 256 for at in range(size)) for number, size in enumerate(sizes)]
+        buffer, wire, out, fed = FrameBuffer(), framed(*frames), [], 0
+        for turn in itertools.count():
+            cut = cuts[turn % len(cuts)] + (turn > 100)
+            buffer.feed(wire[fed : fed + cut])
+            fed += len(wire[fed : fed + cut])
+            if takes[turn % len(takes)] or fed == len(wire):
+                out += buffer
+            assert buffer.is_held == (len(buffer) > 0)
+            assert sum(len(frame) + 4 for frame in out) + len(buffer) == fed
+            if fed == len(wire):
+                break
+        assert out == frames
+        assert all(type(frame) is bytes for frame in out)
 
 
 def test_r16_the_default_limit_is_eight_mebibytes() -> None:
@@ -86,9 +115,9 @@ def test_an_empty_chunk_changes_nothing() -> None:
     assert list(buffer) == [b"x"]
 
 
-def test_r16_a_frame_that_trickles_in_costs_no_more_than_its_bytes() -> None:
+@pytest.mark.parametrize("size", [60_000, 200_000])
+def test_r16_a_frame_that_trickles_in_costs_no_more_than_its_bytes(size: int) -> None:
     """Two bytes at a time would cost twenty times as much as a list of chunks, and their square to join each time."""
-    size = 60_000
     buffer, wire = FrameBuffer(), framed(b"x" * size)
     tracemalloc.start()
     try:
@@ -102,6 +131,22 @@ def test_r16_a_frame_that_trickles_in_costs_no_more_than_its_bytes() -> None:
     assert held < 1.3 * size
     buffer.feed(wire[-2:])
     assert list(buffer) == [b"x" * size]
+
+
+def test_a_large_frame_is_its_buffer() -> None:
+    size = 900_000
+    buffer, chunk = FrameBuffer(), bytes(100_000)
+    buffer.feed(pack(">i", size))
+    tracemalloc.start()
+    try:
+        for _ in range(9):
+            buffer.feed(chunk)
+        (frame,) = buffer
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(frame) == size
+    assert most < 1.2 * size, "there is no second copy at any time"
 
 
 def test_what_was_handed_out_is_not_held() -> None:

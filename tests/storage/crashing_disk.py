@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
+from protocol.record_batch import Buffer
 from storage.files import DirectoryLocked, File, Lock, StorageError
 from storage.syncing import Syncing, Waker
 
@@ -80,6 +81,9 @@ class CrashingFile:
         self._content.data += data
         self._content.modified_ms = self._disk.now_ms
         self._disk.done("append to", self.path)
+
+    def append_parts(self, parts: Sequence[Buffer]) -> None:
+        self.append(b"".join(parts))
 
     def share(self, position: int, size: int, count: int, end_offset: int) -> None:
         """Return None: the bytes are in memory already."""

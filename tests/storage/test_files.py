@@ -67,6 +67,28 @@ def test_a_file_is_appended_to_read_cut_and_renamed(disk: tuple[Files, str]) -> 
     assert files.list(f"{root}/a-0") == []
 
 
+@pytest.mark.parametrize("count", [1, 4, storage.files._PARTS_MAX + 1])
+def test_parts_are_appended_in_their_order(disk: tuple[Files, str], count: int) -> None:
+    files, root = disk
+    files.make_directory(f"{root}/a-0")
+    file = files.open(f"{root}/a-0/x", create=True)
+    file.append(b"begin")
+    parts = [
+        (b"%d," % number, bytearray(b"%d;" % number), memoryview(b"x")[number % 2 :])[number % 3]
+        for number in range(count)
+    ]
+    file.append_parts(parts)
+    assert file.pread(0, 1 << 20) == b"begin" + b"".join(parts)
+    file.close()
+
+
+def test_parts_are_written_on_after_a_short_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, writev = RealFiles().open(str(tmp_path / "x"), create=True), os.writev
+    monkeypatch.setattr("os.writev", lambda descriptor, parts: writev(descriptor, [b"".join(parts)[:4]]))
+    file.append_parts([b"abc", memoryview(b"def"), b"gh"])
+    assert file.pread(0, 99) == b"abcdefgh"
+
+
 @pytest.mark.parametrize("files", [RealFiles(), CrashingDisk()], ids=["real", "fake"])
 def test_a_file_has_the_time_of_the_last_append_or_the_one_that_it_is_given(files: Files, tmp_path: Path) -> None:
     files.make_directory(str(tmp_path))
