@@ -67,10 +67,11 @@ Handler = Callable[[Request], Awaitable[Response | Stream]]
 
 
 class Hosts:
-    """The `Host` and `Origin` headers that are accepted.
+    """The `Host`, `Origin` and `Sec-Fetch-Site` headers that are accepted.
 
-    A name server cannot lead a browser here by an address, by `localhost`, or by a name without a dot, so these are
-    always accepted. Any other name is accepted if it is `allowed`.
+    The page of another site may lead a browser to ours, but start nothing here: not even by an image or a form, which
+    have no `Origin`. A name server cannot lead a browser here by an address, by `localhost`, or by a name without a dot,
+    so these are always accepted. Any other name is accepted if it is `allowed`.
     """
 
     def __init__(self, allowed: tuple[str, ...] = ()) -> None:
@@ -81,7 +82,10 @@ class Hosts:
         host, origin = headers.get("host"), headers.get("origin")
         if host is not None and not self._is_local(name := _host_name(host)):
             return f"invalid Host {name!r}: expected an address, localhost, or a name in admin.allowed.hosts"
-        if origin is None or (host is not None and origin.lower().partition("://")[2] == host.lower()):
+        if origin is None:
+            site = headers.get("sec-fetch-site", "none")
+            return None if _is_of_no_other_site(headers) else f"invalid Sec-Fetch-Site {site!r}: {_EXPECTED_SITE}"
+        if host is not None and origin.lower().partition("://")[2] == host.lower():
             return None
         try:
             name = urlsplit(origin).hostname or ""
@@ -101,10 +105,22 @@ class Hosts:
         return True
 
 
+_EXPECTED_SITE: Final = "expected a request of this server's own page, or a visit of it"
+
+
+def _is_of_no_other_site(headers: Mapping[str, str]) -> bool:
+    """Return whether a browser sends this for our own page or for its user. Other clients say nothing of it."""
+    if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
+        return True
+    return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+
+
 def _host_name(host: str) -> str:
     """Return the name or address of HOST, HOST:PORT or [ADDRESS]:PORT, in lower case and without a final dot."""
     if host.startswith("["):
-        return host.partition("]")[0].lower() + "]"
+        address, _, rest = host.partition("]")
+        is_whole = not rest or (rest.startswith(":") and rest[1:].isdigit())
+        return f"{address}]".lower() if is_whole else host.lower()
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdigit() else host).lower().rstrip(".")
 

@@ -118,10 +118,36 @@ def test_nonsense_is_refused_with_a_sentence(
     assert call(muster, "GET", "/faults") == (200, {"faults": []})
 
 
-@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "[::1].evil.example"},
+        {"Host": "[::1]evil"},
+        {"Host": "[::1]:80.evil.example"},
+        {"Origin": "http://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+    ],
+)
 def test_other_sites_cannot_steer(muster: Muster, headers: dict[str, str]) -> None:
     status, answer = call(muster, "POST", "/reset", {}, **headers)
     assert (status, answer["error"].partition(" ")[0]) == (403, "invalid")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "[::1]:8092"},
+        {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"},
+        {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+    ],
+)
+def test_our_page_and_its_visitors_are_answered(muster: Muster, headers: dict[str, str]) -> None:
+    """Also one that follows a link of another site."""
+    assert call(muster, "GET", "/faults", **headers)[0] == 200
 
 
 def test_a_wait_ends_when_what_it_waits_for_holds(muster: Muster) -> None:
