@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from itertools import islice
 from operator import attrgetter
 
 import msgspec
@@ -69,6 +70,24 @@ class Attempt(msgspec.Struct, gc=False):
     at_ms: int
 
 
+class ProducerCount:
+    """How many producer ids logs remember together, and how many they may: beyond it each log forgets its oldest."""
+
+    __slots__ = ("count", "most")
+
+    def __init__(self, most: int = 2**62) -> None:
+        self.count = 0
+        self.most = most
+
+
+PRODUCER_BYTES = 1024
+"""What a producer id takes in memory at most, with its last batches."""
+ATTEMPTS_MAX = 10_000
+"""Of one log; the oldest goes first."""
+_FORGOTTEN_AT_ONCE = 16
+_LOOKED_AT = 256  # for producers without an open transaction
+
+
 class Producer:
     """One producer id's state in one log."""
 
@@ -76,7 +95,7 @@ class Producer:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: deque[ProducedBatch] = deque(maxlen=REMEMBERED_BATCHES)
+        self.batches: tuple[ProducedBatch, ...] = ()  # the last ones; a deque would take 600 bytes
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.last_offset = -1
@@ -102,6 +121,7 @@ class Producers:
         self._open: OrderedDict[int, Producer] = OrderedDict()
         """Those with an open transaction, the one that began first in front. Every read asks for that one."""
         self._attempts: dict[int, Attempt] = {}
+        self._total = ProducerCount()
         self.aborted: list[AbortedTransaction] = []
         """In the order of their last offsets."""
 
@@ -122,6 +142,8 @@ class Producers:
         """Note that a batch is to begin a transaction. Later batches of its producer have to wait for it."""
         known = self._attempts.get(header.producer_id)
         if known is None:
+            if len(self._attempts) >= ATTEMPTS_MAX:
+                del self._attempts[next(iter(self._attempts))]
             attempt = Attempt(header.producer_epoch, header.base_sequence, begins_at_zero, now_ms)
             self._attempts[header.producer_id] = attempt
         elif header.producer_epoch > known.epoch:
@@ -174,6 +196,10 @@ class Producers:
     def learn(self, header: BatchHeader, marker: EndMarker | None) -> None:
         """The batch is in the log, at `header.base_offset`; `marker` is what it says if it is an end marker."""
         producer = self._producers.get(header.producer_id)
+        if producer is None:
+            self._total.count += 1
+            if self._total.count > self._total.most:
+                self._forget_oldest()
         if producer is None or header.producer_epoch != producer.epoch:
             opened = producer.first_open_offset if producer else None
             coordinator_epoch = producer.coordinator_epoch if producer else -1
@@ -191,7 +217,8 @@ class Producers:
             return
         if header.base_sequence != NO_SEQUENCE:
             batch = header.base_sequence, _last_sequence(header), header.base_offset, header.last_offset
-            producer.batches.append(ProducedBatch(*batch, header.max_timestamp))
+            latest = ProducedBatch(*batch, header.max_timestamp)
+            producer.batches = (*producer.batches[1 - REMEMBERED_BATCHES :], latest)
         if header.is_transactional and producer.first_open_offset is None and header.count:
             producer.first_open_offset = header.base_offset
             self._open[header.producer_id] = producer
@@ -236,8 +263,26 @@ class Producers:
         """Forget the producers without an open transaction whose last batch is older (`producer.id.expiration.ms`)."""
         for producer_id, producer in list(self._producers.items()):
             if producer.first_open_offset is None and producer.last_timestamp < before_ms:
-                del self._producers[producer_id]
+                self._forget(producer_id)
         self._attempts = {key: attempt for key, attempt in self._attempts.items() if attempt.at_ms >= before_ms}
+
+    def share(self, total: ProducerCount) -> None:
+        """Count the producers among those of other logs."""
+        self._total.count -= len(self._producers)
+        self._total = total
+        total.count += len(self._producers)
+
+    def _forget_oldest(self) -> None:
+        """Forget some of the producers that came first, as if they had been idle for long: what they send again is not
+        known any more, and they may begin with any sequence (KIP-360). Those with an open transaction stay."""
+        first = islice(self._producers.items(), _LOOKED_AT)
+        idle = [producer_id for producer_id, producer in first if producer.first_open_offset is None]
+        for producer_id in idle[:_FORGOTTEN_AT_ONCE]:
+            self._forget(producer_id)
+
+    def _forget(self, producer_id: int) -> None:
+        del self._producers[producer_id]
+        self._total.count -= 1
 
     def transaction_index(self, first: int, end: int) -> bytes:
         """Kafka's `.txnindex` of a segment: the aborted transactions whose marker lies in it."""

@@ -70,8 +70,8 @@ class Hosts:
     """The `Host`, `Origin` and `Sec-Fetch-Site` headers that are accepted.
 
     The page of another site may lead a browser to ours, but start nothing here: not even by an image or a form, which
-    have no `Origin`. A name server cannot lead a browser here by an address, by `localhost`, or by a name without a dot,
-    so these are always accepted. Any other name is accepted if it is `allowed`.
+    have no `Origin`. A name server cannot lead a browser here by an address, by `localhost`, or by a name without a
+    dot, so these are always accepted. Any other name is accepted if it is `allowed`.
     """
 
     def __init__(self, allowed: tuple[str, ...] = ()) -> None:

@@ -47,6 +47,7 @@ from protocol.records import EndMarker
 from storage.files import File, Files, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log
+from storage.producers import PRODUCER_BYTES
 
 _FETCH_FAILED: Final = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 REPLIES_WORK: Final = 1_000  # of parked fetches that a turn answers, counted in partitions
@@ -64,7 +65,13 @@ class DataPlane:
     def __init__(
         self, files: Files, data_dir: str, config: Config, runtime: Runtime, real_ms: Callable[[], int], cluster_id: str
     ) -> None:
-        logs = TopicLogs(files, data_dir, runtime.ledger.catalog.governing, self._abort_orphans)
+        logs = TopicLogs(
+            files,
+            data_dir,
+            runtime.ledger.catalog.governing,
+            self._abort_orphans,
+            config["producer.ids.max.bytes"] // PRODUCER_BYTES,
+        )
         self._state = State(runtime, logs, config, real_ms, cluster_id)
         self._runtime = runtime
         self._now_ms = 0  # of the latest call: when a log that is opened has to be mended
@@ -303,6 +310,11 @@ class DataPlane:
         log.producers.forget_idle(now_ms - PRODUCER_EXPIRATION_MS)
         if governing.is_deleted:
             log.retain(now_ms, governing.retention_ms, governing.retention_bytes)
+
+    @property
+    def producers_bytes(self) -> int:
+        """The memory that the producer ids of open logs take at most."""
+        return self._state.logs.producers.count * PRODUCER_BYTES
 
     def compacted_logs(self) -> Iterator[Log]:
         """Yield the open logs of topics whose `cleanup.policy` says so; each is left alone before the next is asked

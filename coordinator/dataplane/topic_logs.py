@@ -20,6 +20,7 @@ from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.names import partition_directory, partition_of
 from storage.outdated import OutdatedRecords, segments_size
+from storage.producers import ProducerCount
 
 log = logging.getLogger("muster.dataplane")
 
@@ -46,11 +47,13 @@ class TopicLogs:
         data_dir: str,
         governing: Callable[[str], TopicSettings],
         on_open: Callable[[TopicPartition, Log], None],
+        producers_max: int = 2**62,
     ) -> None:
         self._files = files
         self._data_dir = data_dir
         self._governing = governing
         self._on_open = on_open
+        self.producers = ProducerCount(producers_max)  # of all open logs
         self._open: dict[TopicPartition, Log] = {}
         self.opened = 0  # logs, since the start: each took long
         self._dirty: dict[TopicPartition, Log] = {}
@@ -74,6 +77,7 @@ class TopicLogs:
         if found is None:
             found = Log.open(self._files, self._directory(topic, partition), log_config(self._governing(topic)))
             self._open[topic, partition] = found
+            found.producers.share(self.producers)
             self.opened += 1
             self._unopened.forget((topic, partition))
             self._hold((topic, partition))
@@ -118,7 +122,10 @@ class TopicLogs:
         self._syncing.pop(partition, None)
         self._begun.pop(partition, None)
         self._held.pop(partition, None)
-        return self._open.pop(partition, None)
+        gone = self._open.pop(partition, None)
+        if gone is not None:
+            gone.producers.share(ProducerCount())
+        return gone
 
     def is_to_be_tended(self, partition: TopicPartition, now_ms: int) -> Generator[None, None, bool]:
         """Return whether the log is open, or may hold records past their time or beyond their size; in short steps."""

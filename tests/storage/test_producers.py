@@ -7,12 +7,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from protocol.errors import ErrorCode
 from protocol.record_batch import BatchHeader, encode, encode_marker, header_at
 from protocol.records import EndMarker, Record
 from storage.log import Log
-from storage.producers import SEQUENCE_MAX, AbortedTransaction, Producer, Producers
+from storage.producers import ATTEMPTS_MAX, SEQUENCE_MAX, AbortedTransaction, Producer, ProducerCount, Producers
 from tests.storage.crashing_disk import CrashingDisk
 
 DIRECTORY = "data/orders-0"
@@ -228,3 +229,35 @@ def test_a_transaction_that_has_begun_ends_the_wait() -> None:
         producers.note_attempt(header(0), begins_at_zero=True, now_ms=10)
         producers.learn(header_at(data), EndMarker(False, 0) if epoch else None)
         assert producers._attempts == {}
+
+
+def learn(producers: Producers, producer_id: int, offset: int, attributes: int = 0) -> None:
+    producers.learn(BatchHeader(offset, 0, 0, 2, 0, attributes, 0, 0, 0, producer_id, 0, 0, 1), None)
+
+
+def test_logs_forget_their_oldest_producers_beyond_what_all_may_remember() -> None:
+    """Those with an open transaction stay, and so does the latest, wherever the others are."""
+    total = ProducerCount(most=40)
+    one, two = Producers(), Producers()
+    learn(one, 0, 0, attributes=0x10)
+    one.share(total)
+    two.share(total)
+    for producer_id in range(1, 200):
+        learn(one if producer_id % 2 else two, producer_id, producer_id)
+        assert total.count == len(one.items()) + len(two.items()) <= 42
+    assert 0 in one and 199 in one and 198 in two and 2 not in two
+    assert one.check(BatchHeader(0, 0, 0, 2, 0, 0, 0, 0, 0, 1, 0, 77, 1)).error == ErrorCode.NONE
+    one.forget_idle(10**9)
+    assert total.count == 1 + len(two.items())
+    two.share(ProducerCount())
+    assert total.count == 1
+
+
+def test_attempts_of_a_log_are_bounded() -> None:
+    producers = Producers()
+    for producer_id in range(ATTEMPTS_MAX + 5):
+        header = BatchHeader(0, 0, 0, 2, 0, 0x10, 0, 0, 0, producer_id, 0, 3, 1)
+        producers.note_attempt(header, begins_at_zero=False, now_ms=0)
+    early = BatchHeader(0, 0, 0, 2, 0, 0x10, 0, 0, 0, 4, 0, 5, 1)
+    assert producers.check(early).error == ErrorCode.NONE
+    assert producers.check(replace(early, producer_id=5)).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
