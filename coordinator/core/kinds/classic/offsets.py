@@ -14,9 +14,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
-def validate_commit(
-    group: ClassicGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, env: Env
-) -> ErrorCode:
+def validate_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, env: Env) -> ErrorCode:
     """Return why the group refuses a commit, NONE if it does not.
 
     A commit without a generation is one of a consumer that manages its partitions itself, or an operator's: it is
@@ -61,11 +59,11 @@ def renew_by_commit(group: ClassicGroup, member_id: str, now_ms: int) -> tuple[E
 def expires_since(group: ClassicGroup) -> Since | None:
     """Return from when on the offsets' time runs; None if it does not.
 
-        the group                               its offsets run out, `offsets.retention.minutes` after
-        never had members                       each was committed
-        has lost its members                    it lost them, all together, however lately they were committed
-        has consumers as members, and is stable each was committed, of topics that nobody subscribes to; others never
-        has other members, or is rebalancing    never
+    the group                               its offsets run out, `offsets.retention.minutes` after
+    never had members                       each was committed
+    has lost its members                    it lost them, all together, however lately they were committed
+    has consumers as members, and is stable each was committed, of topics that nobody subscribes to; others never
+    has other members, or is rebalancing    never
     """
     if group.protocol_type is None:
         return commit_time
