@@ -2,8 +2,8 @@
 
     python -m tests.compat.foreign [CLIENT ...] [--cache DIR] [--protocol classic|consumer]
 
-CLIENT is java, franz-go, sarama, kafkajs, platformatic, kafka-tools, kafka-python-suite,
-franz-go-suite, or all. Exit code 1 when a check
+CLIENT is java, kafka-streams, franz-go, sarama, kafkajs, platformatic, kafka-tools,
+kafka-python-suite, franz-go-suite, or all. Exit code 1 when a check
 failed. Needs the languages' own tools: Java 17 and Maven, Go, Node with npm.
 """
 
@@ -11,13 +11,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.compat.foreign import suites, tools, upgrade, worker
+from tests.compat.foreign import applications, suites, tools, upgrade, worker
 from tests.compat.foreign.clients import CLIENTS, cache_directory
 from tests.compat.foreign.failover import Failover
 from tests.compat.foreign.report import Report
 from tests.compat.foreign.story import Story
 
-ALONE = ("kafka-tools", *suites.SUITES)  # what is no client in the one story
+ALONE = ("kafka-tools", "kafka-streams", *suites.SUITES)  # what is no client in the one story
 
 
 def main() -> int:
@@ -31,6 +31,8 @@ def main() -> int:
     for name in [*CLIENTS, *ALONE] if "all" in args.client else args.client:
         if name == "kafka-tools":
             tools.run(report)
+        elif name == "kafka-streams":
+            applications.run(cache, report)
         elif name in suites.SUITES:
             suites.run(suites.SUITES[name], cache, report)
         else:
