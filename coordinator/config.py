@@ -105,6 +105,8 @@ class Setting(Struct, frozen=True):
             raise self.complaint(value, source)
         if isinstance(value, tuple) and not all(isinstance(word, str) for word in value):
             raise self.complaint(value, source)
+        if self.choices and isinstance(value, tuple):
+            return tuple(self._canonical(word, source) for word in value)
         if self.choices:
             return self._canonical(value, source)
         if isinstance(value, int | float) and self.least is not None:
@@ -145,6 +147,10 @@ _NO_JKS: Final = "JKS is for Java alone; every client can read PEM"
 FROM_JKS: Final = "`keytool -importkeystore -srckeystore FILE -destkeystore NEW -deststoretype PKCS12` converts JKS"
 
 SETTINGS: Final[tuple[Setting, ...]] = (
+    # groups
+    Setting("group.coordinator.rebalance.protocols", ("classic", "consumer", "streams"), _NONE,
+         "The group protocols that members may speak. The classic one cannot be left out; share groups do not depend on it.",
+         choices=("classic", "consumer", "share", "streams")),
     # classic groups
     Setting("group.min.session.timeout.ms", 6_000, _MS, "The shortest session timeout that a classic member may request.",
          least=0, most=INT_MAX),
@@ -570,6 +576,8 @@ def _refuse_contradictions(config: Config) -> None:
     if config["group.share.max.share.sessions"] < config["group.share.max.size"]:
         expected = f"at least group.share.max.size ({config['group.share.max.size']})"
         raise config.complaint("group.share.max.share.sessions", expected)
+    if "classic" not in config["group.coordinator.rebalance.protocols"]:
+        raise config.complaint("group.coordinator.rebalance.protocols", "classic among them")
     if config["group.streams.num.standby.replicas"] > config["group.streams.max.standby.replicas"]:
         expected = f"at most group.streams.max.standby.replicas ({config['group.streams.max.standby.replicas']})"
         raise config.complaint("group.streams.num.standby.replicas", expected)

@@ -70,6 +70,7 @@ def test_limits_follow_the_config() -> None:
         ),
         ({"group.share.max.share.sessions": 199}, "group.share.max.share.sessions"),
         ({"group.share.assignors": ("other",)}, "group.share.assignors"),
+        ({"group.coordinator.rebalance.protocols": ("consumer",)}, "group.coordinator.rebalance.protocols"),
         ({"group.streams.session.timeout.ms": 1_000}, "group.streams.session.timeout.ms"),
         ({"group.streams.assignment.interval.ms": 20_000}, "group.streams.assignment.interval.ms"),
         ({"group.streams.num.standby.replicas": 3}, "group.streams.num.standby.replicas"),

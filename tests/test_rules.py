@@ -32,6 +32,7 @@ RULES = {  # by prefix: the numbers that the rule book has
     "V": "1-7",
     "K": "1-402",  # consumer groups
     "H": "101-115",  # share groups
+    "S": "1-37",  # streams groups
 }
 LAST_SETTING = "K-028"  # the book of classic groups counts settings by the same letter
 

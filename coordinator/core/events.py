@@ -46,7 +46,7 @@ class Cause(StrEnum):
     LEADER_SYNCED = "leader_synced"
     ASSIGNMENT_TOO_LARGE = "assignment_too_large"  # for the log, so that nobody gets it
     GROUP_OVERSIZED = "group_oversized"  # found at load, with more members than group.max.size
-    # consumer groups
+    # consumer and streams groups
     SUBSCRIPTION_CHANGED = "subscription_changed"
     PATTERN_RESOLVED = "pattern_resolved"
     TOPICS_CHANGED = "topics_changed"
@@ -55,6 +55,9 @@ class Cause(StrEnum):
     REVOCATION_AWAITED = "revocation_awaited"  # a member was told to give up partitions
     PARTITIONS_REVOKED = "partitions_revoked"  # a member gave up what it had to
     MEMBER_RECONCILED = "member_reconciled"  # a member has all of its target
+    # streams groups
+    SETTINGS_CHANGED = "settings_changed"  # the number of standbys
+    SHUTDOWN_REQUESTED = "shutdown_requested"  # by a member, of all of them
 
     @property
     def words(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from coordinator.core.topics import Topics
 
@@ -20,6 +20,8 @@ class MemberView(Struct, frozen=True):
     assignment: Assignment
     epoch: int | None = None
     waits_in: str = ""  # the request that is parked: JoinGroup or SyncGroup
+    process_id: str | UnsetType = UNSET  # of a member of a streams group
+    tasks: dict[str, list[str]] | UnsetType = UNSET  # by role: active, standby, warmup; of a member of a streams group
 
 
 class GroupView(Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import Any, Final
 from coordinator.core.weights import weigh
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from protocol.messages.sync_group import SyncGroupRequest
 
 ASSIGNMENT_BYTES: Final = 4_096
@@ -37,9 +38,17 @@ def _grows_by_heartbeat(request: ConsumerGroupHeartbeatRequest, group: Any) -> b
     return _joins(group, request.member_id, request.subscribed_topic_names)
 
 
+def _grows_by_streams_heartbeat(request: StreamsGroupHeartbeatRequest, group: Any) -> bool:
+    if request.member_epoch < 0:
+        return False
+    brought = (request.topology if group is None else None, request.process_id, request.rack_id, request.client_tags)
+    return _joins(group, request.member_id, brought if any(brought) else None)
+
+
 GROWING: Final[Mapping[type, Callable[[Any, Any], bool]]] = {
     JoinGroupRequest: _grows_by_join,
     SyncGroupRequest: _grows_by_sync,
     ConsumerGroupHeartbeatRequest: _grows_by_heartbeat,
+    StreamsGroupHeartbeatRequest: _grows_by_streams_heartbeat,
 }
 """By the type of the request: whether it makes the group take more than it does."""

@@ -16,9 +16,9 @@ class Filters:
 
     def has(self, group: ListGroupsResponseListedGroup) -> bool:
         """Return whether the group is asked for: by its state and by its type."""
-        if self._states and group.group_state.lower() not in self._states:
+        if self._states and _fold(group.group_state) not in self._states:
             return False
-        return not self._types or group.group_type.lower() in self._types
+        return not self._types or _fold(group.group_type) in self._types
 
 
 def list_group(group: Group) -> ListGroupsResponseListedGroup:
@@ -28,4 +28,10 @@ def list_group(group: Group) -> ListGroupsResponseListedGroup:
 
 
 def _fold_case(words: Collection[str]) -> frozenset[str]:
-    return frozenset(word.strip().lower() for word in words)
+    return frozenset(map(_fold, words))
+
+
+def _fold(word: str) -> str:
+    """Return the word without case. A filter of Kafka 4.3.1 knows NotReady, the state of streams groups, as not_ready
+    alone."""
+    return word.strip().replace("_", "").lower()

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from coordinator.core import record_types as t
+from coordinator.core.streams_record_schemas import SCHEMAS as STREAMS_SCHEMAS
 from protocol.schema import Field, Message, Schema
 from protocol.wire import BYTES, INT8, INT32, INT64, NULLABLE_STRING, STRING, UUID, Array, Nullable, NullableArray
 
@@ -165,6 +166,7 @@ KINDS: Final[tuple[Kind, ...]] = (
             (Field("topics", Array(STRING)), Field("version", INT64), Field("timestamp", INT64)),
         ),
     ),
+    *(Kind(number, key, value) for number, key, value in STREAMS_SCHEMAS),
 )
 
 BY_TYPE: Final[Mapping[int, Kind]] = {0: KINDS[0]} | {kind.type: kind for kind in KINDS}

@@ -10,6 +10,7 @@ from typing import final
 
 from msgspec import Struct
 
+from coordinator.core import streams_record_types as streams
 from coordinator.core.topics import NO_ID
 from protocol.schema import Message
 
@@ -191,7 +192,7 @@ class ConsumerGroupRegularExpressionValue(Message, frozen=True, gc=False):
 
 
 class UnknownKey(Message, frozen=True, gc=False):
-    """A key of a type that nobody here knows: share and streams groups of a real Kafka. Kept as bytes, and skipped."""
+    """A key of a type that nobody here knows, of a later version of Kafka. Kept as bytes, and skipped."""
 
     type: int = -1
     body: bytes = b""
@@ -207,6 +208,12 @@ Key = (
     | ConsumerGroupTargetAssignmentMemberKey
     | ConsumerGroupCurrentMemberAssignmentKey
     | ConsumerGroupRegularExpressionKey
+    | streams.StreamsGroupMetadataKey
+    | streams.StreamsGroupMemberMetadataKey
+    | streams.StreamsGroupTargetAssignmentMetadataKey
+    | streams.StreamsGroupTargetAssignmentMemberKey
+    | streams.StreamsGroupCurrentMemberAssignmentKey
+    | streams.StreamsGroupTopologyKey
     | UnknownKey
 )
 Value = (
@@ -219,6 +226,12 @@ Value = (
     | ConsumerGroupTargetAssignmentMemberValue
     | ConsumerGroupCurrentMemberAssignmentValue
     | ConsumerGroupRegularExpressionValue
+    | streams.StreamsGroupMetadataValue
+    | streams.StreamsGroupMemberMetadataValue
+    | streams.StreamsGroupTargetAssignmentMetadataValue
+    | streams.StreamsGroupTargetAssignmentMemberValue
+    | streams.StreamsGroupCurrentMemberAssignmentValue
+    | streams.StreamsGroupTopologyValue
     | bytes  # of an UnknownKey
 )
 

@@ -8,7 +8,7 @@ Groups, the catalog and transactions all use it. Nothing of a `Result` is true b
 `Shard.step` and `runtime/engine` encode first and apply then.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
@@ -85,7 +85,32 @@ class Markers(Struct, frozen=True):
     partitions: tuple[tuple[str, int], ...]  # topic and partition; those of `__consumer_offsets` end offsets
 
 
-Effect = Reply | SetTimer | CancelTimer | RemoveGroup | Markers
+class NewTopic(Struct, frozen=True):
+    """A topic that a group needs."""
+
+    name: str
+    partitions: int
+    replication_factor: int = -1  # -1: the broker's default
+    configs: Mapping[str, str] = {}
+
+
+class CreateTopics(Struct, frozen=True):
+    """Create topics in the catalog, after the group's own step. What comes of it is an input of the group:
+    `TopicsCreated`."""
+
+    group_id: str
+    topics: tuple[NewTopic, ...]
+    call: Call  # of the request that needs them
+
+
+class TopicsCreated(Struct, frozen=True):
+    """The outcome of a `CreateTopics`: why topics could not be created, by name."""
+
+    group_id: str
+    errors: Mapping[str, str]
+
+
+Effect = Reply | SetTimer | CancelTimer | RemoveGroup | Markers | CreateTopics
 
 
 class Producer(Struct, frozen=True, gc=False):

@@ -42,7 +42,7 @@ from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.offsets.tally import Tally, offsets_in
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, Record, UnknownKey
 from coordinator.core.renewal import Renewal, Renewals
-from coordinator.core.result import Call, CancelTimer, RemoveGroup, Reply, Result, SetTimer
+from coordinator.core.result import Call, CancelTimer, CreateTopics, RemoveGroup, Reply, Result, SetTimer
 from coordinator.core.timers import (
     EXPIRY,
     IMMEDIATELY,
@@ -66,6 +66,8 @@ CLEANED_AT_ONCE: Final = 10_000  # offsets looked at before the next turn: some 
 _NO_TOPICS: Final[Mapping[str, Collection[bytes]]] = {}
 
 GROUP_BYTES: Final = 512  # of memory that a group without members takes beside its id, in the tables around it too
+
+_OF_THE_RUNTIME: Final = (Reply, CreateTopics)  # effects that a shard leaves to it
 
 Step = Callable[[], Result[Any]]
 Attempt = Callable[[str, Step], Result[Any] | None]
@@ -395,7 +397,7 @@ class Shard:
             elif type(effect) is RemoveGroup:
                 self._remove(effect.group_id)
             else:
-                assert type(effect) is Reply, f"{effect!r} is no effect of a group"
+                assert type(effect) in _OF_THE_RUNTIME, f"{effect!r} is no effect of a group"
         if result.group is not None and result.effects:
             self._cancel_stray_timers(result.group)
         if result.records:

@@ -40,6 +40,8 @@ def rebalance(group_id: str, member_id: str) -> TimerKey:
 EXPIRY: TimerKey = ("expiry", "", "")  # the pass over all offsets of a shard
 
 SESSION, JOIN, SYNC, REBALANCE, REGEX = "session", "join", "sync", "rebalance", "regex"
+INITIAL = "initial"  # the delay before the first target of a streams group
+
 
 IMMEDIATELY: Final = -(2**62)
 """A deadline that is due whatever the clock shows, for work that is done in steps. Timers with this deadline fire in

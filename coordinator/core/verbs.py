@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from coordinator.core.assignors.spec import Assignment
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.result import Result
@@ -40,10 +39,15 @@ class Rebalance(Struct, frozen=True):
 
 
 class SetTarget(Struct, frozen=True):
-    """Give a consumer group this target assignment. It holds until the group's epoch is raised again."""
+    """Give a group this target assignment. It holds until the group's epoch is raised again.
+
+    A target has partitions by the name of their topic, or of a streams group active tasks by their subtopology. A
+    member that is not named gets nothing.
+    """
 
     group_id: str
-    targets: Mapping[str, Assignment]  # by member id; a member that is not named gets nothing
+    targets: Mapping[str, Mapping[str, tuple[int, ...]]]  # by member id
+    standbys: Mapping[str, Mapping[str, tuple[int, ...]]] = {}  # the same, of standby tasks
 
 
 class Forget(Struct, frozen=True):
@@ -58,3 +62,8 @@ Verb = RemoveMember | Rebalance | SetTarget | Forget
 def refuse_without_group(group: None, verb: Verb, env: Env) -> Result[Any]:
     """There is nothing to do anything to."""
     return Result(response=VerbResponse(f"there is no group {verb.group_id!r}"))
+
+
+def ignore_outcome(group: Any, outcome: Any, env: Env) -> Result[Any]:
+    """Take note of what came of an effect: most groups have nothing to do then, or are gone."""
+    return Result()

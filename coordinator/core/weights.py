@@ -36,13 +36,14 @@ def weigh(value: Any) -> int:
 
 
 def weigh_change(old: Any, new: Any) -> int:
-    """Return how many bytes more the members of a group take, and what each of them shall have, after `old` became
-    `new`. Either may be None."""
-    change = 0
+    """Return how many bytes more the members of a group take, what each of them shall have, and the topology of a
+    streams group, after `old` became `new`. Either may be None."""
+    before, after = getattr(old, "topology", None), getattr(new, "topology", None)
+    change = 0 if before is after else weigh(after) - weigh(before)
     for name in ("members", "targets"):
-        before, after = getattr(old, name, _NOBODY), getattr(new, name, _NOBODY)
-        if before is not after:
-            for was, now in after.differences(before):
+        had, has = getattr(old, name, _NOBODY), getattr(new, name, _NOBODY)
+        if had is not has:
+            for was, now in has.differences(had):
                 if was is None or now is None:
                     change += 0 if now is None else ENTRY_BYTES + weigh(now)
                     change -= 0 if was is None else ENTRY_BYTES + weigh(was)

@@ -28,7 +28,7 @@ from coordinator.core.events import Event
 from coordinator.core.failover import BrokerVerb
 from coordinator.core.quotas.buckets import Buckets
 from coordinator.core.renewal import Renewal
-from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Reply, Result
+from coordinator.core.result import COORDINATOR_EPOCH, Call, CreateTopics, Markers, Reply, Result
 from coordinator.core.timers import Timers
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
@@ -338,10 +338,17 @@ class Engine:
             for effect in result.effects:
                 if type(effect) is Reply:
                     self._replies.append((effect.ticket, Done(effect.response)))
+                elif type(effect) is CreateTopics:
+                    self._create_topics(effect)
         if result.events:
             for event in result.events:
                 self._emit(event)
         return result.response
+
+    def _create_topics(self, wanted: CreateTopics) -> None:
+        from coordinator.runtime.group_topics import create_topics_of_group  # which few servers are asked for
+
+        self.do_in_steps(create_topics_of_group(self, wanted))
 
     def _take_all(self, partition: Partition, results: Iterable[Result[Any]]) -> None:
         for result in results:

@@ -105,7 +105,9 @@ class Node(Engine):
         self.authorizer = _find_authorizer(setup.config, ledger.catalog.acls)
         self.real_ms = self._real_ms
         self.fresh_topic_id = lambda: bytes.fromhex(setup.fresh_id().replace("-", ""))
-        self._routes = router.routes(self.offered, self.authorizer)
+        self._routes = router.routes(
+            self.offered, self.authorizer, setup.config["group.coordinator.rebalance.protocols"]
+        )
 
     def handle(self, api_key: int, request: Any, call: Call, where: Where) -> Outcome:
         """Decide a request, or do the first step of it.

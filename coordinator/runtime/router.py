@@ -1,6 +1,6 @@
 """The table of APIs and the functions that answer them. The ApiVersions response is derived from it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any, Final
 
@@ -15,10 +15,12 @@ from coordinator.dataplane.dataplane import APIS as DATAPLANE
 from coordinator.runtime import groups
 from coordinator.runtime.api_versions import api_versions
 from coordinator.runtime.engine import Engine
+from coordinator.runtime.error_response import error_response
 from coordinator.runtime.find_coordinator import find_coordinator
 from coordinator.runtime.mutation_quota import with_mutation_quota
 from coordinator.runtime.sasl import sasl_authenticate, sasl_handshake
 from protocol.apis import ADVERTISED_ONLY, BY_NAME, KAFKA_3_9_RANGES, LATEST_RANGES, names_with
+from protocol.errors import ErrorCode
 from protocol.traits import Trait
 
 Handler = Callable[[Engine, Any, Call, Where], Decision]
@@ -88,6 +90,20 @@ HANDLERS: Final[Mapping[str, Handler]] = {
 }
 
 
+SWITCHED: Final = ("consumer", "streams")  # kinds of groups that `group.coordinator.rebalance.protocols` can switch off
+
+
+def _own_apis(kind: str) -> list[str]:
+    """Return the APIs that only groups of a kind have."""
+    own = [request.__name__.removesuffix("Request") for request in KINDS[kind].creates]
+    return [*own, KINDS[kind].description.api]
+
+
+def _refuse_version(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+    """Refuse a request of a protocol that is switched off. ApiVersions lists it still, as in Kafka."""
+    return error_response(request, call.version, ErrorCode.UNSUPPORTED_VERSION)
+
+
 def supported_versions(compat: str) -> dict[int, range]:
     """Return the versions that a server of that compatibility offers: Kafka 4.3's, or with those that only 3.9 still
     had."""
@@ -103,9 +119,16 @@ def intersect_versions(ranges: Mapping[int, range]) -> dict[int, range]:
     return {BY_NAME[name].key: ranges[BY_NAME[name].key] for name in HANDLERS if BY_NAME[name].key in ranges}
 
 
-def routes(versions: Mapping[int, range], authorizer: Authorizer | None) -> dict[tuple[int, int], Route]:
-    """Return the handlers by API key and version; with an authorizer they stand behind their guards."""
+def routes(
+    versions: Mapping[int, range], authorizer: Authorizer | None, protocols: Collection[str] = SWITCHED
+) -> dict[tuple[int, int], Route]:
+    """Return the handlers by API key and version; with an authorizer they stand behind their guards.
+
+    Groups of other kinds than those of `protocols` are refused.
+    """
     handlers = HANDLERS if authorizer is None else _guard(HANDLERS, authorizer)
+    off = [api for name in SWITCHED if name not in protocols for api in _own_apis(name)]
+    handlers = {**handlers, **dict.fromkeys(off, answers(_refuse_version))}
     by_key = {BY_NAME[name].key: Route(name, handle) for name, handle in handlers.items()}
     served = {(key, version) for key, span in versions.items() for version in span} - ADVERTISED_ONLY
     return {(key, version): by_key[key] for key, version in served}

@@ -221,6 +221,84 @@ class Modern:
         return self.ask(member_epoch=epoch).answer()
 
 
+class Streams:
+    """A member of a streams group (KIP-1071), on a connection of its own name: a process of one thread unless told."""
+
+    API = "streams_group_heartbeat"
+
+    def __init__(self, k: Stage, name: str, group: str | None = None, *, process: str | None = None) -> None:
+        self.k, self.name = k, name
+        self.group = k.name("g") if group is None else group
+        self.line = k.line(name)
+        self.member_id, self.process = f"member-{name}", process or f"process-{name}"
+        self.epoch, self.endpoint_epoch = 0, -1
+        self.owned: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "group_id": self.group,
+            "member_id": self.member_id,
+            "member_epoch": self.epoch,
+            "endpoint_information_epoch": self.endpoint_epoch,
+        }
+
+    def ask(self, **values: Any) -> Pending:
+        """Send a heartbeat with these fields; all others say that nothing changed."""
+        return self.line.send(self.API, 0, **{**self.identity(), **values})
+
+    def learn(self, answer: Answer) -> Answer:
+        if answer.error_code == "NONE":
+            self.epoch, self.endpoint_epoch = answer.member_epoch, answer.endpoint_information_epoch
+            if answer.active_tasks is not None:
+                self.owned = {name: getattr(answer, name) for name in self.owned}
+        return answer
+
+    def beat(self, **values: Any) -> Answer:
+        return self.learn(self.ask(**values).answer())
+
+    def joining(self, topology: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a join."""
+        return {
+            "member_epoch": 0,
+            "rebalance_timeout_ms": 30_000,
+            "topology": topology,
+            "active_tasks": [],
+            "standby_tasks": [],
+            "warmup_tasks": [],
+            "process_id": self.process,
+        }
+
+    def join(self, topology: dict[str, Any], **values: Any) -> Answer:
+        """Join (or join again) with epoch 0 and this topology."""
+        return self.beat(**{**self.joining(topology), **values})
+
+    def owns(self, **values: Any) -> Answer:
+        """Beat and say that it owns what it was last told: acknowledge a revocation."""
+        return self.beat(**{**self.owned, **values})
+
+    def beat_until_told(self, count: int = 1, within_ms: float = 10_000) -> Answer:
+        """Beat until so many active tasks are assigned, or an error comes; only that answer is written down."""
+
+        def is_told(found: Answer) -> bool:
+            tasks = found.active_tasks
+            return found.error_code != "NONE" or (
+                tasks is not None and sum(len(one.partitions) for one in tasks) >= count
+            )
+
+        return self.learn(self.line.eventually(self.API, 0, is_told, within_ms=within_ms, **self.identity()))
+
+    def beat_until_status(self, *codes: int, within_ms: float = 10_000) -> Answer:
+        """Beat until the answer has exactly these status codes; only that one is written down."""
+
+        def is_so(found: Answer) -> bool:
+            return found.error_code != "NONE" or [one.status_code for one in found.status] == list(codes)
+
+        return self.learn(self.line.eventually(self.API, 0, is_so, within_ms=within_ms, **self.identity()))
+
+    def leave(self, epoch: int = -1, **values: Any) -> Answer:
+        return self.ask(member_epoch=epoch, **values).answer()
+
+
 class Producer:
     """A transactional producer, on a connection of its own name."""
 

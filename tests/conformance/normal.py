@@ -28,6 +28,11 @@ UNORDERED = {  # by API, the lists whose order is not the same in each run of Ka
     "consumer_group_describe": {"groups", "members", "topic_partitions", "subscribed_topic_names"},
     "consumer_group_heartbeat": {"topic_partitions", "partitions"},
     "list_groups": {"groups"},
+    "streams_group_heartbeat": {
+        *("active_tasks", "standby_tasks", "warmup_tasks", "partitions"),
+        *("partitions_by_user_endpoint", "active_partitions", "standby_partitions"),
+    },
+    "streams_group_describe": {"groups", "members", "client_tags", "topic_configs"},
     "sasl_handshake": {"mechanisms"},
     "list_transactions": {"transaction_states"},
     "describe_configs": {"configs"},
@@ -42,7 +47,7 @@ UNORDERED = {  # by API, the lists whose order is not the same in each run of Ka
     "offset_delete": {"partitions"},
     "txn_offset_commit": {"partitions"},
 }
-TEXTS = {"error_message", "batch_index_error_message", "documentation"}
+TEXTS = {"error_message", "batch_index_error_message", "documentation", "status_detail"}
 IDS = {"member_id", "leader", "topic_id"}
 
 

@@ -53,6 +53,10 @@ def describe(k: Stage, group: str, version: int = 1) -> None:
     k.line("watch").call("consumer_group_describe", version, group_ids=[group])
 
 
+def describe_streams(k: Stage, *groups: str, **values: Any) -> None:
+    k.line("watch").call("streams_group_describe", 0, group_ids=list(groups), **values)
+
+
 TOPIC, BROKER = 2, 4  # types of resources that have configs, beside GROUP
 SET, DELETE, APPEND, SUBTRACT = range(4)
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.conformance.actors import Member, Modern, Producer, members
+from tests.conformance.actors import Member, Modern, Producer, Streams, members
 from tests.conformance.stage import Pending, Stage
+from tests.conformance.topologies import Topology, counts, reads
 
 
 def stable(*members: Member, shares: list[bytes] | None = None) -> tuple[Member, ...]:
@@ -104,3 +105,39 @@ def begin_producer(
     one = Producer(k, name, transactional_id, timeout_ms)
     one.begin(**values)
     return one
+
+
+def sole_streams(k: Stage, partitions: int = 1, **join: Any) -> tuple[Topology, Streams]:
+    """A topic, and the one member `a` of a streams group without state, which reads it; returns the topology too."""
+    known = reads(k.topic(partitions=partitions))
+    a = Streams(k, "a")
+    a.join(known, **join)
+    return known, a
+
+
+def streams_pair(k: Stage, partitions: int, **join: Any) -> tuple[Topology, Streams, Streams]:
+    """A topic, and two members of a streams group, each a process: `a`, which joined with these values, then `b`."""
+    known, a = sole_streams(k, partitions, **join)
+    b = Streams(k, "b")
+    b.join(known)
+    return known, a, b
+
+
+def stateful_streams(k: Stage, names: str, partitions: int = 2, standbys: int = 0) -> tuple[Topology, list[Streams]]:
+    """A topic with a changelog that is there already, and a member for each letter, which have their tasks."""
+    known = counts(k, k.topic(partitions=partitions))
+    k.topic("log", partitions)
+    if standbys:
+        k.group_config(k.name("g"), streams_num_standby_replicas=standbys)
+    members = [Streams(k, name) for name in names]
+    for one in members:
+        one.join(known)
+    settle(members)
+    return known, members
+
+
+def settle(members: Sequence[Streams], rounds: int = 3) -> None:
+    """Let each member acknowledge what it was told, some times in turn."""
+    for _ in range(rounds):
+        for one in members:
+            one.owns()

@@ -35,11 +35,28 @@ AUTHORIZER: Settings = {  # the stage is anonymous, and may do everything
 MECHANISMS = "sasl.enabled.mechanisms"
 SASL: Settings = {MECHANISMS: "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
 
+STREAMS: Settings = {
+    "group.streams.min.session.timeout.ms": "500",
+    "group.streams.min.heartbeat.interval.ms": "50",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+}
+
 SERVERS: Mapping[str, Settings] = {
     "plain": {},
     "delay": {"group.initial.rebalance.delay.ms": "1000", "group.consumer.assignment.interval.ms": "1500"},
     "full": {"group.max.size": "2", "group.consumer.max.size": "2", "auto.create.topics.enable": "false"},
     "expiry": {"offsets.retention.check.interval.ms": "300", "offsets.retention.minutes": "1"},
+    "streams": STREAMS,
+    "streams-delay": {
+        **STREAMS,
+        "group.streams.initial.rebalance.delay.ms": "1000",
+        "group.streams.assignment.interval.ms": "1500",
+    },
+    "streams-full": {**STREAMS, "group.streams.max.size": "2"},
+    "streams-restart": STREAMS,
+    "streams-off": {**STREAMS, "group.coordinator.rebalance.protocols": "classic,consumer"},
+    "streams-acls": {**STREAMS, **AUTHORIZER},
     "upgrade": {"group.consumer.migration.policy": "upgrade"},
     "downgrade": {"group.consumer.migration.policy": "downgrade"},
     "disabled": {"group.consumer.migration.policy": "disabled"},
@@ -57,8 +74,11 @@ SERVERS: Mapping[str, Settings] = {
 
 # Not over TCP: the least retention that Kafka can be told is a minute, and here it takes no time.
 # Where there are users, each story has a server of its own, for all ACLs of the cluster are its.
-ONLY_IN_PROCESS = {"expiry", "epochs", "sessions", "deletion", "restart", "acls", "open", "sasl", "reauth"}
-RESTARTING = {"restart"}  # no two stories at once
+ONLY_IN_PROCESS = {
+    *("expiry", "epochs", "sessions", "deletion", "restart", "acls", "open", "sasl", "reauth"),
+    *("streams-restart", "streams-off", "streams-acls"),
+}
+RESTARTING = {"restart", "streams-restart"}  # no two stories at once
 USERS = ("alice", "bob")  # of each story on a server with a listener for users
 
 

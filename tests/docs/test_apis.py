@@ -19,10 +19,10 @@ ADVERTISED = {  # by a broker of 4.3.1 that nothing is set for: the lowest and t
     (0, 0), 84: (0, 0), 85: (0, 1), 86: (0, 0), 87: (0, 1), 88: (0, 0), 89: (0, 0), 90: (0, 1), 91: (0, 0), 92: (0,
     0),
 }  # fmt: skip
-OTHER_GROUPS = {*range(76, 80), *range(88, 93)}  # of share and streams groups
+OTHER_GROUPS = {*range(76, 80), *range(90, 93)}  # of share groups
 
 
-def test_all_but_share_and_streams_groups_is_offered_in_kafka_s_versions() -> None:
+def test_all_but_share_groups_is_offered_in_kafka_s_versions() -> None:
     offered = {key: (span[0], span[-1]) for key, span in LATEST_RANGES.items()}
     assert offered == {key: span for key, span in ADVERTISED.items() if key not in OTHER_GROUPS}
 

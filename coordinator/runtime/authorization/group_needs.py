@@ -6,7 +6,9 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource
+from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.kinds.classic import replies
+from coordinator.core.kinds.streams.topology import names_in
 from coordinator.core.offsets.offset_fetch import GROUPS_SINCE
 from coordinator.runtime.authorization.guard import Asking, Judge, Whole, need
 from coordinator.runtime.authorization.shapes import deny_nothing
@@ -145,14 +147,42 @@ def hide_members(asking: Asking, response: Response) -> Response:
         }
         return all(describes.is_met(asking, name) for name in names)
 
-    def hide(group: Entry) -> Entry:
-        return type(group)(
-            error_code=_TOPIC_DENIED,
-            error_message="The group has topics that may not be described.",
-            group_id=group.group_id,
-        )
+    return replace(response, groups=tuple([one if is_seen(one) else _hide(one) for one in response.groups]))
 
-    return replace(response, groups=tuple([one if is_seen(one) else hide(one) for one in response.groups]))
+
+def hide_topologies(asking: Asking, response: Response) -> Response:
+    """Refuse to describe a streams group whose topology has a topic that the client may not describe."""
+    describes = need(_R.TOPIC, _O.DESCRIBE)
+
+    def is_seen(group: Entry) -> bool:
+        parts = () if group.topology is None else group.topology.subtopologies or ()
+        names = {
+            name
+            for part in parts
+            for name in (
+                *part.source_topics,
+                *part.repartition_sink_topics,
+                *(topic.name for topic in (*part.repartition_source_topics, *part.state_changelog_topics)),
+            )
+        }
+        return all(describes.is_met(asking, name) for name in names)
+
+    return replace(response, groups=tuple([one if is_seen(one) else _hide(one) for one in response.groups]))
+
+
+def _hide(group: Entry) -> Entry:
+    return type(group)(
+        error_code=_TOPIC_DENIED,
+        error_message="The group has topics that may not be described.",
+        group_id=group.group_id,
+    )
+
+
+def topology_topics(asking: Asking) -> Iterable[str]:
+    """Name the topics of a topology; none if one of the names is none, which is refused for that."""
+    topology = asking.request.topology
+    names = () if topology is None else tuple(dict.fromkeys(names_in(topology)))
+    return () if any(name in INTERNAL or reason_invalid(name) for name in names) else names
 
 
 def one_group(asking: Asking) -> Iterable[str]:

@@ -13,12 +13,14 @@ from coordinator.runtime.authorization.group_needs import (
     find_each,
     find_one,
     hide_members,
+    hide_topologies,
     offset_fetch_topics,
     one_group,
     refuse_find,
     refuse_join,
     refuse_offset_delete,
     subscription_topics,
+    topology_topics,
 )
 from coordinator.runtime.authorization.guard import FIRST, IN_ORDER, LAST, Each, Guard, Whole, need
 from coordinator.runtime.authorization.refusals import (
@@ -117,6 +119,18 @@ NEEDS: Final[Mapping[str, Guard]] = {
         each=(each_name("group_ids", "groups", need(_R.GROUP, _O.DESCRIBE), place=FIRST),),
         seen=(authorized_operations("groups", _R.GROUP, "authorized_operations", "group_id"), hide_members),
         what=("DESCRIBE on the topic, for each topic of a member: TOPIC_AUTHORIZATION_FAILED for the group",),
+    ),
+    "StreamsGroupHeartbeat": Guard(
+        (
+            group_check(_O.READ),
+            Whole(need(_R.TOPIC, _O.DESCRIBE), topology_topics, " of each name in a topology"),
+        ),
+        asks=True, what=("CREATE on the cluster or the topic, for each internal topic that is missing: in the status",),
+    ),
+    "StreamsGroupDescribe": Guard(
+        each=(each_name("group_ids", "groups", need(_R.GROUP, _O.DESCRIBE), place=FIRST),),
+        seen=(authorized_operations("groups", _R.GROUP, "authorized_operations", "group_id"), hide_topologies),
+        what=("DESCRIBE on the topic, for each topic of the topology: TOPIC_AUTHORIZATION_FAILED for the group",),
     ),
     "ListGroups": Guard(
         seen=(hide_what_is_denied("groups", _R.GROUP, "group_id", _DESCRIBES),),

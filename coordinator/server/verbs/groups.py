@@ -1,9 +1,8 @@
 """Groups and their members, as an operator drives them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from coordinator.control.faults import Action, FaultSpec, Match
-from coordinator.core.assignors.spec import Assignment
 from coordinator.core.events import Cause
 from coordinator.core.group_view import GroupView, MemberView
 from coordinator.core.groups import view_group
@@ -17,6 +16,9 @@ from coordinator.server.frontend import Frontend
 from coordinator.server.poller import Poller
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.requests import RequestVerbs
+
+Named = Mapping[str, Mapping[str, list[int]]]
+"""By the name of a member: partitions by topic, or tasks by subtopology."""
 
 
 class GroupVerbs:
@@ -75,19 +77,20 @@ class GroupVerbs:
         self._do(group_id, Rebalance(group_id, reason))
         return self.view(group_id)
 
-    def set_target(self, group_id: str, targets: dict[str, dict[str, list[int]]]) -> GroupView:
-        """Force the target assignment of a consumer group: for each member, partitions by the name of their topic."""
+    def set_target(self, group_id: str, targets: Named, standbys: Named | None = None) -> GroupView:
+        """Force the target assignment of a group: for each member, partitions by the name of their topic.
+
+        Of a streams group: active tasks by their subtopology, and standby tasks.
+        """
         _, group = self._find_group(group_id)
-        topics = self._node().ledger.catalog.topics
-        named: dict[str, Assignment] = {}
-        for name, partitions in targets.items():
-            if unknown := sorted(topic for topic in partitions if topic not in topics):
-                raise Refusal(f"invalid topic {unknown[0]!r}: expected a topic that exists")
-            member_id = self._resolve(group, name)
-            named[member_id] = {
-                topics.id_of(topic): tuple(sorted(set(some))) for topic, some in partitions.items() if some
+        both: list[dict[str, dict[str, tuple[int, ...]]]] = [
+            {
+                self._resolve(group, name): {key: tuple(sorted(set(some))) for key, some in target.items() if some}
+                for name, target in named.items()
             }
-        self._do(group_id, SetTarget(group_id, named))
+            for named in (targets, standbys or {})
+        ]
+        self._do(group_id, SetTarget(group_id, *both))
         return self.view(group_id)
 
     def forget(self, group_id: str) -> None:

@@ -9,10 +9,9 @@ from coordinator.core.failover import LoseMembers
 from coordinator.core.kinds.consumer import record_builders
 from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.kinds.consumer.removal import remove_members
-from coordinator.core.kinds.consumer.target import spec_of
+from coordinator.core.kinds.consumer.subscription import metadata_hash
+from coordinator.core.kinds.consumer.target import check_assignment, spec_of
 from coordinator.core.kinds.consumer.transition import GroupTransition
-from coordinator.core.kinds.modern.target import check_assignment
-from coordinator.core.kinds.modern.topics import metadata_hash
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Result
 from coordinator.core.verbs import BY, Rebalance, RemoveMember, SetTarget, VerbResponse
@@ -43,8 +42,17 @@ def rebalance(group: ConsumerGroup, verb: Rebalance, env: Env) -> Result[Consume
 
 def set_target(group: ConsumerGroup, verb: SetTarget, env: Env) -> Result[ConsumerGroup]:
     """Write the target assignment as if an assignor had computed it."""
+    named = {topic for target in verb.targets.values() for topic in target}
+    if verb.standbys:
+        return Result(response=VerbResponse("invalid standbys: expected none, as a consumer group has no tasks"))
+    if unknown := sorted(topic for topic in named if topic not in env.topics):
+        return Result(response=VerbResponse(f"invalid topic {unknown[0]!r}: expected a topic that exists"))
+    wanted = {
+        member_id: {env.topics.id_of(topic): partitions for topic, partitions in target.items()}
+        for member_id, target in verb.targets.items()
+    }
     try:
-        targets = check_assignment(spec_of(group, env.topics), verb.targets)
+        targets = check_assignment(spec_of(group, env.topics), wanted)
     except AssignorError as error:
         return Result(response=VerbResponse(f"invalid target: {error}"))
     transition = GroupTransition(group, env, BY)

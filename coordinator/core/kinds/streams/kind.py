@@ -1,0 +1,82 @@
+"""The kind of the streams groups. Only what a start from the log needs is imported with it."""
+
+from typing import Final
+
+from coordinator.core.cleanup import forget_group
+from coordinator.core.failover import LoseMembers
+from coordinator.core.groups import moved
+from coordinator.core.kinds.kind import Description, Kind, late
+from coordinator.core.kinds.streams import replay
+from coordinator.core.kinds.streams.group import StreamsGroup, is_subscribed
+from coordinator.core.kinds.streams.states import GroupState
+from coordinator.core.limits import Limits
+from coordinator.core.offsets.expiry import commit_time
+from coordinator.core.result import TopicsCreated
+from coordinator.core.timers import INITIAL, REBALANCE, SESSION
+from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.streams_group_describe import (
+    StreamsGroupDescribeResponse,
+    StreamsGroupDescribeResponseDescribedGroup,
+)
+from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+
+
+def _session_timeout_ms(group: StreamsGroup, member_id: str, limits: Limits) -> int:
+    return limits.group_streams_session_timeout_ms
+
+
+def _fenced_by(group: StreamsGroup, member_id: str) -> tuple[str, ErrorCode]:
+    return "StreamsGroupHeartbeat", ErrorCode.FENCED_MEMBER_EPOCH
+
+
+_heartbeat: Final = late(f"{__package__}.streams_group_heartbeat")
+_MEMBER_TIMERS: Final = (SESSION, REBALANCE)
+
+STREAMS: Final = Kind(
+    name="streams",
+    cls=StreamsGroup,
+    counts_by="epoch",
+    states=GroupState,
+    settled=frozenset({GroupState.EMPTY, GroupState.NOT_READY, GroupState.STABLE}),
+    protocol_type=lambda group: "streams",
+    handlers={
+        StreamsGroupHeartbeatRequest: _heartbeat,
+        JoinGroupRequest: late(f"{__package__}.join_group"),
+        TopicsCreated: late(f"{__package__}.internal_topics", "keep_errors"),
+        RemoveMember: late(f"{__package__}.verbs", "remove_member"),
+        Rebalance: late(f"{__package__}.verbs", "rebalance"),
+        SetTarget: late(f"{__package__}.verbs", "set_target"),
+        Forget: forget_group,
+        LoseMembers: late(f"{__package__}.verbs", "lose_members"),
+    },
+    creates={StreamsGroupHeartbeatRequest: _heartbeat},
+    refuses={StreamsGroupHeartbeatRequest: _heartbeat},  # which makes empty classic groups streams groups
+    malformed={StreamsGroupHeartbeatRequest: late(f"{__package__}.streams_group_heartbeat", "refuse_malformed")},
+    timers={
+        **dict.fromkeys(_MEMBER_TIMERS, late(f"{__package__}.timers", "expire_member")),
+        INITIAL: late(f"{__package__}.timers", "end_initial_delay"),
+    },
+    member_timers=frozenset(_MEMBER_TIMERS),
+    keys=dict.fromkeys(replay.KEYS, replay.apply_record),
+    tombstones=late(f"{__package__}.record_builders", "tombstones"),
+    restart=late(f"{__package__}.timers", "restart_timers"),
+    unload=moved,  # no request of a member is ever parked
+    session_timeout_ms=_session_timeout_ms,
+    expires_since=lambda group: commit_time,
+    is_subscribed=is_subscribed,
+    validate_commit=late(f"{__package__}.validation", "validate_commit"),
+    validate_fetch=late(f"{__package__}.validation", "validate_fetch"),
+    validate_delete_offsets=lambda group: ErrorCode.NONE,
+    description=Description(
+        api="StreamsGroupDescribe",
+        ids="group_ids",
+        response=StreamsGroupDescribeResponse,
+        entry=StreamsGroupDescribeResponseDescribedGroup,
+        describe=late(f"{__package__}.streams_group_describe", "describe"),
+    ),
+    assignor=lambda group: "sticky",
+    view=late(f"{__package__}.view"),
+    fenced_by=_fenced_by,
+)

@@ -1,0 +1,184 @@
+"""Whether a request counts: what is wrong with a StreamsGroupHeartbeat as such, and whose offsets may be committed."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from coordinator.core.env import Env
+from coordinator.core.kinds.streams.configuration import ConfiguredTopology
+from coordinator.core.kinds.streams.group import Member, StreamsGroup
+from coordinator.core.kinds.streams.tasks import ReportedTasks
+from coordinator.core.kinds.streams.topology import refuse_names, refuse_topology
+from coordinator.core.refusal import Refusal
+from coordinator.core.topics import NO_ID, Topics
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+MEMBER_EPOCHS_SINCE: Final = 9  # of OffsetCommit: older clients do not know the errors
+STALE_IN_TRANSACTIONS_SINCE: Final = 6  # of TxnOffsetCommit, which Kafka has from 4.4 on
+UNKNOWN_EPOCH: Final = -1
+AWAY: Final = -2  # the epoch of a static member that leaves for a while
+
+
+def validate_heartbeat(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
+    """Return the first thing that is wrong, in the order in which Kafka looks; None if nothing is."""
+    topology = request.topology
+    if topology is not None and (wrong := refuse_names(topology)):
+        return wrong
+    if wrong := _refuse_unsupported(request):
+        return wrong
+    for field, text in (
+        ("MemberId", request.member_id),
+        ("GroupId", request.group_id),
+        ("InstanceId", request.instance_id),
+        ("RackId", request.rack_id),
+    ):
+        if text is not None and not text.strip():
+            return _invalid(f"{field} can't be empty.")
+    lists = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    if request.member_epoch == 0:
+        if wrong := _refuse_join(request):
+            return wrong
+    elif request.member_epoch == AWAY:
+        return _invalid("InstanceId can't be null.")  # one with an instance id was refused above
+    elif request.member_epoch < AWAY:
+        return _invalid(f"MemberEpoch {request.member_epoch}: expected -2 or more.")
+    if any(one is not None for one in lists) and None in lists:
+        return _invalid("Tasks of one kind are given: expected lists of all three kinds.")
+    if request.member_epoch != 0 and topology is not None:
+        return _invalid("Topology can only be provided when (re-)joining.")
+    return None
+
+
+def _refuse_unsupported(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
+    """Return what of the request Kafka 4.3 does not have yet."""
+    if request.instance_id is not None:
+        return _invalid("Static members are not supported yet.")
+    if request.task_offsets is not None or request.task_end_offsets is not None:
+        return _invalid("Offsets of tasks are not supported yet.")
+    if request.warmup_tasks:
+        return _invalid("Warm-up tasks are not supported yet.")
+    if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
+        return _invalid("Regular expressions for source topics are not supported yet.")
+    return None
+
+
+def _refuse_join(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
+    if request.rebalance_timeout_ms == -1:
+        return _invalid("RebalanceTimeoutMs must be provided in first request.")
+    for field in ("active_tasks", "standby_tasks", "warmup_tasks"):
+        listed = getattr(request, field)
+        if listed is None or listed:
+            return _invalid(f"{field}: expected an empty list when (re-)joining.")
+    if request.topology is None:
+        return _invalid("Topology must be non-null when (re-)joining.")
+    return refuse_topology(request.topology)
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, message)
+
+
+def unknown_member(member_id: str, group_id: str) -> Refusal:
+    """No member of that id."""
+    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
+
+
+def validate_epoch(member: Member, epoch: int, reported: ReportedTasks | None) -> Refusal | None:
+    """Return why a heartbeat's epoch is refused; None when it is good.
+
+    The epoch before the current one is good for a member that owns nothing but what it was assigned: the response that
+    raised its epoch may have been lost. Epoch 0 always is: a member that was fenced rejoins with it.
+    """
+    if epoch in (0, member.epoch):
+        return None
+    if epoch == member.previous_epoch and epoch < member.epoch and reported is not None:
+        if reported.is_within(member.assigned):
+            return None
+    than = "greater" if epoch > member.epoch else "smaller"
+    message = (
+        f"The streams group member has a {than} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({member.epoch}). The member must abandon all its tasks and rejoin."
+    )
+    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
+
+
+def validate_tasks(reported: ReportedTasks | None, configured: ConfiguredTopology) -> Refusal | None:
+    """Return which of the tasks that a member reports cannot exist; None if all can, or while the topology is not
+    ready."""
+    if reported is None or not configured.is_ready:
+        return None
+    for entry in (*reported.active, *reported.standby, *reported.warmup):
+        subtopology = configured.subtopologies.get(entry.subtopology_id)
+        if subtopology is None:
+            return _invalid(f"There is no subtopology {entry.subtopology_id}.")
+        for partition in entry.partitions:
+            if not 0 <= partition < subtopology.task_count:
+                expected = f"expected less than {subtopology.task_count}"
+                return _invalid(f"Task {partition} of subtopology {entry.subtopology_id}: {expected}.")
+    return None
+
+
+def validate_commit(group: StreamsGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, env: Env) -> ErrorCode:
+    """NONE when the commit counts.
+
+    The member epoch counts, and an older one for topics of the topology whose task the member has had since then.
+    """
+    call = env.call
+    is_transactional = isinstance(request, TxnOffsetCommitRequest)
+    epoch: int = (
+        request.generation_id if isinstance(request, TxnOffsetCommitRequest) else request.generation_id_or_member_epoch
+    )
+    if epoch < 0 and group.is_empty:
+        return ErrorCode.NONE
+    names_nobody = not request.member_id and request.group_instance_id is None
+    if is_transactional and epoch == UNKNOWN_EPOCH and names_nobody:
+        return ErrorCode.NONE  # a producer that was not told which member it commits for
+    member = group.members.get(request.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not is_transactional and call.version < MEMBER_EPOCHS_SINCE:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    if epoch < member.epoch and all(
+        _has_owned_since(group, member, topic, partition, epoch)
+        for topic, partition in _partitions(request, env.topics)
+    ):
+        return ErrorCode.NONE
+    if is_transactional and call.version < STALE_IN_TRANSACTIONS_SINCE:
+        return ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.STALE_MEMBER_EPOCH
+
+
+def validate_fetch(group: StreamsGroup, member_id: str | None, epoch: int) -> ErrorCode:
+    """NONE when the member may read the group's offsets; whoever names no member may."""
+    if member_id is None:
+        return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka 4.3 answers it
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _has_owned_since(group: StreamsGroup, member: Member, topic: str, partition: int, epoch: int) -> bool:
+    """Return whether the member has had the active task of the partition at that epoch already."""
+    number = None if group.topology is None else group.topology.readers.get(topic)
+    if number is None:
+        return False
+    for tasks in (member.assigned, member.pending):
+        since = tasks.active.get(number, {}).get(partition)
+        if since is not None:
+            return epoch >= since
+    return False
+
+
+def _partitions(request: Any, topics: Topics) -> Iterable[tuple[str, int]]:
+    """Return the committed partitions that exist, by the topic's name. Versions with names have the zero id."""
+    for asked in request.topics:
+        topic_id = getattr(asked, "topic_id", NO_ID)
+        topic = topics.get(asked.name) if topic_id == NO_ID else topics.by_id(topic_id)
+        for partition in asked.partitions:
+            if topic is not None and 0 <= partition.partition_index < topic.partitions:
+                yield topic.name, partition.partition_index

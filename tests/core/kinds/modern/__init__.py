@@ -1,1 +1,0 @@
-"""What groups with epochs share."""

@@ -1,0 +1,56 @@
+"""Topologies for tests, in few words."""
+
+from collections.abc import Mapping, Sequence
+
+from hypothesis import strategies as st
+
+from coordinator.core.kinds.streams.topology import Subtopology, Topology
+from coordinator.core.streams_record_types import (
+    StreamsGroupTopologyValueCopartitionGroup as CopartitionGroup,
+)
+from coordinator.core.streams_record_types import StreamsGroupTopologyValueTopicInfo as TopicInfo
+from coordinator.core.topics import Topic, Topics
+
+
+def topics(**sizes: int) -> Topics:
+    """Topics with so many partitions."""
+    return Topics(Topic(name, name.encode().ljust(16, b"."), size) for name, size in sizes.items())
+
+
+def part(
+    number: str,
+    sources: Sequence[str] = (),
+    *,
+    reads: Mapping[str, int] | None = None,
+    sinks: Sequence[str] = (),
+    logs: Sequence[str] = (),
+    joins: Sequence[tuple[Sequence[int], Sequence[int]]] = (),
+) -> Subtopology:
+    """A subtopology; `reads` has its repartition topics with their sizes, `joins` its copartition groups."""
+    return Subtopology(
+        number,
+        source_topics=tuple(sources),
+        state_changelog_topics=tuple(TopicInfo(name) for name in logs),
+        repartition_sink_topics=tuple(sinks),
+        repartition_source_topics=tuple(TopicInfo(name, size) for name, size in (reads or {}).items()),
+        copartition_groups=tuple(CopartitionGroup(tuple(a), (), tuple(b)) for a, b in joins),
+    )
+
+
+def topology(*parts: Subtopology, epoch: int = 0) -> Topology:
+    return Topology(epoch, {each.subtopology_id: each for each in parts})
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> Topology:
+    """Some subtopologies that read sources `s0` to `s2` and repartition topics of each other, perhaps in circles."""
+    count = draw(st.integers(1, 6))
+    names = st.sampled_from([f"r{n}" for n in range(5)])
+    sources = st.lists(st.sampled_from(["s0", "s1", "s2"]), unique=True, max_size=2)
+    reads = st.dictionaries(names, st.sampled_from([0, 0, 0, 2, 5]), max_size=2)
+    sinks = st.lists(names, unique=True, max_size=3)
+    parts = [
+        part(str(n), draw(sources), reads=draw(reads), sinks=draw(sinks), logs=draw(st.sampled_from([(), (f"l{n}",)])))
+        for n in range(count)
+    ]
+    return topology(*parts)
