@@ -8,6 +8,7 @@ Groups, the catalog and transactions all use it. Nothing of a `Result` is true b
 `Shard.step` and `runtime/engine` encode first and apply then.
 """
 
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
 
@@ -36,9 +37,19 @@ class Call(Struct, frozen=True, gc=False):
     listener: str = "PLAINTEXT"  # the name of the listener that the client came by
     rights: Rights | None = None  # what the client may do, where the handler is to ask; None: everything
 
+    def fresh_uuid(self) -> str:
+        """Return a random id as Kafka's own type writes it: 22 characters of base 64, and no dash in front."""
+        while (text := _in_base_64(self.fresh_id())).startswith("-"):
+            pass
+        return text
+
     def may(self, operation: Operation, kind: Resource, name: str) -> bool:
         """Return whether the client may do something with a resource."""
         return self.rights is None or self.rights.may(operation, kind, name)
+
+
+def _in_base_64(uuid: str) -> str:
+    return urlsafe_b64encode(bytes.fromhex(uuid.replace("-", ""))).decode().rstrip("=")
 
 
 class Reply(Struct, frozen=True, gc=False):

@@ -153,6 +153,22 @@ def test_a_fenced_consumer_is_told_so(server: SteeredNode) -> None:
     assert member.beat().error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
+@pytest.mark.parametrize(
+    ("instance", "error"), [("i", ErrorCode.FENCED_INSTANCE_ID), (None, ErrorCode.UNKNOWN_MEMBER_ID)]
+)
+def test_a_fenced_classic_member_of_a_consumer_group_is_told_so(
+    server: SteeredNode, instance: str | None, error: ErrorCode
+) -> None:
+    """It has an epoch, as all members of a consumer group, and learns of it by the API of its own protocol."""
+    (a,) = stable_group(server, "a", instance=instance)
+    member = ConsumerMember(server.connect("m"), "m")
+    member.beat()
+    assert server.operator.groups.view("g").type == "consumer", "it was upgraded"
+    server.operator.groups.fence("g", instance or "a")
+    assert a.beat() == error
+    assert all(rule.is_used_up for rule in server.operator.requests.faults), "and nothing is left in force"
+
+
 def test_a_rebalance_on_demand(server: SteeredNode) -> None:
     (a,) = stable_group(server, "a")
     assert server.operator.groups.rebalance("g", "because").state == "PreparingRebalance"

@@ -16,6 +16,13 @@ START_MS = 1_700_000_000_000
 Entry = tuple[bytes, bytes | None, int] | tuple[int, bool]  # a record with its producer, or the end of a transaction
 
 
+class CountingCall(Call, frozen=True):
+    """A call whose ids are short in either form, for scripts to name them."""
+
+    def fresh_uuid(self) -> str:
+        return self.fresh_id()
+
+
 class ShardDriver:
     """Time stands still until `advance`. Subclasses see all that happens in `take`."""
 
@@ -35,7 +42,7 @@ class ShardDriver:
     def call(self, version: int, client_id: str | None = "c", client_host: str = "/127.0.0.1") -> Call:
         """Return a call at this moment, with a ticket of its own."""
         self.tickets += 1
-        return Call(self.tickets, self.now_ms, version, client_id, client_host, self.fresh_id)
+        return CountingCall(self.tickets, self.now_ms, version, client_id, client_host, self.fresh_id)
 
     def describe(self, kind: str, group_id: str, version: int) -> Any:
         """Return what the API of a kind of groups says of a group."""

@@ -1,10 +1,12 @@
 """Ids and time are handed in, so that a run can be repeated."""
 
+import re
 import uuid
 
 import trio
 from trio.testing import MockClock
 
+from coordinator.core.result import Call
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.dice import fresh_ids
 
@@ -13,6 +15,13 @@ def test_ids_are_random_uuids_in_javas_spelling() -> None:
     made = [fresh_ids()() for _ in range(100)]
     assert len(set(made)) == 100
     assert all(uuid.UUID(text).version == 4 and str(uuid.UUID(text)) == text for text in made)
+
+
+def test_an_id_in_kafkas_own_spelling_has_22_characters_and_no_dash_in_front() -> None:
+    ids = iter(["f8" + "0" * 30, str(uuid.UUID(int=1)), *[fresh_ids(seed)() for seed in range(100)]])
+    call = Call(0, 0, 0, None, "", lambda: next(ids))
+    assert call.fresh_uuid() == "AAAAAAAAAAAAAAAAAAAAAQ", "the one before begins with a dash"
+    assert all(re.fullmatch("[A-Za-z0-9_][A-Za-z0-9_-]{21}", call.fresh_uuid()) for _ in range(90))
 
 
 def test_time_is_the_wall_clock_at_the_start_and_then_the_monotonic_one() -> None:

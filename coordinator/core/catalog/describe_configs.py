@@ -22,7 +22,6 @@ from protocol.messages.describe_configs import (
 Entry = DescribeConfigsResponseResourceResult
 Synonym = DescribeConfigsResponseSynonym
 
-STATIC_BROKER_CONFIG: Final = 4
 DEFAULT_CONFIG: Final = 5
 GROUP_CONFIG: Final = 8
 STEP_RESOURCES: Final = 50  # that one step describes, each with all of its settings
@@ -162,14 +161,13 @@ def _of_group(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
 
 
 def _group_entry(catalog: Catalog, own: Mapping[str, str], config: topic_configs.TopicConfig) -> Entry:
-    synonyms = (
-        []
-        if config.name not in own
-        else [Synonym(config.name, group_configs.plain(config, own[config.name]), GROUP_CONFIG)]
-    )
-    value, is_default = group_configs.broker_value(config, catalog.settings)
-    source = DEFAULT_CONFIG if is_default else STATIC_BROKER_CONFIG
-    synonyms.append(Synonym(config.broker or config.name, value, source))
+    synonyms = []
+    if config.name in own:
+        synonyms.append(Synonym(config.name, group_configs.plain(config, own[config.name]), GROUP_CONFIG))
+    if config.broker is None:
+        synonyms.append(Synonym(config.name, config.default, DEFAULT_CONFIG))
+    else:
+        synonyms += _broker_synonyms(catalog, config.broker, config.default)
     return Entry(
         name=config.name,
         value=synonyms[0].value,

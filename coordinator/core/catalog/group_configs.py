@@ -127,12 +127,9 @@ def plain(config: TopicConfig, text: str) -> str:
     return text.strip().lower() if config.kind == BOOLEAN else text
 
 
-def broker_value(config: TopicConfig, settings: Settings) -> tuple[str, bool]:
-    """Return the value that applies to groups without their own, and whether that is the default."""
-    for setting in settings.broker:
-        if setting.name == config.broker:
-            return setting.value, setting.is_default
-    return config.default, True
+def broker_value(config: TopicConfig, settings: Settings) -> str:
+    """Return the value that applies to groups without their own."""
+    return next((setting.value for setting in settings.broker if setting.name == config.broker), config.default)
 
 
 def _out_of_bounds(name: str, text: str, settings: Settings) -> str | None:
@@ -172,4 +169,4 @@ def _clamp(name: str, value: int, settings: Settings) -> int:
 
 
 def _number(name: str, wanted: Values, settings: Settings) -> int:
-    return int(wanted[name]) if name in wanted else int(broker_value(BY_NAME[name], settings)[0])
+    return int(wanted[name]) if name in wanted else int(broker_value(BY_NAME[name], settings))

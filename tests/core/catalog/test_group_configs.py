@@ -15,11 +15,16 @@ SESSION, BEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 @pytest.mark.rule("K-333 K-334 K-338 K-340")
 def test_a_setting_of_the_brokers_file_is_each_group_s() -> None:
-    filed = Settings(broker=(BrokerSetting(f"group.{BEAT}", "7000", 3, "", is_default=False),))
-    request = DescribeConfigsRequest((DescribeConfigsRequestResource(GROUP, "nobody has ever heard of it", (BEAT,)),))
+    filed = Settings(broker=(BrokerSetting(f"group.{BEAT}", "7000", 3, "", is_default=False, default="5000"),))
+    resource = DescribeConfigsRequestResource(GROUP, "nobody has ever heard of it", (BEAT,))
+    request = DescribeConfigsRequest((resource,), include_synonyms=True)
     (outcome,) = decide_all("catalog", Catalog(filed), request, Call(1, 0, 4, "c", "/h", lambda: "id"))
     (entry,) = outcome.response.results[0].configs
     assert (entry.value, entry.config_source, entry.read_only, entry.is_sensitive) == ("7000", 4, False, False)
+    assert [(one.name, one.value, one.source) for one in entry.synonyms] == [
+        (f"group.{BEAT}", "7000", 4),
+        (f"group.{BEAT}", "5000", 5),
+    ], "set in the file, and built in"
 
 
 @pytest.mark.rule("K-341 K-342")

@@ -126,7 +126,7 @@ def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env)
         return transition
     if is_full(transition.group, request.member_id, request.instance_id, limits):
         return group_full(limits)
-    member_id = request.member_id or call.fresh_id()
+    member_id = request.member_id or call.fresh_uuid()
     found = _joining(transition, request, member_id) if is_joining else _find_member(transition.group, request)
     if isinstance(found, Refusal):
         return found

@@ -43,7 +43,7 @@ def join_group(group: ConsumerGroup, request: JoinGroupRequest, env: Env) -> Res
     if group.is_empty:
         return _replace_group(group, request, env)
     transition = GroupTransition(group, env, BY)
-    member_id = request.member_id or call.fresh_id()
+    member_id = request.member_id or call.fresh_uuid()
     if error := _validate(group, member_id, request, limits):
         return _refuse(error, call)
     has_id = request.member_id or request.group_instance_id is not None
