@@ -5,7 +5,7 @@ import pytest
 from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.hash_order import buckets_after_copy, buckets_after_inserts, string_hash, uuid_hash
 from coordinator.core.assignors.spec import GroupSpec, MemberSpec
-from coordinator.core.kinds.consumer.target import existing_partitions
+from coordinator.core.kinds.modern.target import existing_partitions
 
 T1, T2 = b"\x01" * 16, b"\x02" * 16
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.kinds.consumer import patterns, record_builders, upgrade
-from coordinator.core.kinds.consumer.group import AWAY, ConsumerGroup, Member
+from coordinator.core.kinds.consumer.group import ConsumerGroup, Member
 from coordinator.core.kinds.consumer.membership import (
     find_member,
     group_full,
@@ -30,6 +30,7 @@ from coordinator.core.kinds.consumer.steps import Changes, advance
 from coordinator.core.kinds.consumer.transition import GroupTransition
 from coordinator.core.kinds.consumer.validation import validate_heartbeat
 from coordinator.core.kinds.kind import Group
+from coordinator.core.kinds.modern.epochs import AWAY
 from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Result, SetTimer

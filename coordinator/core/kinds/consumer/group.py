@@ -15,6 +15,7 @@ from coordinator.core.acls.authorizer import Rights
 from coordinator.core.assignors.spec import NOTHING, Assignment
 from coordinator.core.kinds.consumer.owners import Owned, Owners, move_ownership
 from coordinator.core.kinds.consumer.states import GroupState, MemberState
+from coordinator.core.kinds.modern.counters import move_count
 from coordinator.core.records import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMemberMetadataValueClassicMemberMetadata,
@@ -23,8 +24,6 @@ from coordinator.core.table import Table
 from coordinator.core.topics import Topics
 
 NOBODY: Final[Table[str, Any]] = Table()
-LEFT: Final = -1  # the epoch of a member that leaves for good, and of one whose record 8 was deleted
-AWAY: Final = -2  # the epoch of a static member that left and is expected back
 
 Metadata = ConsumerGroupMemberMetadataValue
 ClassicMetadata = ConsumerGroupMemberMetadataValueClassicMemberMetadata
@@ -184,11 +183,11 @@ class ConsumerGroup(Struct, frozen=True):
         return replace(
             self,
             instances=instances,
-            names=_move_count(self.names, _names(old), _names(new)),
-            patterns=_move_count(self.patterns, _pattern(old), _pattern(new)),
-            votes=_move_count(self.votes, _vote(old), _vote(new)),
+            names=move_count(self.names, _names(old), _names(new)),
+            patterns=move_count(self.patterns, _pattern(old), _pattern(new)),
+            votes=move_count(self.votes, _vote(old), _vote(new)),
             classics=self.classics + _speaks_classic(new) - _speaks_classic(old),
-            protocols=_move_count(self.protocols, _protocols(old), _protocols(new)),
+            protocols=move_count(self.protocols, _protocols(old), _protocols(new)),
         )
 
 
@@ -207,20 +206,6 @@ def _move_owner(owners: Owners, old: Member | None, new: Member | None) -> Owner
         (new.assigned, new.pending) if new is not None else (),
         new.epoch if new is not None else 0,
     )
-
-
-def _move_count(counts: Mapping[str, int], old: tuple[str, ...], new: tuple[str, ...]) -> Mapping[str, int]:
-    """Return the counts with `new` added and `old` taken off."""
-    if old == new:
-        return counts
-    after = dict(counts)
-    for name in new:
-        after[name] = after.get(name, 0) + 1
-    for name in old:
-        after[name] -= 1
-        if not after[name]:
-            del after[name]
-    return after
 
 
 def _names(member: Member | None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from coordinator.core.kinds.consumer import replay
 from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.kinds.consumer.states import GroupState
 from coordinator.core.kinds.kind import Description, Kind, late
+from coordinator.core.kinds.modern.topics import is_subscribed
 from coordinator.core.limits import Limits
 from coordinator.core.offsets.expiry import commit_time
 from coordinator.core.timers import JOIN, REBALANCE, REGEX, SESSION, SYNC
@@ -74,7 +75,7 @@ CONSUMER: Final = Kind(
     unload=moved,  # no request of a member is ever parked
     session_timeout_ms=_session_timeout_ms,
     expires_since=lambda group: commit_time,
-    is_subscribed=late(f"{__package__}.subscription", "is_subscribed"),
+    is_subscribed=is_subscribed,
     validate_commit=late(f"{__package__}.validation", "validate_commit"),
     validate_fetch=late(f"{__package__}.validation", "validate_fetch"),
     validate_delete_offsets=lambda group: ErrorCode.NONE,

@@ -3,10 +3,12 @@
 from msgspec.structs import replace
 
 from coordinator.core.kinds.consumer import record_builders
-from coordinator.core.kinds.consumer.group import AWAY, ConsumerGroup, Member
+from coordinator.core.kinds.consumer.group import ConsumerGroup, Member
 from coordinator.core.kinds.consumer.reconcile import ReportedOwnership, is_within
 from coordinator.core.kinds.consumer.transition import GroupTransition
-from coordinator.core.kinds.consumer.validation import fenced_instance, unknown_instance, unknown_member
+from coordinator.core.kinds.consumer.validation import fenced_instance, unknown_instance
+from coordinator.core.kinds.modern.epochs import AWAY, fenced_epoch
+from coordinator.core.kinds.modern.validation import unknown_member
 from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
 from protocol.errors import ErrorCode
@@ -50,12 +52,7 @@ def validate_epoch(member: Member, epoch: int, told: ReportedOwnership) -> Refus
         return None
     if epoch == member.previous_epoch and epoch < member.epoch and is_within(told, member.assigned):
         return None
-    than = "greater" if epoch > member.epoch else "smaller"
-    message = (
-        f"The consumer group member has a {than} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.epoch}). The member must abandon all its partitions and rejoin."
-    )
-    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
+    return fenced_epoch("consumer", epoch, member.epoch)
 
 
 def replace_static_member(transition: GroupTransition, old: Member, member_id: str) -> Member:

@@ -15,8 +15,8 @@ from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.events import Cause
 from coordinator.core.kinds.consumer import record_builders
 from coordinator.core.kinds.consumer.group import ConsumerGroup, ResolvedRegex, Resolving
-from coordinator.core.kinds.consumer.subscription import metadata_hash
 from coordinator.core.kinds.consumer.transition import GroupTransition
+from coordinator.core.kinds.modern.topics import metadata_hash
 from coordinator.core.limits import Limits
 from coordinator.core.result import SetTimer
 from coordinator.core.timers import IMMEDIATELY, REGEX

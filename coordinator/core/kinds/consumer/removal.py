@@ -10,14 +10,18 @@ from typing import Any
 from coordinator.core.events import Cause
 from coordinator.core.kinds.consumer import downgrade, record_builders
 from coordinator.core.kinds.consumer.group import Member
-from coordinator.core.kinds.consumer.subscription import metadata_hash
 from coordinator.core.kinds.consumer.transition import GroupTransition
+from coordinator.core.kinds.modern.topics import metadata_hash
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Result
 
 
 def remove_members(
-    transition: GroupTransition, members: Mapping[str, Member], response: Any, cause: Cause, reason: str = ""
+    transition: GroupTransition,
+    members: Mapping[str, Member],
+    response: Any,
+    cause: Cause,
+    reason: str = "",
 ) -> Result[Any] | Refusal:
     """Return the group without these members, answering `response`."""
     if not members:

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.kinds.consumer.group import LEFT, ConsumerGroup, Member, ResolvedRegex
+from coordinator.core.kinds.consumer.group import ConsumerGroup, Member, ResolvedRegex
 from coordinator.core.kinds.consumer.owners import Owned
 from coordinator.core.kinds.consumer.states import MemberState
 from coordinator.core.kinds.kind import Inconsistent
+from coordinator.core.kinds.modern.epochs import LEFT
 from coordinator.core.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValueTopicPartitions,

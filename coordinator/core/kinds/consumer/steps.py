@@ -11,9 +11,10 @@ from coordinator.core.kinds.consumer import patterns, record_builders, target
 from coordinator.core.kinds.consumer.group import ConsumerGroup, Member, Metadata
 from coordinator.core.kinds.consumer.reconcile import ReportedOwnership, reconcile
 from coordinator.core.kinds.consumer.states import MemberState
-from coordinator.core.kinds.consumer.subscription import have_topics_changed, metadata_hash
 from coordinator.core.kinds.consumer.transition import GroupTransition
 from coordinator.core.kinds.consumer.validation import of_pattern
+from coordinator.core.kinds.modern.epochs import is_target_due
+from coordinator.core.kinds.modern.topics import have_topics_changed, metadata_hash
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode
@@ -79,7 +80,7 @@ def keep(transition: GroupTransition, found: Member, metadata: Metadata, call: C
 
 def assign(transition: GroupTransition) -> Refusal | None:
     """Compute the target if it is due. An assignor that fails fails the request."""
-    if not target.is_due(transition.group, transition.limits, transition.now_ms):
+    if not is_target_due(transition.group, transition.limits.group_consumer_assignment_interval_ms, transition.now_ms):
         return None
     try:
         records = target.compute_target(

@@ -1,33 +1,9 @@
-"""Compute the topics that a group subscribes to, those of each member, and whether any has changed.
-
-Members name topics, patterns match them; ids exist only for topics that do. A hash over everything that the group's
-topics are decides whether its epoch must rise: a topic created, deleted, made again or grown changes it.
-"""
+"""The topics that each member of a consumer group subscribes to. Members name topics, patterns match them."""
 
 from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
-from functools import lru_cache
-from struct import pack, unpack
-from typing import Final
 
 from coordinator.core.kinds.consumer.group import ConsumerGroup, Member
-from coordinator.core.kinds.consumer.xxh3 import xxh3_64
-from coordinator.core.topics import Topic, Topics
-
-_MAGIC: Final = 0  # of the way in which a topic is hashed
-
-
-def existing_topics(group: ConsumerGroup, topics: Topics) -> AbstractSet[str]:
-    """Return the topics that the group subscribes to and that exist. Its members may name many more."""
-    found = topics.existing(group.names.keys())
-    for resolved in group.resolved.values():
-        found = found | topics.existing(resolved.topics)
-    return found
-
-
-def is_subscribed(group: ConsumerGroup, topic: str) -> bool:
-    """Return whether a member subscribes to the topic, by name or by a pattern that is resolved."""
-    return topic in group.names or any(topic in resolved.topics for resolved in group.resolved.values())
+from coordinator.core.topics import Topics
 
 
 def member_topics(group: ConsumerGroup, member: Member) -> Iterable[str]:
@@ -51,51 +27,3 @@ def is_homogeneous(group: ConsumerGroup) -> bool:
         return all(count == members for count in group.names.values())
     # With a pattern for everybody and nothing by name, each topic has that one source.
     return not group.names and len(group.patterns) == 1 and next(iter(group.patterns.values())) == members
-
-
-def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
-    """Return a signed 64-bit number that changes with the topics that the group subscribes to; 0 when none of them
-    exists."""
-    return hash_topics(existing_topics(group, topics), topics)
-
-
-def hash_topics(names: Iterable[str], topics: Topics) -> int:
-    """Return the hash of those of the topics that exist; 0 when none does."""
-    found = sorted(name for name in names if name in topics)
-    if not found:
-        return 0
-    return _to_signed(b"".join([_topic_hash(topics[name]) for name in found]))
-
-
-def have_topics_changed(group: ConsumerGroup, topics: Topics) -> bool:
-    """Return whether a topic that the group subscribes to has come, changed or gone since its epoch was held against
-    them.
-
-    Of a group that was made or loaded just now that is not known, and so it may be.
-    """
-    seen = group.topics_seen
-    if seen is None:
-        return True
-    if seen is topics:
-        return False
-    names = existing_topics(group, seen) | existing_topics(group, topics)
-    return any(seen.get(name) != topics.get(name) for name in names)
-
-
-def topic_bytes(topic: Topic) -> bytes:
-    """Return the numbers of a topic that are hashed, in Kafka's order (KIP-1101). Partitions here are in no rack."""
-    high, low = unpack(">QQ", topic.id)
-    name = topic.name.encode("utf-16-le")
-    head = pack("<BQQ", _MAGIC, high, low) + name + pack("<ii", len(name) // 2, topic.partitions)
-    return head + pack(f"<{topic.partitions}i", *range(topic.partitions))
-
-
-@lru_cache(maxsize=1 << 16)
-def _topic_hash(topic: Topic) -> bytes:
-    return xxh3_64(topic_bytes(topic)).to_bytes(8, "little")
-
-
-@lru_cache(maxsize=1 << 10)
-def _to_signed(data: bytes) -> int:
-    unsigned = xxh3_64(data)
-    return unsigned - (1 << 64) if unsigned >> 63 else unsigned

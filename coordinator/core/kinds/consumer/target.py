@@ -6,25 +6,14 @@ that many members join one after the other is assigned once a second and not onc
 
 from collections.abc import Mapping
 
-from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import NOTHING, Assignment, Assignor, AssignorError, GroupSpec, MemberSpec
 from coordinator.core.kinds.consumer import record_builders
 from coordinator.core.kinds.consumer.group import ConsumerGroup, Member
 from coordinator.core.kinds.consumer.subscription import is_homogeneous, topic_ids
+from coordinator.core.kinds.modern.target import call_assignor, existing_partitions
 from coordinator.core.limits import Limits
 from coordinator.core.records import Record
 from coordinator.core.topics import Topics
-
-
-def is_due(group: ConsumerGroup, limits: Limits, now_ms: int) -> bool:
-    """Return whether the target is behind the group's epoch, and may be computed again already.
-
-    A target from the future was computed before the clock was put back: waiting for its time could take for ever.
-    """
-    if group.epoch <= group.assignment_epoch:
-        return False
-    interval_ms = limits.group_consumer_assignment_interval_ms
-    return not 0 <= now_ms - group.assignment_at_ms < interval_ms
 
 
 def assignor_name(group: ConsumerGroup, limits: Limits) -> str:
@@ -68,14 +57,6 @@ def spec_of(group: ConsumerGroup, topics: Topics) -> GroupSpec:
     return GroupSpec(members, counts, is_homogeneous(group))
 
 
-def existing_partitions(previous: Assignment, counts: Mapping[bytes, int]) -> Assignment:
-    """Return a target without partitions that are no more: without --fsync a power cut may shrink a topic."""
-    if all(partitions[-1] < counts.get(topic_id, 2**31) for topic_id, partitions in previous.items()):
-        return previous
-    kept = {t: tuple([p for p in ps if p < counts.get(t, 2**31)]) for t, ps in previous.items()}
-    return {topic_id: partitions for topic_id, partitions in kept.items() if partitions}
-
-
 def _member_spec(member: Member, ids: tuple[bytes, ...], previous: Assignment) -> MemberSpec:
     return MemberSpec(ids, previous, member.metadata.instance_id, member.metadata.rack_id)
 
@@ -84,31 +65,3 @@ def _partitions(topics: Topics, topic_id: bytes) -> int:
     topic = topics.by_id(topic_id)
     assert topic is not None, "an id that was just looked up by name"
     return topic.partitions
-
-
-def call_assignor(assignor: Assignor, spec: GroupSpec) -> Mapping[str, Assignment]:
-    """Call the assignor. One of another package may fail in any way, and its assignment is validated."""
-    if assignor in BUILT_IN.values():
-        return assignor(spec)
-    try:
-        return check_assignment(spec, assignor(spec))
-    except AssignorError:
-        raise
-    except Exception as error:
-        raise AssignorError(f"the assignor failed: {error!r}") from error
-
-
-def check_assignment(spec: GroupSpec, answer: Mapping[str, Mapping[bytes, tuple[int, ...]]]) -> dict[str, Assignment]:
-    """Return the answer in its canonical form. Raises AssignorError where no group could follow it."""
-    taken: set[tuple[bytes, int]] = set()
-    checked: dict[str, Assignment] = {}
-    for member_id, assignment in answer.items():
-        if member_id not in spec.members:
-            raise AssignorError(f"{member_id} is no member")
-        for topic_id, partitions in assignment.items():
-            for partition in partitions:
-                if not 0 <= partition < spec.partition_count(topic_id) or (topic_id, partition) in taken:
-                    raise AssignorError(f"{topic_id.hex()}-{partition} does not exist or is given out twice")
-                taken.add((topic_id, partition))
-        checked[member_id] = {topic_id: tuple(sorted(parts)) for topic_id, parts in assignment.items() if parts}
-    return checked

@@ -1,73 +1,8 @@
-"""One operation on a consumer group while it is worked out.
+"""An operation on a consumer group while it is worked out."""
 
-What is written is applied at once, so that each step sees what the steps before it did. Nothing of it is true before
-the shard takes the `Result`: an operation that is refused half-way is thrown away, and has changed nothing.
-"""
-
-from typing import Any
-
-from coordinator.core.env import Env
-from coordinator.core.events import Cause, Event
-from coordinator.core.kinds.consumer.group import ConsumerGroup, Member
-from coordinator.core.kinds.consumer.replay import apply_record
-from coordinator.core.records import Record
-from coordinator.core.result import CancelTimer, Effect, Result, SetTimer
+from coordinator.core.kinds.consumer.group import ConsumerGroup
+from coordinator.core.kinds.modern import transition
 
 
-class GroupTransition:
-    """A group, what is known around it, and what the operation has brought about so far."""
-
-    def __init__(self, group: ConsumerGroup, env: Env, by: str) -> None:
-        self.group = group
-        self.env = env
-        self.now_ms = env.call.now_ms
-        self.limits = env.limits
-        self.topics = env.topics
-        self.by = by
-        self.records: list[Record] = []
-        self.effects: list[Effect] = []
-        self.events: list[Event] = []
-        self._before = group.state
-
-    def write(self, *records: Record) -> None:
-        """State records. The group goes on as the one they make."""
-        for record in records:
-            group = apply_record(self.group, record)
-            assert group is not None, f"{record.key!r} deletes the group it is about"
-            self.group = group
-        self.records.extend(records)
-
-    def set_timer(self, kind: str, member_id: str, delay_ms: int) -> None:
-        """Fire a timer of this group."""
-        self.effects.append(SetTimer((kind, self.group.group_id, member_id), self.now_ms + delay_ms))
-
-    def cancel_timer(self, kind: str, member_id: str) -> None:
-        """Never mind a timer of this group."""
-        self.effects.append(CancelTimer((kind, self.group.group_id, member_id)))
-
-    def tell(self, cause: Cause, member: Member | None = None, *, protocol: str = "", reason: str = "") -> None:
-        """Say what happened; `before` is the group's state as of the event told last."""
-        group, before = self.group, self._before
-        self._before = group.state
-        self.events.append(
-            Event(
-                at_ms=self.now_ms,
-                group=group.group_id,
-                cause=cause,
-                before=before,
-                after=group.state,
-                generation=group.epoch,
-                member=member.member_id if member is not None else "",
-                instance=member.instance_id if member is not None else None,
-                client_id=member.metadata.client_id if member is not None else "",
-                protocol=protocol,
-                type="consumer",
-                members=len(group.members),
-                by=self.by,
-                reason=reason,
-            )
-        )
-
-    def result(self, response: Any = None) -> Result[Any]:
-        """Return everything that the operation leads to."""
-        return Result(self.group, response, tuple(self.records), tuple(self.effects), tuple(self.events))
+class GroupTransition(transition.GroupTransition[ConsumerGroup]):
+    """A consumer group, and what the operation has brought about so far."""

@@ -18,9 +18,9 @@ from coordinator.core.kinds.classic.replies import refuse_parked_requests
 from coordinator.core.kinds.classic.voting import CONSUMER
 from coordinator.core.kinds.consumer import record_builders
 from coordinator.core.kinds.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
-from coordinator.core.kinds.consumer.subscription import existing_topics, metadata_hash
 from coordinator.core.kinds.consumer.transition import GroupTransition
 from coordinator.core.kinds.kind import Group
+from coordinator.core.kinds.modern.topics import existing_topics, metadata_hash
 from coordinator.core.limits import Limits
 from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
 from coordinator.core.refusal import Refusal

@@ -9,9 +9,10 @@ from coordinator.core.failover import LoseMembers
 from coordinator.core.kinds.consumer import record_builders
 from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.kinds.consumer.removal import remove_members
-from coordinator.core.kinds.consumer.subscription import metadata_hash
-from coordinator.core.kinds.consumer.target import check_assignment, spec_of
+from coordinator.core.kinds.consumer.target import spec_of
 from coordinator.core.kinds.consumer.transition import GroupTransition
+from coordinator.core.kinds.modern.target import check_assignment
+from coordinator.core.kinds.modern.topics import metadata_hash
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Result
 from coordinator.core.verbs import BY, Rebalance, RemoveMember, SetTarget, VerbResponse

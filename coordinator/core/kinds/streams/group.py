@@ -22,7 +22,6 @@ from coordinator.core.topics import Topics
 
 NOBODY: Final[Table[str, Any]] = Table()
 NO_TARGET: Final = TaskAssignment()
-LEFT: Final = -1  # the epoch of a member that leaves, and of one whose record 22 was deleted
 FIRST_EPOCH: Final = 1  # of a group and of its target, before its first member has joined
 
 Metadata = StreamsGroupMemberMetadataValue

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from coordinator.core import streams_record_types as t
 from coordinator.core.assignors.task_spec import TaskAssignment, Tasks
 from coordinator.core.kinds.kind import Inconsistent
-from coordinator.core.kinds.streams.group import LEFT, Member, StreamsGroup
+from coordinator.core.kinds.modern.epochs import LEFT
+from coordinator.core.kinds.streams.group import Member, StreamsGroup
 from coordinator.core.kinds.streams.states import MemberState
 from coordinator.core.kinds.streams.tasks import NO_HELD_TASKS, Held, HeldTasks
 from coordinator.core.kinds.streams.topology import read_topology

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.assignors.task_spec import TaskAssignment
 from coordinator.core.events import Cause
-from coordinator.core.kinds.consumer.subscription import hash_topics
+from coordinator.core.kinds.modern.topics import hash_topics
 from coordinator.core.kinds.streams import record_builders
 from coordinator.core.kinds.streams.configuration import ConfiguredTopology, configure_topology
 from coordinator.core.kinds.streams.group import NO_TARGET, Member, Metadata, StreamsGroup

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
+from coordinator.core.kinds.modern.validation import unknown_member
 from coordinator.core.kinds.streams.endpoints import has_endpoint, list_endpoints
 from coordinator.core.kinds.streams.group import Member, Metadata, StreamsGroup
 from coordinator.core.kinds.streams.internal_topics import create_missing
@@ -24,7 +25,7 @@ from coordinator.core.kinds.streams.steps import Changes, advance
 from coordinator.core.kinds.streams.target import settings_of
 from coordinator.core.kinds.streams.tasks import reported_tasks
 from coordinator.core.kinds.streams.transition import GroupTransition, begin_transition
-from coordinator.core.kinds.streams.validation import unknown_member, validate_epoch, validate_heartbeat
+from coordinator.core.kinds.streams.validation import validate_epoch, validate_heartbeat
 from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Result, SetTimer

@@ -1,82 +1,22 @@
-"""One operation on a streams group while it is worked out.
-
-What is written is applied at once, so that each step sees what the steps before it did. Nothing of it is true before
-the shard takes the `Result`: an operation that is refused half-way is thrown away, and has changed nothing.
-"""
+"""One operation on a streams group while it is worked out, and how it begins."""
 
 from typing import Any, Final
 
 from coordinator.core.env import Env
-from coordinator.core.events import Cause, Event
+from coordinator.core.events import Cause
+from coordinator.core.kinds.modern import transition
 from coordinator.core.kinds.registry import kind_of
-from coordinator.core.kinds.streams.group import Member, StreamsGroup
-from coordinator.core.kinds.streams.replay import apply_record
-from coordinator.core.records import Record
+from coordinator.core.kinds.streams.group import StreamsGroup
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import CancelTimer, Effect, Result, SetTimer
 from protocol.errors import ErrorCode
 
-
-class GroupTransition:
-    """A group, what is known around it, and what the operation has brought about so far."""
-
-    def __init__(self, group: StreamsGroup, env: Env, by: str, *, is_new: bool = False) -> None:
-        self.group = group
-        self.is_new = is_new  # nobody has asked this group for anything before
-        self.env = env
-        self.now_ms = env.call.now_ms
-        self.limits = env.limits
-        self.topics = env.topics
-        self.by = by
-        self.records: list[Record] = []
-        self.effects: list[Effect] = []
-        self.events: list[Event] = []
-        self._before = group.state
-
-    def write(self, *records: Record) -> None:
-        """State records. The group goes on as the one they make."""
-        for record in records:
-            group = apply_record(self.group, record)
-            assert group is not None, f"{record.key!r} deletes the group it is about"
-            self.group = group
-        self.records.extend(records)
-
-    def set_timer(self, kind: str, member_id: str, delay_ms: int) -> None:
-        """Fire a timer of this group."""
-        self.effects.append(SetTimer((kind, self.group.group_id, member_id), self.now_ms + delay_ms))
-
-    def cancel_timer(self, kind: str, member_id: str) -> None:
-        """Never mind a timer of this group."""
-        self.effects.append(CancelTimer((kind, self.group.group_id, member_id)))
-
-    def tell(self, cause: Cause, member: Member | None = None, *, protocol: str = "", reason: str = "") -> None:
-        """Say what happened; `before` is the group's state as of the event told last."""
-        group, before = self.group, self._before
-        self._before = group.state
-        self.events.append(
-            Event(
-                at_ms=self.now_ms,
-                group=group.group_id,
-                cause=cause,
-                before=before,
-                after=group.state,
-                generation=group.epoch,
-                member=member.member_id if member is not None else "",
-                client_id=member.metadata.client_id if member is not None else "",
-                protocol=protocol,
-                type="streams",
-                members=len(group.members),
-                by=self.by,
-                reason=reason,
-            )
-        )
-
-    def result(self, response: Any = None) -> Result[Any]:
-        """Return everything that the operation leads to."""
-        return Result(self.group, response, tuple(self.records), tuple(self.effects), tuple(self.events))
-
-
 CLASSIC: Final = "classic"
+
+
+class GroupTransition(transition.GroupTransition[StreamsGroup]):
+    """An operation on a streams group."""
+
+    is_new = False  # nobody has asked this group for anything before
 
 
 def begin_transition(group: Any, group_id: str, env: Env, by: str) -> GroupTransition | Refusal:
@@ -85,10 +25,11 @@ def begin_transition(group: Any, group_id: str, env: Env, by: str) -> GroupTrans
         return GroupTransition(group, env, by)
     if group is not None and not (kind_of(group).name == CLASSIC and group.is_empty):
         return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
-    transition = GroupTransition(StreamsGroup(group_id), env, by, is_new=True)
+    made = GroupTransition(StreamsGroup(group_id), env, by)
+    made.is_new = True
     if group is None:
-        transition.tell(Cause.GROUP_CREATED)
+        made.tell(Cause.GROUP_CREATED)
     else:
-        transition.records.extend(kind_of(group).tombstones(group))
-        transition.tell(Cause.PROTOCOL_UPGRADED)
-    return transition
+        made.records.extend(kind_of(group).tombstones(group))
+        made.tell(Cause.PROTOCOL_UPGRADED)
+    return made

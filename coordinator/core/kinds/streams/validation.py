@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from coordinator.core.env import Env
+from coordinator.core.kinds.modern.epochs import AWAY, fenced_epoch
+from coordinator.core.kinds.modern.validation import invalid, is_blank
 from coordinator.core.kinds.streams.configuration import ConfiguredTopology
 from coordinator.core.kinds.streams.group import Member, StreamsGroup
 from coordinator.core.kinds.streams.tasks import ReportedTasks
@@ -18,7 +20,6 @@ from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 MEMBER_EPOCHS_SINCE: Final = 9  # of OffsetCommit: older clients do not know the errors
 STALE_IN_TRANSACTIONS_SINCE: Final = 6  # of TxnOffsetCommit, which Kafka has from 4.4 on
 UNKNOWN_EPOCH: Final = -1
-AWAY: Final = -2  # the epoch of a static member that leaves for a while
 
 
 def validate_heartbeat(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
@@ -34,55 +35,46 @@ def validate_heartbeat(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
         ("InstanceId", request.instance_id),
         ("RackId", request.rack_id),
     ):
-        if text is not None and not text.strip():
-            return _invalid(f"{field} can't be empty.")
+        if is_blank(text):
+            return invalid(f"{field} can't be empty.")
     lists = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     if request.member_epoch == 0:
         if wrong := _refuse_join(request):
             return wrong
     elif request.member_epoch == AWAY:
-        return _invalid("InstanceId can't be null.")  # one with an instance id was refused above
+        return invalid("InstanceId can't be null.")  # one with an instance id was refused above
     elif request.member_epoch < AWAY:
-        return _invalid(f"MemberEpoch {request.member_epoch}: expected -2 or more.")
+        return invalid(f"MemberEpoch {request.member_epoch}: expected -2 or more.")
     if any(one is not None for one in lists) and None in lists:
-        return _invalid("Tasks of one kind are given: expected lists of all three kinds.")
+        return invalid("Tasks of one kind are given: expected lists of all three kinds.")
     if request.member_epoch != 0 and topology is not None:
-        return _invalid("Topology can only be provided when (re-)joining.")
+        return invalid("Topology can only be provided when (re-)joining.")
     return None
 
 
 def _refuse_unsupported(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
     """Return what of the request Kafka 4.3 does not have yet."""
     if request.instance_id is not None:
-        return _invalid("Static members are not supported yet.")
+        return invalid("Static members are not supported yet.")
     if request.task_offsets is not None or request.task_end_offsets is not None:
-        return _invalid("Offsets of tasks are not supported yet.")
+        return invalid("Offsets of tasks are not supported yet.")
     if request.warmup_tasks:
-        return _invalid("Warm-up tasks are not supported yet.")
+        return invalid("Warm-up tasks are not supported yet.")
     if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
-        return _invalid("Regular expressions for source topics are not supported yet.")
+        return invalid("Regular expressions for source topics are not supported yet.")
     return None
 
 
 def _refuse_join(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
     if request.rebalance_timeout_ms == -1:
-        return _invalid("RebalanceTimeoutMs must be provided in first request.")
+        return invalid("RebalanceTimeoutMs must be provided in first request.")
     for field in ("active_tasks", "standby_tasks", "warmup_tasks"):
         listed = getattr(request, field)
         if listed is None or listed:
-            return _invalid(f"{field}: expected an empty list when (re-)joining.")
+            return invalid(f"{field}: expected an empty list when (re-)joining.")
     if request.topology is None:
-        return _invalid("Topology must be non-null when (re-)joining.")
+        return invalid("Topology must be non-null when (re-)joining.")
     return refuse_topology(request.topology)
-
-
-def _invalid(message: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, message)
-
-
-def unknown_member(member_id: str, group_id: str) -> Refusal:
-    """No member of that id."""
-    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
 
 
 def validate_epoch(member: Member, epoch: int, reported: ReportedTasks | None) -> Refusal | None:
@@ -96,12 +88,7 @@ def validate_epoch(member: Member, epoch: int, reported: ReportedTasks | None) -
     if epoch == member.previous_epoch and epoch < member.epoch and reported is not None:
         if reported.is_within(member.assigned):
             return None
-    than = "greater" if epoch > member.epoch else "smaller"
-    message = (
-        f"The streams group member has a {than} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.epoch}). The member must abandon all its tasks and rejoin."
-    )
-    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
+    return fenced_epoch("streams", epoch, member.epoch)
 
 
 def validate_tasks(reported: ReportedTasks | None, configured: ConfiguredTopology) -> Refusal | None:
@@ -112,11 +99,11 @@ def validate_tasks(reported: ReportedTasks | None, configured: ConfiguredTopolog
     for entry in (*reported.active, *reported.standby, *reported.warmup):
         subtopology = configured.subtopologies.get(entry.subtopology_id)
         if subtopology is None:
-            return _invalid(f"There is no subtopology {entry.subtopology_id}.")
+            return invalid(f"There is no subtopology {entry.subtopology_id}.")
         for partition in entry.partitions:
             if not 0 <= partition < subtopology.task_count:
                 expected = f"expected less than {subtopology.task_count}"
-                return _invalid(f"Task {partition} of subtopology {entry.subtopology_id}: {expected}.")
+                return invalid(f"Task {partition} of subtopology {entry.subtopology_id}: {expected}.")
     return None
 
 

@@ -7,15 +7,9 @@ from msgspec.structs import replace
 
 from coordinator.core.kinds.consumer.group import ConsumerGroup, Member, Metadata, ResolvedRegex
 from coordinator.core.kinds.consumer.patterns import may_refresh
-from coordinator.core.kinds.consumer.subscription import (
-    existing_topics,
-    have_topics_changed,
-    is_homogeneous,
-    is_subscribed,
-    metadata_hash,
-)
-from coordinator.core.kinds.consumer.target import is_due
-from coordinator.core.limits import Limits
+from coordinator.core.kinds.consumer.subscription import is_homogeneous
+from coordinator.core.kinds.modern.epochs import is_target_due
+from coordinator.core.kinds.modern.topics import existing_topics, have_topics_changed, is_subscribed, metadata_hash
 from coordinator.core.topics import Topic, Topics
 
 A, B = Topic("a", b"a" * 16, 1), Topic("b", b"b" * 16, 2)
@@ -101,8 +95,7 @@ def test_an_index_of_votes_and_patterns_keeps_step() -> None:
 def test_a_clock_that_was_put_back_delays_neither_a_target_nor_a_pattern() -> None:
     """K-114: what was computed at 1:00:00 by the clock of an earlier start would hold for an hour."""
     behind = ConsumerGroup("g", epoch=3, assignment_epoch=2, assignment_at_ms=3_600_000)
-    limits = Limits(group_consumer_assignment_interval_ms=1_000)
-    assert [is_due(behind, limits, now_ms) for now_ms in (1, 3_600_000, 3_600_999, 3_601_000)] == [
+    assert [is_target_due(behind, 1_000, now_ms) for now_ms in (1, 3_600_000, 3_600_999, 3_601_000)] == [
         True,
         False,
         False,

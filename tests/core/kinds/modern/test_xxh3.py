@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.core.kinds.consumer.subscription import topic_bytes
-from coordinator.core.kinds.consumer.xxh3 import xxh3_64
+from coordinator.core.kinds.modern.topics import topic_bytes
+from coordinator.core.kinds.modern.xxh3 import xxh3_64
 from coordinator.core.topics import Topic
 
 # Of the bytes (7 i + n) mod 256 for i below n, as Kafka's library hashes them.

@@ -1,0 +1,43 @@
+"""Epochs of groups and of their members, and what is said of one that is not the member's."""
+
+from typing import Final, Protocol
+
+from coordinator.core.refusal import Refusal
+from protocol.errors import ErrorCode
+
+LEFT: Final = -1  # the epoch of a member that leaves for good, and of one whose current assignment was deleted
+AWAY: Final = -2  # the epoch of a static member that left and is expected back
+
+
+class Targeted(Protocol):
+    """A group with a target assignment. Its epoch counts changes of what the target depends on."""
+
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def assignment_epoch(self) -> int:
+        """The epoch that the target was computed for."""
+
+    @property
+    def assignment_at_ms(self) -> int:
+        """When that was; 0 if it is not known, so that the next need not wait."""
+
+
+def is_target_due(group: Targeted, interval_ms: int, now_ms: int) -> bool:
+    """Return whether the target is behind the group's epoch, and may be computed again already (KIP-1263).
+
+    A target from the future was computed before the clock was put back: waiting for its time could take for ever.
+    """
+    if group.epoch <= group.assignment_epoch:
+        return False
+    return not 0 <= now_ms - group.assignment_at_ms < interval_ms
+
+
+def fenced_epoch(kind: str, epoch: int, known: int) -> Refusal:
+    """Refuse a request, because its epoch is not that of the member."""
+    than = "greater" if epoch > known else "smaller"
+    message = (
+        f"The {kind} group member has a {than} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({known}). The member must abandon all its partitions and rejoin."
+    )
+    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)

@@ -1,0 +1,1 @@
+"""What groups with epochs share."""
