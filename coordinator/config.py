@@ -422,6 +422,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          "How much memory the members of all groups may take, with their metadata and assignments. Beyond it, new members and"
          " larger metadata are refused with GROUP_MAX_SIZE_REACHED. A setting of Muster's own.",
          least=65_536, most=LONG_MAX),
+    Setting("offsets.max.bytes", 1_073_741_824, _BYTES,
+         "How much memory committed offsets may take, 256 bytes and their metadata each. Beyond it, commits that add offsets"
+         " are refused with INVALID_COMMIT_OFFSET_SIZE. A setting of Muster's own.",
+         least=65_536, most=LONG_MAX),
     Setting("producer.ids.max.bytes", 134_217_728, _BYTES,
          "How much memory the logs of topics may take to know the last batches of producer ids. Beyond it a log forgets its"
          " oldest ones without an open transaction, as after a day without a batch. A setting of Muster's own.",

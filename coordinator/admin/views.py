@@ -90,6 +90,7 @@ def count_in_steps(
             "groups": node.groups_bytes,
             "producer ids": node.dataplane.producers_bytes,
             "group members": node.members_bytes,
+            "offsets": node.offsets_bytes,
             "group owners": node.partitions.owners_bytes,
             **{str(kind): node.ledger.catalog.held.bytes[kind] for kind in BOUNDED},
         },

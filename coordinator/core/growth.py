@@ -1,17 +1,21 @@
-"""Which requests make the members of a group take more memory, told before they are decided: where there is no room for
-members any more, those are refused, and what keeps a group going is not.
+"""Which requests make the members or the offsets of a group take more memory, told before they are decided.
 
-A request that can bring metadata or an assignment has a row here.
+Where there is no room for more, those are refused, and what keeps a group going is not. A request that can bring
+metadata, an assignment or offsets has a row here.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from coordinator.core.offsets.validation import topic_meant
 from coordinator.core.weights import weigh
+from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from protocol.messages.sync_group import SyncGroupRequest
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 ASSIGNMENT_BYTES: Final = 4_096
 """What a member of an average assignment has: as much is taken in any case, for each member of the group."""
@@ -44,6 +48,24 @@ def _grows_by_streams_heartbeat(request: StreamsGroupHeartbeatRequest, group: An
     brought = (request.topology if group is None else None, request.process_id, request.rack_id, request.client_tags)
     return _joins(group, request.member_id, brought if any(brought) else None)
 
+
+def names_new_offsets(request: OffsetCommitRequest | TxnOffsetCommitRequest, version: int, shard: Any) -> bool:
+    """Return whether a commit has an offset more than its group, or metadata. One in a transaction always has more."""
+    if isinstance(request, TxnOffsetCommitRequest):
+        return True
+    for topic in request.topics:
+        meant = topic_meant(topic, version, shard.topics)
+        if isinstance(meant, ErrorCode):
+            continue
+        known = shard.offsets.of_topic(request.group_id, meant.name)
+        for each in topic.partitions:
+            if each.partition_index not in known or each.committed_metadata:
+                return True
+    return False
+
+
+COMMITS: Final = frozenset({OffsetCommitRequest, TxnOffsetCommitRequest})
+"""The requests that can bring more offsets."""
 
 GROWING: Final[Mapping[type, Callable[[Any, Any], bool]]] = {
     JoinGroupRequest: _grows_by_join,

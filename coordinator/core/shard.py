@@ -31,7 +31,7 @@ from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignor
 from coordinator.core.dispatch import HANDLERS, TIMERS
 from coordinator.core.env import Env
-from coordinator.core.growth import GROWING
+from coordinator.core.growth import COMMITS, GROWING, names_new_offsets
 from coordinator.core.kinds.kind import Group, Inconsistent, Kind
 from coordinator.core.kinds.registry import BY_KEY, LONG_TIMERS, kind_of, new_group
 from coordinator.core.limits import Limits
@@ -127,6 +127,7 @@ class Shard:
         self.attempt: Attempt = _no_attempt
         self.refuse_group: RefuseGroup = _refuse_no_group
         self.refuse_members: RefuseRequest = _refuse_nothing
+        self.refuse_offsets: RefuseRequest = _refuse_nothing
         self.refuse_records: RefuseRequest = _refuse_nothing
         self.hold: Callable[[int], None] = _hold_nothing  # is told how many bytes more the members take
         self.members_bytes = 0
@@ -145,6 +146,10 @@ class Shard:
         if (is_growing := GROWING.get(type(request))) is not None:
             refused = self.refuse_members(request, call.version)
             if refused is not None and is_growing(request, group):
+                return Result(response=refused)
+        elif type(request) in COMMITS:
+            refused = self.refuse_offsets(request, call.version)
+            if refused is not None and names_new_offsets(request, call.version, self):
                 return Result(response=refused)
         limits = self.limits_of(group_id) if self.own_limits else self.limits
         env = Env(call, limits, self.topics, self.assignors, self.offsets)

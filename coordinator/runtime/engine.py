@@ -118,6 +118,8 @@ class Engine:
         self._groups_bytes_max: int = config["groups.max.bytes"]
         self._members_bytes_max: int = config["group.members.max.bytes"]
         self.members_bytes = 0  # of memory that the members of all groups take
+        self._offsets_bytes_max: int = config["offsets.max.bytes"]
+        self.offsets_bytes = 0  # of memory that all committed and pending offsets take
         self.note_input: NoteInput | None = None  # of a journal that may be replayed
         self._held_bytes = 0
         self._replies: Replies = []
@@ -217,6 +219,19 @@ class Engine:
     def hold_members(self, more_bytes: int) -> None:
         """Note that the members of groups take so many bytes more."""
         self.members_bytes += more_bytes
+
+    def refuse_offsets(self, request: Any, version: int) -> Any:
+        """Return the response to a commit that would add offsets, if there is no room for them, else None.
+
+        Clients raise INVALID_COMMIT_OFFSET_SIZE as an error.
+        """
+        if self.offsets_bytes <= self._offsets_bytes_max:
+            return None
+        return error_response(request, version, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+
+    def hold_offsets(self, more_bytes: int) -> None:
+        """Note that offsets take so many bytes more."""
+        self.offsets_bytes += more_bytes
 
     @property
     def groups_bytes(self) -> int:

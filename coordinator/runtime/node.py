@@ -300,6 +300,8 @@ class Node(Engine):
             request, version, ErrorCode.UNKNOWN_SERVER_ERROR
         )
         shard.hold = self.hold_members
+        shard.refuse_offsets = self.refuse_offsets
+        shard.offsets.hold = self.hold_offsets
         return shard
 
     def unload(self, partition: Partition, now_ms: int, reason: str) -> None:
@@ -310,6 +312,7 @@ class Node(Engine):
             if size := partition.flush():
                 self.dataplane.wake_fetches_of_offsets(partition.index, size)
         self.hold_members(-old.members_bytes)
+        self.hold_offsets(-old.offsets.bytes)
         new.own_limits, new.tally = old.own_limits, old.tally  # settings, and counters of the process
         partition.unload(new)
 

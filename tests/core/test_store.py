@@ -1,12 +1,13 @@
 """Offsets and transactions against a log that is read from its beginning each time (R9 b, h; O-130 to O-134)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.offsets.store import OffsetStore
+from coordinator.core.offsets.store import OFFSET_BYTES, OffsetStore
 from coordinator.core.record_types import OffsetCommits, single_records
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
 
@@ -103,7 +104,53 @@ def test_the_store_is_its_log(log: Log) -> None:
         assert store.pending_of("g").get(("t", partition), set()) == producers
         assert store.has_pending("g", "t", partition) == bool(producers)
     assert store.count == sum(len(each) for each in store.of_group("g").values())
+    assert store.bytes == weigh_offsets(store)
     assert bool(list(store.keys("g"))) == ("g" in store.groups())
+
+
+def weigh_offsets(store: OffsetStore) -> int:
+    """What the offsets of group g take, counted anew."""
+    committed = [value for each in store.of_group("g").values() for value in each.values()]
+    pending = [entry.value for each in store._pending.values() for entry in each.values()]
+    size = sum(OFFSET_BYTES + len(value.metadata) for value in committed)
+    return size + sum(2 * OFFSET_BYTES + len(value.metadata) for value in pending)
+
+
+VALUES = st.builds(OffsetCommitValue, st.integers(0, 99), metadata=st.sampled_from(("", "", "m", "long " * 9)))
+CHANGES = st.one_of(
+    st.tuples(st.integers(0, 2), st.none() | VALUES, st.sampled_from((-1, -1, 1, 2))),  # a record
+    st.lists(st.integers(0, 2), min_size=1, max_size=3).map(tuple),  # a commit in columns
+    st.dictionaries(st.integers(0, 2), VALUES, min_size=1),  # what a start reads
+    st.tuples(st.sampled_from((1, 2)), st.booleans()),  # a marker
+)
+
+
+@given(st.lists(CHANGES, max_size=20))
+@settings(max_examples=300)
+def test_what_offsets_take_is_counted_however_they_come(changes: list[Any]) -> None:
+    store, told = OffsetStore(), list[int]()
+    store.hold = told.append
+    for change in changes:
+        match change:
+            case dict():
+                store.commit("g", "t", change)
+            case (int(), bool() as committed):
+                store.end_transaction(change[0], committed)
+            case (int() as partition, None | OffsetCommitValue() as value, producer):
+                key = OffsetCommitKey("g", "t", partition)
+                if producer == -1 or value is None:
+                    store.apply_all((Record(key, value),))
+                else:
+                    store.apply(Record(key, value), producer)
+            case partitions:
+                columns = partitions, (7,) * len(partitions), (0,) * len(partitions)
+                store.apply_all((OffsetCommits("g", "t", b"i" * 16, 1_000, *columns),))
+        assert store.bytes == weigh_offsets(store) == sum(told)
+    for producer in (1, 2):
+        store.end_transaction(producer, False)
+    for partition in range(3):
+        store.apply(Record(OffsetCommitKey("g", "t", partition), None))
+    assert (store.bytes, store.metadata_bytes, store.count) == (0, 0, 0)
 
 
 def test_a_marker_says_what_it_committed() -> None:

@@ -8,7 +8,7 @@ committed one unless something later in the log was committed to the same partit
 committed overtakes all that is pending from before it, and the committed values need to remember no log position.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -24,6 +24,18 @@ _NO_OFFSETS: Final[dict[int, OffsetCommitValue]] = {}
 _NOBODY: Final[dict[tuple[str, int], set[int]]] = {}
 
 
+OFFSET_BYTES: Final = 256
+"""What a committed offset takes in memory with its place in the tables, beside its metadata; in columns it is less."""
+
+
+def _hold_nothing(more_bytes: int) -> None:
+    """Nobody counts what one store holds."""
+
+
+def _pending_bytes(value: OffsetCommitValue) -> int:
+    return 2 * OFFSET_BYTES + len(value.metadata)
+
+
 class Pending(Struct, gc=False):
     """A transactional offset whose transaction is open."""
 
@@ -35,10 +47,13 @@ class Pending(Struct, gc=False):
 class OffsetStore:
     """Committed and pending offsets of all groups of a shard."""
 
-    __slots__ = ("_committed", "_open", "_order", "_pending", "count")
+    __slots__ = ("_committed", "_open", "_order", "_pending", "bytes", "count", "hold", "metadata_bytes")
 
     def __init__(self) -> None:
         self.count = 0  # committed offsets
+        self.bytes = 0  # of memory that all offsets take, committed and pending
+        self.metadata_bytes = 0  # of it, the metadata of committed offsets
+        self.hold: Callable[[int], None] = _hold_nothing  # is told how many bytes more they take
         self._committed: dict[str, dict[str, TopicOffsets]] = {}
         self._pending: dict[int, dict[OffsetCommitKey, Pending]] = {}  # by producer id
         self._open: dict[str, dict[tuple[str, int], set[int]]] = {}  # group -> partition -> producers
@@ -139,8 +154,11 @@ class OffsetStore:
                 group, topic = key.group, key.topic
                 partitions = self._topic(group, topic).by_partition()
             self._order += 1
-            if key.partition not in partitions:
-                self.count += 1
+            before = partitions.get(key.partition)
+            if before is None:
+                self._grow(1)
+            if value.metadata or (before is not None and before.metadata):
+                self._note_metadata(before, value)
             partitions[key.partition] = value
 
     def commit_together(self, commits: OffsetCommits) -> None:
@@ -149,7 +167,11 @@ class OffsetStore:
             for record in single_records((commits,)):
                 self.apply(record)
             return
-        self.count += self._topic(commits.group, commits.topic).take(commits)
+        offsets = self._topic(commits.group, commits.topic)
+        if self.metadata_bytes:
+            self._forget_metadata(offsets, commits.partitions)
+        if more := offsets.take(commits):
+            self._grow(more)
         self._order += 1
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, OffsetCommitValue]) -> None:
@@ -160,8 +182,11 @@ class OffsetStore:
             return
         partitions = self._topic(group, topic).by_partition()
         known = len(partitions)
+        if self.metadata_bytes or any(value.metadata for value in offsets.values()):
+            for partition, value in offsets.items():
+                self._note_metadata(partitions.get(partition), value)
         partitions.update(offsets)
-        self.count += len(partitions) - known
+        self._grow(len(partitions) - known)
         self._order += 1
 
     def apply(self, record: Record, producer_id: int = NOT_TRANSACTIONAL) -> None:
@@ -176,15 +201,18 @@ class OffsetStore:
         if producer_id == NOT_TRANSACTIONAL:
             self._commit(key, value, self._order)
         else:
-            self._pending.setdefault(producer_id, {})[key] = Pending(self._order, value)
+            pending = self._pending.setdefault(producer_id, {})
+            self._hold(_pending_bytes(value) - (_pending_bytes(pending[key].value) if key in pending else 0))
+            pending[key] = Pending(self._order, value)
             partitions = self._open.setdefault(key.group, {})
             partitions.setdefault((key.topic, key.partition), set()).add(producer_id)
 
     def end_transaction(self, producer_id: int, committed: bool) -> tuple[OffsetCommitKey, ...]:
         """Apply a marker: what that producer has pending becomes committed, or is dropped. Says what became so."""
         pending = self._pending.pop(producer_id, {})
-        for key in pending:
+        for key, entry in pending.items():
             self._close(key, producer_id)
+            self._hold(-_pending_bytes(entry.value))
         winners = [(key, entry) for key, entry in pending.items() if committed and not entry.overtaken]
         for key, entry in winners:
             self._commit(key, entry.value, entry.order)
@@ -192,11 +220,36 @@ class OffsetStore:
 
     def _commit(self, key: OffsetCommitKey, value: OffsetCommitValue, order: int) -> None:
         partitions = self._topic(key.group, key.topic).by_partition()
-        if key.partition not in partitions:
-            self.count += 1
+        before = partitions.get(key.partition)
+        if before is None:
+            self._grow(1)
+        self._note_metadata(before, value)
         partitions[key.partition] = value
         if key.group in self._open:
             self._overtake(key, order)
+
+    def _grow(self, count: int) -> None:
+        self.count += count
+        self._hold(count * OFFSET_BYTES)
+
+    def _hold(self, more_bytes: int) -> None:
+        self.bytes += more_bytes
+        self.hold(more_bytes)
+
+    def _note_metadata(self, before: OffsetCommitValue | None, after: OffsetCommitValue | None) -> None:
+        change = len(after.metadata) if after is not None else 0
+        change -= len(before.metadata) if before is not None else 0
+        if change:
+            self.metadata_bytes += change
+            self._hold(change)
+
+    def _forget_metadata(self, offsets: TopicOffsets, partitions: Iterable[int]) -> None:
+        """Note that values without metadata take the place of those of some partitions."""
+        if offsets.is_plain:
+            return
+        known = offsets.by_partition()
+        for partition in dict.fromkeys(partitions):
+            self._note_metadata(known.get(partition), None)
 
     def _topic(self, group_id: str, topic: str) -> TopicOffsets:
         """Return the committed offsets of a topic, to be added to."""
@@ -217,14 +270,16 @@ class OffsetStore:
     def _remove(self, key: OffsetCommitKey) -> None:
         offsets = self._committed.get(key.group, _NOTHING).get(key.topic)
         partitions = {} if offsets is None else offsets.by_partition()
-        if partitions.pop(key.partition, None) is not None:
-            self.count -= 1
+        gone = partitions.pop(key.partition, None)
+        if gone is not None:
+            self._grow(-1)
+            self._note_metadata(gone, None)
             if not partitions:
                 del self._committed[key.group][key.topic]
             if not self._committed[key.group]:
                 del self._committed[key.group]
         for producer_id in tuple(self._open.get(key.group, _NOBODY).get((key.topic, key.partition), ())):
-            del self._pending[producer_id][key]
+            self._hold(-_pending_bytes(self._pending[producer_id].pop(key).value))
             self._close(key, producer_id)
 
     def _close(self, key: OffsetCommitKey, producer_id: int) -> None:

@@ -36,6 +36,11 @@ class TopicOffsets(Mapping[int, OffsetCommitValue]):
     def values(self) -> ValuesView[OffsetCommitValue]:
         return self.by_partition().values()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all offsets are in columns, and so have no metadata."""
+        return self._latest is not None
+
     def together(self, partitions: tuple[int, ...]) -> OffsetCommits | None:
         """Return the commit that has the offsets of just these partitions, None if there is none such."""
         latest = self._latest
