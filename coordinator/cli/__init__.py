@@ -31,6 +31,10 @@ COMMANDS: Final[Mapping[str, str]] = {
     "consume": "print the records of a topic",
     "groups": "list and describe groups, reset offsets, remove members, delete groups",
     "offsets": "show, set and delete a group's committed offsets",
+    "acls": "list, add and remove ACLs",
+    "users": "list, set and delete SCRAM users",
+    "quotas": "list, set and unset quotas of clients",
+    "configs": "list, set and unset settings of topics, groups and brokers",
     "events": "print why groups rebalanced, and follow it live",
     "why": "print why a group rebalanced, as a timeline",
     "replay": "feed a journal to a node, and compare its responses",
@@ -40,7 +44,9 @@ COMMANDS: Final[Mapping[str, str]] = {
     "tls": "make keys and certificates for development",
     "completion": "print a script that completes this command in a shell",
 }
-BROKER_COMMANDS: Final = frozenset({"topics", "produce", "consume", "groups", "offsets"})
+BROKER_COMMANDS: Final = frozenset({
+    "topics", "produce", "consume", "groups", "offsets", "acls", "users", "quotas", "configs",
+})  # fmt: skip
 CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 EXAMPLES: Final = """\
 muster serve                                   start a server on 127.0.0.1:9092

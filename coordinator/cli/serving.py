@@ -461,6 +461,7 @@ class Server:
         self._recovery_seconds = time.monotonic() - began
         self._is_ready = True
         self._say_ready()
+        self._warn_of_listeners_without_users()
         if self._options.beside:
             nursery.start_soon(self._run_beside)
         node, janitor = self._node, self._make_janitor()
@@ -508,6 +509,14 @@ class Server:
                 log.error("reload failed, the %s stay as they are: %s", what, error, extra=facts)
             else:
                 log.info("%s reloaded", what, extra=facts)
+
+    def _warn_of_listeners_without_users(self) -> None:
+        """Say which listeners nobody can get into: nobody could make a user there either."""
+        if not self._node.ledger.catalog.scram:
+            for listener in self._listeners:
+                if listener.sasl is not None and not listener.sasl.has_users:
+                    reason = "nobody can authenticate: there is no user, see sasl.users.file"
+                    log.warning(reason, extra={"listener": listener.name})
 
     def _say_ready(self) -> None:
         seconds = round(time.monotonic() - self._options.started, 2)

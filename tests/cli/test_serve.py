@@ -388,3 +388,16 @@ def test_old_versions_are_offered_where_they_are_asked_for(tmp_path: Path) -> No
             "g", topics=(OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(),)),)
         )
         assert client.ask(old, version=0).topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+def test_a_listener_into_which_nobody_can_get_says_so(tmp_path: Path) -> None:
+    listener = ("--ephemeral", "--listen", "SASL_PLAINTEXT://127.0.0.1:0")
+    said = 'message="nobody can authenticate: there is no user, see sasl.users.file" listener=SASL_PLAINTEXT'
+    with Muster(tmp_path, *listener, has_listen=False) as server:
+        wait_until("it says so", lambda: said in server.log())
+    users = tmp_path / "users.txt"
+    users.write_text("a:b\n")
+    (tmp_path / "with").mkdir()
+    with Muster(tmp_path / "with", *listener, "--set", f"sasl.users.file={users}", has_listen=False) as server:
+        assert server.stop() == 0
+        assert said not in server.log()

@@ -51,6 +51,11 @@ class Sasl:
 
         return Scram(scram, credential_of)
 
+    @property
+    def has_users(self) -> bool:
+        """Whether the settings name somebody who can authenticate here; clients may have made others."""
+        return OAUTHBEARER in self.mechanisms or not all(users.is_empty for users in self._users.values())
+
     def max_reauth_ms(self, mechanism: str) -> int:
         """Return how long a client stays authenticated; 0 is for ever."""
         found: int = self._config.of_listener(self._listener, "connections.max.reauth.ms", mechanism)

@@ -1,0 +1,130 @@
+"""`muster acls`, `users`, `quotas` and `configs`, against a server."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from tests.commands import Shell, shell_fixture
+from tests.live import Muster, server_fixture
+
+server = server_fixture(
+    "--ephemeral", "--topic", "orders:2",
+    "--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "--set", "super.users=User:ANONYMOUS",
+)  # fmt: skip
+shell = shell_fixture()
+
+
+@pytest.fixture
+def muster(server: Muster, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    server.steer("POST", "/reset", prefix="")
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", server.kafka)
+    return shell
+
+
+def test_acls_are_added_listed_and_removed(muster: Shell) -> None:
+    consumer = ("--allow-principal", "User:till", "--consumer", "--topic", "orders", "--group", "shop")
+    assert [
+        (one["operation"], one["resource"], one["name"])
+        for one in json.loads(muster(0, "acls", "add", *consumer, "--json"))
+    ] == [("read", "topic", "orders"), ("describe", "topic", "orders"), ("read", "group", "shop")]
+    muster(0, "acls", "add", "--deny-principal", "User:*", "--operation", "WRITE", "--topic", "app-", "--prefixed")
+    muster(
+        0,
+        "acls",
+        "add",
+        "--allow-principal",
+        "User:a",
+        "--operation",
+        "alter-configs",
+        "--cluster",
+        "--host",
+        "10.0.0.1",
+    )
+    assert muster(0, "acls", "list").splitlines() == [
+        "RESOURCE  NAME           PATTERN   PERMISSION  PRINCIPAL  OPERATION      HOST",
+        "topic     app-           prefixed  deny        User:*     write          *",
+        "topic     orders         literal   allow       User:till  read           *",
+        "topic     orders         literal   allow       User:till  describe       *",
+        "group     shop           literal   allow       User:till  read           *",
+        "cluster   kafka-cluster  literal   allow       User:a     alter-configs  10.0.0.1",
+    ]
+    assert len(json.loads(muster(0, "acls", "list", "--principal", "User:till", "--json"))) == 3
+    assert len(json.loads(muster(0, "acls", "list", "--topic", "app-", "--prefixed", "--json"))) == 1
+    assert muster(0, "acls", "remove", "--topic", "orders").startswith("removed 2 ACLs\n")
+    assert muster(0, "acls", "remove", "--principal", "User:till").startswith("removed 1 ACL\n")
+    assert json.loads(muster(0, "acls", "remove", "--principal", "User:nobody", "--json")) == []
+    assert "cannot add allow User:a read on topic : " in muster(
+        1, "acls", "add", "--allow-principal", "User:a", "--operation", "read", "--topic", ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["add", "--topic", "t", "--operation", "read"], "missing one of --allow-principal --deny-principal"),
+        (["add", "--allow-principal", "till", "--topic", "t", "--operation", "read"],
+         "invalid principal 'till': expected User:NAME"),
+        (["add", "--allow-principal", "User:a", "--operation", "read"], "missing one of --topic --group"),
+        (["add", "--allow-principal", "User:a", "--topic", "t"], "missing one of --operation --producer --consumer"),
+        (["add", "--allow-principal", "User:a", "--topic", "t", "--consumer"], "invalid --consumer: expected --topic and --group"),
+        (["add", "--allow-principal", "User:a", "--group", "t", "--producer"], "invalid --producer: expected --topic"),
+        (["remove"], "missing one of --principal --topic"),
+    ],
+)  # fmt: skip
+def test_an_acl_that_cannot_be_meant_is_refused(muster: Shell, words: list[str], complaint: str) -> None:
+    assert f"muster acls: {complaint}" in muster(2, "acls", *words)
+
+
+def test_users_have_passwords_that_stay_here(muster: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("geheim\n"))
+    assert muster(0, "users", "set", "till", "--iterations", "5000") == "set till\n"
+    assert muster(0, "users", "list").splitlines()[1:] == [
+        "till  SCRAM-SHA-256        5000", "till  SCRAM-SHA-512        5000",
+    ]  # fmt: skip
+    assert muster(0, "users", "delete", "till", "--mechanism", "scram-sha-256") == "deleted till\n"
+    assert json.loads(muster(0, "users", "list", "till", "--json")) == [
+        {"user": "till", "mechanism": "SCRAM-SHA-512", "iterations": 5000}
+    ]
+    assert "cannot delete till" in muster(1, "users", "delete", "till", "--mechanism", "SCRAM-SHA-256")
+    assert muster(0, "users", "delete", "till") == "deleted till\n"
+    assert "cannot list nobody: " in muster(1, "users", "list", "nobody")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+    assert "invalid password: expected a line on standard input" in muster(2, "users", "set", "till")
+
+
+def test_quotas_are_of_users_clients_and_addresses(muster: Shell) -> None:
+    till = ("--user", "till", "--client-id", "scanner")
+    muster(0, "quotas", "set", *till, "producer_byte_rate=1048576", "request_percentage=12.5")
+    muster(0, "quotas", "set", "--client-defaults", "consumer_byte_rate=5")
+    assert muster(0, "quotas", "list").splitlines() == [
+        "ENTITY                       QUOTA               VALUE",
+        "client-id=<default>          consumer_byte_rate  5",
+        "user=till client-id=scanner  producer_byte_rate  1048576",
+        "user=till client-id=scanner  request_percentage  12.5",
+    ]
+    muster(0, "quotas", "unset", *till, "request_percentage")
+    assert json.loads(muster(0, "quotas", "list", "--user", "till", "--json")) == [
+        {"entity": {"user": "till", "client-id": "scanner"}, "quotas": {"producer_byte_rate": 1048576.0}}
+    ]
+    assert "cannot set quotas of user=till: " in muster(1, "quotas", "set", "--user", "till", "no_such=1")
+    assert "missing one of --user --client-id --ip" in muster(2, "quotas", "set", "x=1")
+    assert "invalid x 'many': expected a number" in muster(2, "quotas", "set", "--user", "a", "x=many")
+    assert "invalid --user-defaults: --user names one" in muster(2, "quotas", "list", "--user", "a", "--user-defaults")
+
+
+def test_settings_are_of_topics_groups_and_brokers(muster: Shell) -> None:
+    assert muster(0, "configs", "set", "--topic", "orders", "retention.ms=1000") == "set settings of topic orders\n"
+    assert muster(0, "configs", "list", "--topic", "orders").splitlines()[1] == "retention.ms  1000   topic"
+    assert muster(0, "configs", "unset", "--topic", "orders", "retention.ms") == "unset settings of topic orders\n"
+    assert muster(0, "configs", "list", "--topic", "orders").count("\n") == 1
+    muster(0, "configs", "set", "--group", "shop", "consumer.session.timeout.ms=50000")
+    assert json.loads(muster(0, "configs", "list", "--group", "shop", "--json"))[0]["value"] == "50000"
+    every = json.loads(muster(0, "configs", "list", "--broker", "0", "--all", "--json"))
+    assert {"num.partitions", "node.id"} <= {one["name"] for one in every}
+    assert "no broker 7: there is 0" in muster(1, "configs", "list", "--broker", "7")
+    assert "cannot set settings of topic orders: " in muster(1, "configs", "set", "--topic", "orders", "retention.ms=x")
+    with pytest.raises(SystemExit):
+        muster(2, "configs", "list")
