@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.campaign.results import FULL, UNITS, Result, kept_since, shown
 from tests.mutation.figures import Figures, choose_samples, format_share
+from tests.mutation.limits import MISTAKES
 
 HEAD: Final = (
     """# Reliability
@@ -17,7 +18,7 @@ HEAD: Final = (
 - **With `--fsync` a power cut loses nothing either.** Without it, a power cut may lose what the operating system had not written yet.
 - **A restart changes nothing.** The server reads its logs and has the same groups, offsets, topics and transactions as before.
 - **No partition has two owners in one generation,** and every partition of a stable group has one.
-- **Every request is answered once, or its connection is closed.** A request that fails inside the server is answered UNKNOWN_SERVER_ERROR, and changes nothing.
+- **Every request is answered once, or its connection is closed.** A request that fails inside the server is answered UNKNOWN_SERVER_ERROR, and changes nothing; of one that is decided in steps, the steps before stay. What no record can hold is refused before it is decided, each resource for itself.
 - **Damage is reported, and never repaired without being asked.** If the log of a topic's partition is damaged, that partition is closed; if the log of groups is damaged, the server does not start, and names the file and the byte.
 
 ## How it is tested
@@ -28,7 +29,10 @@ HEAD: Final = (
 | fuzz | Sequences of 200 random valid requests: every API and version, hostile strings and limits, values of earlier responses, clock advances, starts from the same files. Every request is answered, parked, or its connection closed; nothing fails inside; the files replay. | `python -m tests.simulation.fuzz --seed 1 --sequences 20000` |
 | crashes | One log: a crash after each storage call, torn writes at each byte, flipped bits, each call failing. | `python -m tests.storage.campaign --histories 50` |
 | kills | A server process is killed under load by released clients. | `python -m tests.compat.kills --rounds 1000` |
+| restarts | A server process is killed while it resets or restores a snapshot: it starts, with the old state or the new one. The same at each call to a disk in memory is in the default run (`tests/storage/test_replacement.py`, `tests/control/test_restarts.py`). | `python -m tests.admin.restart_kills --rounds 200` |
+| operations | A server process is killed while an operator resets a prefix, deletes topics, seeds a state, imports offsets, restarts brokers, or moves groups and loses commits: it starts, and each group, topic and offset is as it was or as it was to be. | `python -m tests.admin.operation_kills --rounds 200` |
 | mutation | Small faults planted anywhere by mutmut, a sample by a seed; the tests of that part must find them. | `python -m tests.mutation --sample 200` |
+| limits | Mistakes planted by hand in the meters of what is unpacked, in the prices of what is kept, and in the replacement of a data directory. | `python -m tests.mutation.limits` |
 
 After a power cut, each changed name and each file has a fate of its own: synced bytes only, half of the rest, zeros, or all.
 
@@ -93,6 +97,8 @@ def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
                 "",
                 *survivors,
             ]
+    lines += ["", "### Mistakes in limits", "Each is found by its tests (`python -m tests.mutation.limits`):", ""]
+    lines += [f"- {mistake.what} (`{mistake.path}`)" for mistake in MISTAKES]
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,145 @@
+"""Mistakes planted in meters, prices and the replacement of a data directory, each of which tests must notice.
+
+    python -m tests.mutation.limits [--only TEXT]
+
+Each is one change of a line, made in a copy of the tree, against the tests that guard it. A test of the default run says
+that all lines are there still.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[2]
+FOLDERS: Final = ("coordinator", "protocol", "storage", "tests", "docs", "benchmarks", "pipeline")
+PACKED, BOMBS = "tests/protocol/test_record_batch_compressed.py", "tests/dataplane/test_bombs.py"
+COMPACTION, REPLACEMENT = "tests/storage/test_compaction.py", "tests/storage/test_replacement.py"
+PRICES, ROOM = "tests/core/test_prices.py", "tests/dataplane/test_room.py"
+MEMBERS, STORE = "tests/runtime/test_members_full.py", "tests/core/test_store.py"
+
+
+class Mistake(NamedTuple):
+    """A line of a file, what it becomes, and the tests that must fail then."""
+
+    what: str
+    path: str
+    line: str
+    instead: str
+    tests: tuple[str, ...]
+
+
+MISTAKES: Final = (
+    Mistake("a chunk is not charged", "protocol/compression.py",
+            "            meter.charge(len(chunk))\n", "", (PACKED, BOMBS)),
+    Mistake("a frame costs nothing", "protocol/compression.py",
+            "        meter.charge(0, FRAME_BYTES)\n", "", (PACKED, BOMBS)),
+    Mistake("a block of snappy is not charged", "protocol/compression.py",
+            "        meter.charge(size, FRAME_BYTES)\n", "", (PACKED,)),
+    Mistake("a meter without anything left does not refuse", "protocol/compression.py",
+            "    limit = min(limit, meter.left)\n", "", (PACKED, BOMBS)),
+    Mistake("a batch may unpack to twice as much", "protocol/batch_validation.py",
+            "decompressed_bytes_max: int = BATCH_UNPACKED_BYTES_MAX", "decompressed_bytes_max: int = 2 * BATCH_UNPACKED_BYTES_MAX",
+            (BOMBS,)),
+    Mistake("headers are walked over in one go", "protocol/record_walk.py",
+            "STEP_HEADERS = 8_192", "STEP_HEADERS = 8_192_000", (BOMBS,)),
+    Mistake("a search by time is one step", "protocol/time_search.py",
+            "            if self._meter.is_step_over():\n                yield\n",
+            "            if self._meter.is_step_over() and self._data is None:\n                yield\n", (BOMBS,)),
+    Mistake("another module unpacks", "coordinator/dataplane/fetch.py",
+            "from typing import", "import gzip  # noqa\nfrom typing import", ("tests/protocol/test_unpacking_doors.py",)),
+    Mistake("a compaction unpacks what it leaves", "storage/compaction.py",
+            "        if not (batch.is_packed and outlines):\n", "        if True:\n", (COMPACTION,)),
+    Mistake("a packed batch is compacted in one step", "storage/compaction.py",
+            "PORTION_RECORDS = 4_000", "PORTION_RECORDS = 4_000_000", (COMPACTION,)),
+    Mistake("what was held of a key before is not given back", "coordinator/core/prices.py",
+            "change = size - self._sizes.get(key, 0)", "change = size", (PRICES,)),
+    Mistake("a kind may take twice its bound", "coordinator/core/prices.py",
+            "+ more > bound:", "+ more > 2 * bound:", (PRICES, ROOM)),
+    Mistake("a new transactional id needs no room", "coordinator/core/transactions/init_producer_id.py",
+            "    full = transactions.held.refuse(begun.record)\n", "    full = None\n", (ROOM,)),
+    Mistake("partitions of a transaction need no room", "coordinator/core/transactions/membership.py",
+            "    full = transactions.held.refuse(record)\n", "    full = None\n", (ROOM,)),
+    Mistake("what members shall have costs nothing", "coordinator/core/weights.py",
+            'for name in ("members", "targets"):', 'for name in ("members",):', (MEMBERS, "tests/core/test_scripts.py")),
+    Mistake("a group that goes gives back nothing of its members", "coordinator/core/shard.py",
+            "            self._weigh(group, None)\n", "", ("tests/core/test_scripts.py", "tests/core/test_model.py")),
+    Mistake("an offset that goes leaves its metadata", "coordinator/core/offsets/store.py",
+            "            self._note_metadata(gone, None)\n", "", (STORE,)),
+    Mistake("a group's records may be twice as large", "coordinator/runtime/partition.py",
+            "or size <= self._message_bytes_max()", "or size <= 2 * self._message_bytes_max()", (MEMBERS,)),
+    Mistake("no producer id is forgotten", "storage/producers.py",
+            "            if self._total.count > self._total.most:\n", "            if self._total.count < 0:\n",
+            ("tests/storage/test_producers.py",)),
+    Mistake("long lists are counted as single entries", "coordinator/core/catalog/alterations.py",
+            "        price = _price_of(asked)\n", "        price = 1\n", ("tests/dataplane/test_steps.py",)),
+    Mistake("new logs count before they are on the disk", "storage/replacement.py",
+            "        file.sync()\n", "", (REPLACEMENT,)),
+    Mistake("the flip is not on the disk before the old logs go", "storage/replacement.py",
+            "    if REPLACING in names:\n        files.sync_directory(data_dir)\n", "    if REPLACING in names:\n", (REPLACEMENT,)),
+    Mistake("what fails before the flip is left to count", "storage/replacement.py",
+            '        files.rename(incoming, f"{data_dir}/{REPLACING}")\n',
+            '        files.rename(incoming, f"{data_dir}/{REPLACING}")\n        files.sync_directory(data_dir)\n', (REPLACEMENT,)),
+    Mistake("a newer format is read", "storage/data_format.py",
+            "    if int(text) > FORMAT:\n", "    if int(text) > FORMAT + 1:\n", ("tests/storage/test_data_format.py",)),
+)  # fmt: skip
+
+
+def find_place(mistake: Mistake, root: Path = ROOT) -> str:
+    """Return the file's text. Raises ValueError unless the line is there once."""
+    text = (root / mistake.path).read_text()
+    if text.count(mistake.line) != 1:
+        raise ValueError(f"{mistake.what}: {text.count(mistake.line)} times in {mistake.path}: {mistake.line!r}")
+    return text
+
+
+def is_found(mistake: Mistake, copy: Path) -> bool:
+    """Plant a mistake in a copy of the tree, and return whether its tests fail."""
+    path = copy / mistake.path
+    text = find_place(mistake, copy)
+    path.write_text(text.replace(mistake.line, mistake.instead))
+    try:
+        return not do_pass(mistake.tests, copy)
+    finally:
+        path.write_text(text)
+
+
+def do_pass(tests: Iterable[str], copy: Path) -> bool:
+    """Return whether tests pass in a copy of the tree."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
+    environment = {"PYTHONPATH": str(copy), "PATH": os.environ["PATH"]}
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=1200)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(done.stdout.decode() + done.stderr.decode())
+    return done.returncode == 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", metavar="TEXT", help="only mistakes with this text in their name")
+    chosen = [mistake for mistake in MISTAKES if parser.parse_args().only in mistake.what]
+    unseen = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in FOLDERS:
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        tests = dict.fromkeys(test for mistake in chosen for test in mistake.tests)
+        if not do_pass(tests, copy):
+            print("without a mistake the tests fail", file=sys.stderr)
+            return 2
+        for mistake in chosen:
+            found = is_found(mistake, copy)
+            unseen += not found
+            print(f"{'found ' if found else 'UNSEEN'}  {mistake.what}", flush=True)
+    print(f"{len(chosen) - unseen} of {len(chosen)}")
+    return 1 if unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

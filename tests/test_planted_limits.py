@@ -1,0 +1,16 @@
+"""The mistakes that `python -m tests.mutation.limits` plants are of lines that are there, and of tests that are."""
+
+import pytest
+
+from tests.mutation.limits import MISTAKES, ROOT, Mistake, find_place
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake.what for mistake in MISTAKES])
+def test_a_planted_mistake_has_its_line_and_its_tests(mistake: Mistake) -> None:
+    text = find_place(mistake)
+    assert text.replace(mistake.line, mistake.instead) != text
+    assert all((ROOT / test).is_file() for test in mistake.tests)
+
+
+def test_mistakes_are_many_and_different() -> None:
+    assert len({mistake.what for mistake in MISTAKES}) == len(MISTAKES) >= 15
