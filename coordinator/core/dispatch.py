@@ -21,6 +21,7 @@ from coordinator.core.offsets.offset_commit import offset_commit
 from coordinator.core.offsets.offset_delete import offset_delete
 from coordinator.core.offsets.txn_offset_commit import txn_offset_commit
 from coordinator.core.result import TopicsCreated
+from coordinator.core.timers import EFFECTS
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
@@ -119,6 +120,8 @@ def _mistakes(
         yield f"{request.__name__} is no request of any kind where there is no group"
     if not kind.member_timers | kind.long_timers <= kind.timers.keys():
         yield "a timer has no handler"
+    if not kind.timers.keys() <= {*EFFECTS, *kind.timer_effects}:
+        yield "no words say what a timer does"
     for other in kinds:
         if other is not kind and (other.cls is kind.cls or other.keys.keys() & kind.keys.keys()):
             yield f"a class or a record is that of {other.name} groups as well"

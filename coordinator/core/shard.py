@@ -31,9 +31,9 @@ from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignor
 from coordinator.core.dispatch import HANDLERS, TIMERS
 from coordinator.core.env import Env
-from coordinator.core.growth import COMMITS, GROWING, names_new_offsets
+from coordinator.core.growth import COMMITS, names_new_offsets
 from coordinator.core.kinds.kind import Group, Inconsistent, Kind
-from coordinator.core.kinds.registry import BY_KEY, LONG_TIMERS, kind_of, new_group
+from coordinator.core.kinds.registry import BY_KEY, GROWING, LONG_TIMERS, WEIGHED, kind_of, new_group
 from coordinator.core.limits import Limits
 from coordinator.core.list_groups import list_group
 from coordinator.core.offset_records import Commits
@@ -432,7 +432,7 @@ class Shard:
             self.groups_bytes += _bytes_of(group_id)
 
     def _weigh(self, old: Group | None, group: Group | None) -> None:
-        more_bytes = weigh_change(old, group)
+        more_bytes = weigh_change(old, group, WEIGHED)
         if more_bytes:
             self.members_bytes += more_bytes
             self.hold(more_bytes)

@@ -42,6 +42,16 @@ EXPIRY: TimerKey = ("expiry", "", "")  # the pass over all offsets of a shard
 SESSION, JOIN, SYNC, REBALANCE, REGEX = "session", "join", "sync", "rebalance", "regex"
 INITIAL = "initial"  # the delay before the first target of a streams group
 
+EFFECTS: Final = {
+    SESSION: "the member is removed, and the group rebalances",
+    JOIN: "the join phase ends without the members that have not joined",
+    SYNC: "members that have not sent SyncGroup are removed",
+    REBALANCE: "the member is fenced, as it has not given up its partitions",
+    REGEX: "regular expressions are matched",
+    EXPIRY[0]: "offsets that have expired are removed",
+}
+"""What timers that groups of several kinds have do when they fire, in words."""
+
 
 IMMEDIATELY: Final = -(2**62)
 """A deadline that is due whatever the clock shows, for work that is done in steps. Timers with this deadline fire in

@@ -1,6 +1,6 @@
 """The bytes of memory that values take: fields of records, members of groups. Estimates, the same each time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from sys import getsizeof
 from typing import Any, Final
 
@@ -35,20 +35,22 @@ def weigh(value: Any) -> int:
     return NUMBER_BYTES
 
 
-def weigh_change(old: Any, new: Any) -> int:
-    """Return how many bytes more the members of a group take, what each of them shall have, and the topology of a
-    streams group, after `old` became `new`. Either may be None."""
-    before, after = getattr(old, "topology", None), getattr(new, "topology", None)
-    change = 0 if before is after else weigh(after) - weigh(before)
-    for name in ("members", "targets"):
-        had, has = getattr(old, name, _NOBODY), getattr(new, name, _NOBODY)
-        if had is not has:
-            for was, now in has.differences(had):
-                if was is None or now is None:
-                    change += 0 if now is None else ENTRY_BYTES + weigh(now)
-                    change -= 0 if was is None else ENTRY_BYTES + weigh(was)
-                else:
-                    change += _weigh_replacement(was, now)
+def weigh_change(old: Any, new: Any, names: Iterable[str]) -> int:
+    """Return how many bytes more these attributes of a group take after `old` became `new`. Either may be None."""
+    change = 0
+    for name in names:
+        had, has = getattr(old, name, None), getattr(new, name, None)
+        if had is has:
+            continue
+        if not isinstance(had, Table) and not isinstance(has, Table):
+            change += weigh(has) - weigh(had)
+            continue
+        for was, now in (_NOBODY if has is None else has).differences(_NOBODY if had is None else had):
+            if was is None or now is None:
+                change += 0 if now is None else ENTRY_BYTES + weigh(now)
+                change -= 0 if was is None else ENTRY_BYTES + weigh(was)
+            else:
+                change += _weigh_replacement(was, now)
     return change
 
 

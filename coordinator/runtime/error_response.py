@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from coordinator.core.kinds.classic.replies import refuse_join
-from protocol.apis import TABLE
+from protocol.apis import api_of
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -47,7 +47,6 @@ _UNKNOWN: Final = dict.fromkeys(
     ("committed_offset", "base_offset", "low_watermark", "high_watermark", "producer_id", "producer_epoch", "node_id"),
     -1,
 )
-_BY_MODULE: Final = {api.module: api for api in TABLE}
 
 
 def error_response(request: Any, version: int, code: int) -> Any:
@@ -64,7 +63,7 @@ def error_everywhere(request: Any, version: int, code: int) -> Any:
 
 
 def _response_schema(request: Any) -> Schema:
-    return _BY_MODULE[type(request).__module__.rpartition(".")[2]].response
+    return api_of(request).response
 
 
 def _refuse_users(request: Any, code: int) -> Any:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.decision import Decision, answers, in_steps
+from coordinator.core.kinds.kind import Kind
 from coordinator.core.kinds.registry import KINDS
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
@@ -49,6 +50,12 @@ def _dataplane(engine: Engine, request: Any, call: Call, where: Where) -> Decisi
     return engine.dataplane.handle(request, call, where)
 
 
+def own_apis(kind: Kind) -> dict[str, Handler]:
+    """Return the handlers of the APIs that only groups of a kind have."""
+    own = dict.fromkeys([request.__name__.removesuffix("Request") for request in kind.creates], groups.one_group)
+    return {**own, kind.description.api: in_steps(groups.describe(kind))}
+
+
 HANDLERS: Final[Mapping[str, Handler]] = {
     "ApiVersions": answers(lambda engine, request, call, where: api_versions(request, call.version, engine.offered)),
     "UpdateFeatures": _rare("update_features", "update_features"),
@@ -56,8 +63,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "FindCoordinator": answers(lambda engine, request, call, where: find_coordinator(request, call, engine, where)),
     "SaslHandshake": answers(lambda engine, request, call, where: sasl_handshake(request)),
     "SaslAuthenticate": answers(lambda engine, request, call, where: sasl_authenticate(request)),
-    **{request.__name__.removesuffix("Request"): groups.one_group for one in KINDS.values() for request in one.creates},
-    **{one.description.api: in_steps(groups.describe(one)) for one in KINDS.values()},
+    **{api: handler for kind in KINDS.values() for api, handler in own_apis(kind).items()},
     "OffsetDelete": groups.one_group,
     "OffsetFetch": groups.offset_fetch,
     "ListGroups": in_steps(groups.list_groups),
@@ -93,12 +99,6 @@ HANDLERS: Final[Mapping[str, Handler]] = {
 SWITCHED: Final = ("consumer", "streams")  # kinds of groups that `group.coordinator.rebalance.protocols` can switch off
 
 
-def _own_apis(kind: str) -> list[str]:
-    """Return the APIs that only groups of a kind have."""
-    own = [request.__name__.removesuffix("Request") for request in KINDS[kind].creates]
-    return [*own, KINDS[kind].description.api]
-
-
 def _refuse_version(engine: Engine, request: Any, call: Call, where: Where) -> Any:
     """Refuse a request of a protocol that is switched off. ApiVersions lists it still, as in Kafka."""
     return error_response(request, call.version, ErrorCode.UNSUPPORTED_VERSION)
@@ -127,7 +127,7 @@ def routes(
     Groups of other kinds than those of `protocols` are refused.
     """
     handlers = HANDLERS if authorizer is None else _guard(HANDLERS, authorizer)
-    off = [api for name in SWITCHED if name not in protocols for api in _own_apis(name)]
+    off = [api for name in SWITCHED if name not in protocols for api in own_apis(KINDS[name])]
     handlers = {**handlers, **dict.fromkeys(off, answers(_refuse_version))}
     by_key = {BY_NAME[name].key: Route(name, handle) for name, handle in handlers.items()}
     served = {(key, version) for key, span in versions.items() for version in span} - ADVERTISED_ONLY

@@ -111,6 +111,10 @@ class Kind(Struct, frozen=True, kw_only=True):
     handlers: Mapping[type, Handler]  # what is asked of such a group: requests, and each of the operator's verbs
     creates: Mapping[type, Handler]  # the requests that are this kind's own, where there is no group
     refuses: Mapping[type, Handler]  # the same requests, where the group is of a kind that has no handler for them
+    grows: Mapping[type, Callable[[Any, Any], bool]] = {}
+    """Whether a request makes members take more memory: (request, group or None). Where there is no room for members,
+    such a request is refused, and what keeps a group going is not."""
+    weighed: tuple[str, ...] = ("members", "targets")  # the attributes that take memory which clients choose
     malformed: Mapping[type, Callable[[Any, int, Limits], Any]] = {}
     """Responses to requests that are refused whether their group is served or not: (request, version, limits)."""
     too_large: Mapping[type, Handler] = {}
@@ -118,6 +122,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     timers: Mapping[str, Handler]  # by the first item of the key
     member_timers: frozenset[str]  # those of members
     long_timers: frozenset[str] = frozenset()  # those that do a step of much work
+    timer_effects: Mapping[str, str] = {}  # what they do, in words, where `core/timers.py` has none for the name
     ended_timers: Callable[[Any, Any], Iterable[TimerKey]] = _none
     """The timers of a group that end when its first value becomes the second one."""
 

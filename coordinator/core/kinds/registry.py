@@ -1,13 +1,17 @@
 """Look up kinds of groups: by name, by a group, by a record's key. `core/dispatch.py` registers them."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from coordinator.core.kinds.kind import DEAD, Group, Kind
-from coordinator.core.timers import EXPIRY
+from coordinator.core.timers import EFFECTS, EXPIRY
 
 KINDS: Final[dict[str, Kind]] = {}  # by name, in the order in which they are listed
 BY_CLASS: Final[dict[type, Kind]] = {}
 BY_KEY: Final[dict[type, Kind]] = {}  # by the type of a record's key
+TIMER_EFFECTS: Final[dict[str, str]] = {}  # what timers do, in words, by their names
+GROWING: Final[dict[type, Callable[[Any, Any], bool]]] = {}  # `Kind.grows`, by the type of the request
+WEIGHED: Final[dict[str, None]] = {}  # the attributes of groups that take memory which clients choose
 LONG_TIMERS: Final[set[str]] = {EXPIRY[0]}  # the timers whose work takes many steps
 
 
@@ -39,10 +43,14 @@ def new_group(group_id: str) -> Any:
 
 def index() -> None:
     """Make the look-ups anew, after `KINDS` has changed."""
-    for table in (BY_CLASS, BY_KEY, LONG_TIMERS):
+    for table in (BY_CLASS, BY_KEY, GROWING, TIMER_EFFECTS, WEIGHED, LONG_TIMERS):
         table.clear()
     LONG_TIMERS.add(EXPIRY[0])
+    TIMER_EFFECTS.update(EFFECTS)
     for kind in KINDS.values():
         BY_CLASS[kind.cls] = kind
         BY_KEY.update(dict.fromkeys(kind.keys, kind))
         LONG_TIMERS.update(kind.long_timers)
+        TIMER_EFFECTS.update(kind.timer_effects)
+        GROWING.update(kind.grows)
+        WEIGHED.update(dict.fromkeys(kind.weighed))

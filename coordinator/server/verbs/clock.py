@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from coordinator.core.kinds.registry import TIMER_EFFECTS
 from coordinator.core.timers import IMMEDIATELY, Due, TimerKey
 from coordinator.runtime.advance import Advance
 from coordinator.runtime.clock import CoordinatorClock
@@ -17,13 +18,7 @@ FIRED_MAX: Final = 1_000  # timers that an answer lists
 GLANCE_MAX: Final = 100  # deadlines of one group that are listed at a glance
 TURNS_MAX: Final = 1_000  # at one deadline, before the clock goes on though there is work left
 
-_EFFECTS: Final = {  # what a timer does when it fires
-    "session": "the member is removed, and the group rebalances",
-    "join": "the join phase ends without the members that have not joined",
-    "sync": "members that have not sent SyncGroup are removed",
-    "rebalance": "the member is fenced, as it has not given up its partitions",
-    "regex": "regular expressions are matched",
-    "expiry": "offsets that have expired are removed",
+_EFFECTS: Final = {  # what happens when other times than those of groups have come
     "load": "a broker serves what it has loaded",
     "transaction": "the transaction is aborted, and its producer is fenced",
     "retention": "records that are older than their topic keeps them are deleted",
@@ -187,7 +182,7 @@ class ClockVerbs:
 
 def _deadline(key: TimerKey, at_ms: int) -> Deadline:
     kind, group_id, member_id = key
-    return Deadline(kind, group_id, member_id, at_ms, _EFFECTS[kind])
+    return Deadline(kind, group_id, member_id, at_ms, TIMER_EFFECTS[kind])
 
 
 def keep_everybody(group_id: str, member_id: str) -> bool:

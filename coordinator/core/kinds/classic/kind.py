@@ -1,9 +1,10 @@
 """The kind of the classic groups."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from coordinator.core.failover import LoseMembers
+from coordinator.core.growth import brings_more
 from coordinator.core.kinds.classic import durable, offsets, timers
 from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.kinds.classic.heartbeat import heartbeat
@@ -42,6 +43,18 @@ def _fenced_by(group: ClassicGroup, member_id: str) -> tuple[str, ErrorCode]:
     return "Heartbeat", ErrorCode.FENCED_INSTANCE_ID if is_static else ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def _grows_by_join(request: JoinGroupRequest, group: Any) -> bool:
+    return brings_more(group, request.member_id, request.protocols)
+
+
+def _grows_by_sync(request: SyncGroupRequest, group: Any) -> bool:
+    size = sum([len(one.assignment) for one in request.assignments])
+    return group is not None and size > ASSIGNMENT_BYTES * len(group.members)
+
+
+ASSIGNMENT_BYTES: Final = 4_096
+"""What a member of an average assignment has: as much is taken in any case, for each member of the group."""
+
 _REQUESTS: Final[Mapping[type, Handler]] = {
     HeartbeatRequest: heartbeat,
     JoinGroupRequest: join_group,
@@ -71,6 +84,7 @@ CLASSIC: Final = Kind(
         SyncGroupRequest: late(f"{__package__}.refusals", "refuse_to_sync"),
         LeaveGroupRequest: late(f"{__package__}.refusals", "refuse_to_leave"),
     },
+    grows={JoinGroupRequest: _grows_by_join, SyncGroupRequest: _grows_by_sync},
     too_large={SyncGroupRequest: give_up_assignment},
     timers={SESSION: timers.expire_session, JOIN: timers.expire_join_phase, SYNC: timers.expire_pending_syncs},
     member_timers=frozenset({SESSION}),

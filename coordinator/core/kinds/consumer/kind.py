@@ -1,10 +1,11 @@
 """The kind of the consumer groups. Only what a start from the log needs is imported with it."""
 
-from typing import Final
+from typing import Any, Final
 
 from coordinator.core.cleanup import forget_group
 from coordinator.core.failover import LoseMembers
 from coordinator.core.groups import moved
+from coordinator.core.growth import brings_more
 from coordinator.core.kinds.consumer import replay
 from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.kinds.consumer.states import GroupState
@@ -38,6 +39,10 @@ def _fenced_by(group: ConsumerGroup, member_id: str) -> tuple[str, ErrorCode]:
     return "Heartbeat", ErrorCode.UNKNOWN_MEMBER_ID if member.instance_id is None else ErrorCode.FENCED_INSTANCE_ID
 
 
+def _grows(request: ConsumerGroupHeartbeatRequest, group: Any) -> bool:
+    return request.member_epoch >= 0 and brings_more(group, request.member_id, request.subscribed_topic_names)
+
+
 _heartbeat: Final = late(f"{__package__}.consumer_group_heartbeat")
 _MEMBER_TIMERS: Final = (SESSION, JOIN, SYNC, REBALANCE)
 
@@ -62,6 +67,7 @@ CONSUMER: Final = Kind(
     },
     creates={ConsumerGroupHeartbeatRequest: _heartbeat},
     refuses={ConsumerGroupHeartbeatRequest: _heartbeat},  # which upgrades classic groups
+    grows={ConsumerGroupHeartbeatRequest: _grows},
     malformed={ConsumerGroupHeartbeatRequest: late(f"{__package__}.consumer_group_heartbeat", "refuse_malformed")},
     timers={
         **dict.fromkeys(_MEMBER_TIMERS, late(f"{__package__}.timers", "expire_member")),

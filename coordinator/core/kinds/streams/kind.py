@@ -1,10 +1,11 @@
 """The kind of the streams groups. Only what a start from the log needs is imported with it."""
 
-from typing import Final
+from typing import Any, Final
 
 from coordinator.core.cleanup import forget_group
 from coordinator.core.failover import LoseMembers
 from coordinator.core.groups import moved
+from coordinator.core.growth import brings_more
 from coordinator.core.kinds.kind import Description, Kind, late
 from coordinator.core.kinds.streams import replay
 from coordinator.core.kinds.streams.group import StreamsGroup, is_subscribed
@@ -31,6 +32,13 @@ def _fenced_by(group: StreamsGroup, member_id: str) -> tuple[str, ErrorCode]:
     return "StreamsGroupHeartbeat", ErrorCode.FENCED_MEMBER_EPOCH
 
 
+def _grows(request: StreamsGroupHeartbeatRequest, group: Any) -> bool:
+    if request.member_epoch < 0:
+        return False
+    brought = (request.topology if group is None else None, request.process_id, request.rack_id, request.client_tags)
+    return brings_more(group, request.member_id, brought if any(brought) else None)
+
+
 _heartbeat: Final = late(f"{__package__}.streams_group_heartbeat")
 _MEMBER_TIMERS: Final = (SESSION, REBALANCE)
 
@@ -53,11 +61,14 @@ STREAMS: Final = Kind(
     },
     creates={StreamsGroupHeartbeatRequest: _heartbeat},
     refuses={StreamsGroupHeartbeatRequest: _heartbeat},  # which makes empty classic groups streams groups
+    grows={StreamsGroupHeartbeatRequest: _grows},
+    weighed=("members", "targets", "topology"),
     malformed={StreamsGroupHeartbeatRequest: late(f"{__package__}.streams_group_heartbeat", "refuse_malformed")},
     timers={
         **dict.fromkeys(_MEMBER_TIMERS, late(f"{__package__}.timers", "expire_member")),
         INITIAL: late(f"{__package__}.timers", "end_initial_delay"),
     },
+    timer_effects={INITIAL: "the first target of the group may be computed"},
     member_timers=frozenset(_MEMBER_TIMERS),
     keys=dict.fromkeys(replay.KEYS, replay.apply_record),
     tombstones=late(f"{__package__}.record_builders", "tombstones"),
