@@ -43,10 +43,16 @@ class Layer(Struct, frozen=True):
     values: dict[str, Value] = {}
     sources: dict[str, str] = {}  # of each value: `--set`, a variable, or a file and its line
     ignored: dict[str, str] = {}  # settings of Kafka that have no effect here, with their sources
+    suspects: dict[str, str] = {}  # variables that are no setting, each with one whose name is nearly the same
 
     def over(self, lower: "Layer") -> "Layer":
         """Return both layers in one; where both have a setting, this layer's value counts."""
-        return Layer(lower.values | self.values, lower.sources | self.sources, lower.ignored | self.ignored)
+        return Layer(
+            lower.values | self.values,
+            lower.sources | self.sources,
+            lower.ignored | self.ignored,
+            lower.suspects | self.suspects,
+        )
 
 
 class Setting(Struct, frozen=True):
@@ -465,6 +471,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
 )  # fmt: skip
 
 BY_NAME: Final[Mapping[str, Setting]] = {setting.name: setting for setting in SETTINGS}
+NEAR: Final = 0.9  # KAFKA_GRUOP_MAX_SIZE; Kafka's own KAFKA_JVM_PERFORMANCE_OPTS and the like are near nothing
 _OF_LISTENER: Final = "listener.name."
 _PER_LISTENER: Final = sorted((one.name for one in SETTINGS if one.is_per_listener), key=len, reverse=True)
 
@@ -679,17 +686,26 @@ def read_environment(environment: Mapping[str, str]) -> Layer:
     """
     variables = [variable for variable in environment if variable.startswith("KAFKA_")]
     if not variables:
-        return Layer({}, {}, {})
+        return Layer({}, {}, {}, {})
     from coordinator.kafka_settings import NAMES
 
     by_variable = {"KAFKA_" + name.upper().replace(".", "_"): name for name in (*NAMES, *BY_NAME)}
-    layer = Layer({}, {}, {})
+    layer = Layer({}, {}, {}, {})
     for variable in variables:
         if variable in by_variable:
             _put(layer, by_variable[variable], environment[variable], variable)
         elif (name := _name_of_listener_variable(variable)) is not None:
             _put(layer, name, environment[variable], variable)
+        elif near := _find_near(variable, by_variable):
+            layer.suspects[variable] = near
     return layer
+
+
+def _find_near(variable: str, known: Iterable[str]) -> str:
+    """Return the known variable whose name is nearly the same, "" if there is none."""
+    import difflib  # only a variable that is no setting needs it
+
+    return next(iter(difflib.get_close_matches(variable, known, n=1, cutoff=NEAR)), "")
 
 
 def _name_of_listener_variable(variable: str) -> str | None:

@@ -157,3 +157,12 @@ def test_what_was_given_is_told_without_secrets() -> None:
     jaas = "listener.name.in.plain.sasl.jaas.config"
     config = Config({"group.max.size": 5, "sasl.jaas.config": "x", jaas: "y", "ssl.key.password": "z"})
     assert config.given() == {"group.max.size": 5}
+
+
+def test_a_variable_that_is_nearly_a_setting_is_suspicious() -> None:
+    layer = read_environment({
+        "KAFKA_GRUOP_MAX_SIZE": "3", "KAFKA_GROUP_MAX_SIZE": "4", "KAFKA_HEAP_OPTS": "-Xmx1g", "KAFKA_OPTS": "",
+        "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO", "KAFKA_JVM_PERFORMANCE_OPTS": "", "KAFKA_VERSION": "4", "KAFKA_JMX_PORT": "1",
+    })  # fmt: skip
+    assert layer.values == {"group.max.size": 4}
+    assert layer.suspects == {"KAFKA_GRUOP_MAX_SIZE": "KAFKA_GROUP_MAX_SIZE"}

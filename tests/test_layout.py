@@ -13,6 +13,7 @@ from coordinator.admin.app import Readiness, routes
 from coordinator.admin.control import Control
 from coordinator.admin.operations import PATH
 from coordinator.cli import COMMANDS
+from coordinator.cli.habits import ACTIONS, NAMED, OTHERS
 from coordinator.cli.parser import Parser
 from coordinator.config import SETTINGS
 from coordinator.core.events import Cause
@@ -104,7 +105,9 @@ def test_the_options_that_the_usage_page_names_exist() -> None:
     assert set(re.findall(r"^\| `(--[a-z-]+)", table, re.MULTILINE)) == options("serve")
 
 
-FOREIGN = {"--rm", "--build", "--strict", "--offsets-decoder"}  # options of Docker, MkDocs and Kafka's tools
+FOREIGN = {option for words in NAMED.values() for option in words} | {option for _, option in OTHERS}  # from habit
+FOREIGN |= {f"--{action}" for actions in ACTIONS.values() for action in actions}
+FOREIGN |= {"--rm", "--build", "--strict", "--offsets-decoder"}  # options of Docker, MkDocs and Kafka's tools
 
 
 @pytest.mark.parametrize("page", ["README.md", "usage.md", "testing.md", "docker.md", "troubleshooting.md", "index.md"])

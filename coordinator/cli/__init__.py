@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Final
 
 from coordinator import __version__
+from coordinator.cli.habits import translate
 from coordinator.cli.parser import Parser, add_broker_options
 from coordinator.cli.style import emphasize_error
 from coordinator.control.printable import printable
@@ -87,6 +88,7 @@ def _run(parser: Parser, words: Sequence[str]) -> int:
         parser.print_help()
         return 0
     words, beside = _split_command(words)
+    words = translate(words)
     given = argparse.Namespace(bootstrap_server=None, command_config=None, timeout=None, json=False, beside=beside)
     args = parser.parse_args(words, given)
     _refuse_useless_options(parser, args)

@@ -17,6 +17,7 @@ from coordinator.cli import fail
 from coordinator.cli.cluster import Cluster, WrongUse, check
 from coordinator.cli.group_consumer import GroupConsumer
 from coordinator.cli.group_offsets import no_partition, partitions_of
+from coordinator.cli.logdump import describe_record
 from coordinator.cli.parser import add_json_option, expect, integer
 from coordinator.client import Client, ClientError
 from coordinator.client.offsets import EARLIEST, LATEST, list_offsets
@@ -36,7 +37,7 @@ BY_NAME: Final = 12  # the last version of Fetch that names topics: later ones h
 WAIT_MS: Final = 500
 PAUSE_SECONDS: Final = 0.05
 BYTES_MAX: Final = 8_388_608
-FIELDS: Final = ("partition", "offset", "timestamp", "headers", "key")
+FIELDS: Final = ("partition", "offset", "timestamp", "headers", "key", "value")
 _STARTS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 Records = Generator[tuple[int, Record], None, None]
@@ -75,9 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=expect(f"some of {', '.join(FIELDS)}, with commas between", _parse_fields),
         default=(),
         metavar="FIELD,...",
-        help=f"print these before the value, with tabs between: {', '.join(FIELDS)}",
+        help=f"print these before the value, or only these if it is among them, with tabs between: {', '.join(FIELDS)}",
     )
     add("--key-separator", metavar="TEXT", help="print the key and this text before the value")
+    add("--raw", action="store_true", help="print records of __consumer_offsets and its like as bytes, not decoded")
     add_json_option(parser, "print every field, as a JSON object a line")
 
 
@@ -112,6 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _format(partition: int, record: Record, args: argparse.Namespace) -> str:
+    decoded = None if args.raw else describe_record(args.topic, record)
     if args.json:
         return json.dumps(
             {
@@ -119,8 +122,7 @@ def _format(partition: int, record: Record, args: argparse.Namespace) -> str:
                 "partition": partition,
                 "offset": record.offset,
                 "timestamp": record.timestamp,
-                "key": _to_json(record.key),
-                "value": _to_json(record.value),
+                **(decoded or {"key": _to_json(record.key), "value": _to_json(record.value)}),
                 "headers": [[name, _to_json(value)] for name, value in record.headers],
             }
         )
@@ -129,10 +131,13 @@ def _format(partition: int, record: Record, args: argparse.Namespace) -> str:
         "offset": str(record.offset),
         "timestamp": str(record.timestamp),
         "headers": ",".join(f"{name}={_to_text(value)}" for name, value in record.headers),
-        "key": _to_text(record.key),
+        "key": _to_text(record.key) if decoded is None else json.dumps(decoded["key"]),
     }
+    value = _to_text(record.value) if decoded is None else json.dumps(decoded)
     key = "" if args.key_separator is None else f"{fields['key']}{args.key_separator}"
-    return "\t".join((*(fields[name] for name in args.show), key + _to_text(record.value)))
+    if "value" in args.show:  # where it stands there, and nothing else
+        return "\t".join((fields | {"value": value})[name] for name in args.show)
+    return "\t".join((*(fields[name] for name in args.show), key + value))
 
 
 def _to_text(data: bytes | None) -> str:

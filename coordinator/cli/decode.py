@@ -51,11 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         frame = _strip_size(_read_input(args.frame))
-        print(json.dumps(to_json(frame, args.response, args.api, args.version), ensure_ascii=False, indent=2))
+        decoded = to_json(frame, args.response, args.api, args.version)
     except OSError as error:
         return fail("decode", f"cannot read {args.frame}: {error.strerror}", 2)
     except (InputError, ProtocolError) as error:
         return fail("decode", error, 2)
+    print(json.dumps(decoded, ensure_ascii=False, indent=2))  # an output that ends is none of the errors above
     return 0
 
 

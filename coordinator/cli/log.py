@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import stat
 import sys
 import time
@@ -42,6 +43,8 @@ muster log repair muster-data                       show what a repair would kee
 muster log repair muster-data --accept-loss"""
 DAMAGED = 3
 LOCK_FILE = "muster.lock"
+SEGMENT: Final = re.compile(r"[0-9]{20}\.log")  # of a log; any other file of that ending is none
+CHECKPOINT: Final = "muster.checkpoint"
 _ERASE_LINE: Final = "\r\x1b[K"
 
 
@@ -96,7 +99,7 @@ def _find_fault(path: str, *, accepts_file: bool) -> str:
 def logs_of(path: str) -> list[str]:
     """Return the directories of the logs in a data directory, or the one log that `path` is."""
     directory = Path(path)
-    if any(directory.glob("*.log")) or (directory / "muster.checkpoint").exists():
+    if any(SEGMENT.fullmatch(path.name) for path in directory.glob("*.log")) or (directory / CHECKPOINT).exists():
         return [str(directory)]
     return sorted(str(inside) for inside in directory.iterdir() if inside.is_dir() and partition_of(inside.name))
 

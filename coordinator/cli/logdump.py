@@ -55,6 +55,14 @@ def lines_of(path: Path) -> Iterator[dict[str, Any]]:
         file.close()
 
 
+def describe_record(topic: str, record: Record) -> dict[str, Any] | None:
+    """Return the type, key and value of a record of one of the coordinator's own topics, None for any other."""
+    decode = FACTS.get(topic)
+    if decode is None or record.key is None:
+        return None
+    return _decoded(record, record.key, decode)
+
+
 def _batch(header: BatchHeader, position: int) -> dict[str, Any]:
     line: dict[str, Any] = {
         "position": position,
@@ -85,17 +93,21 @@ def _facts(header: BatchHeader, record: Record, decode: Decode | None) -> dict[s
             value = {"coordinator_epoch": marker.coordinator_epoch}
             return {"key": "commit" if marker.commits else "abort", "value": value}
     elif decode is not None and record.key is not None:
-        try:
-            fact = decode(record.key, record.value)
-        except ProtocolError as error:
-            return {"key": record.key.hex(), "value": record.value and record.value.hex(), "unreadable": str(error)}
-        return {
-            "type": type(fact.key).__name__.removesuffix("Key"),
-            "key": _plain(fact.key),
-            "value": _plain(fact.value),
-        }
+        return _decoded(record, record.key, decode)
     line: dict[str, Any] = {"key": _bytes(record.key), "value": _bytes(record.value)}
     return line | ({"headers": {name: _bytes(value) for name, value in record.headers}} if record.headers else {})
+
+
+def _decoded(record: Record, key: bytes, decode: Decode) -> dict[str, Any]:
+    try:
+        fact = decode(key, record.value)
+    except ProtocolError as error:
+        return {"key": key.hex(), "value": record.value and record.value.hex(), "unreadable": str(error)}
+    return {
+        "type": type(fact.key).__name__.removesuffix("Key"),
+        "key": _plain(fact.key),
+        "value": _plain(fact.value),
+    }
 
 
 def _plain(value: Any) -> Any:

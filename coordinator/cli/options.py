@@ -28,6 +28,7 @@ class Options(Struct, frozen=True):
 
     config: Config
     ignored: Mapping[str, str]  # settings of Kafka that have no effect, with their sources
+    suspects: Mapping[str, str]  # variables that are no setting, with the one that is nearly the same
     endpoints: tuple[Endpoint, ...]  # where clients connect
     controllers: tuple[str, ...]  # listeners of a controller, which are not bound
     admin: str | None
@@ -81,6 +82,7 @@ def read_options(args: argparse.Namespace) -> Options:
     return Options(
         config=config,
         ignored=from_file.ignored,
+        suspects=from_file.suspects,
         endpoints=endpoints.brokers,
         controllers=endpoints.controllers,
         admin=None if admin == "off" else admin,

@@ -3,22 +3,26 @@
 It speaks Kafka's own protocol, so it works with Apache Kafka as well."""
 
 import argparse
+import base64
 import json
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coordinator.cli import fail
 from coordinator.cli.cluster import PAUSE_SECONDS, Cluster, WrongUse, check
 from coordinator.cli.group_offsets import no_partition
-from coordinator.cli.parser import add_json_option, expect, integer, name_and_value
+from coordinator.cli.parser import add_json_option, expect, integer, name_and_value, one_of
 from coordinator.cli.tables import count
 from coordinator.client import Client, ClientError
 from protocol import record_batch
+from protocol.compression import Compression, Meter, pack_in_steps
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
@@ -26,17 +30,29 @@ from protocol.records import Record
 EXAMPLES: Final = """\
 echo hello | muster produce orders
 printf 'anna\\ttea\\n' | muster produce orders --key-separator '\\t'
+muster consume orders --json | muster produce copy --input json --compression zstd
 muster produce orders --header source=shell --header run=7 < lines.txt"""
 BY_NAME: Final = 12  # the last version of Produce that names topics: later ones have ids
 BATCH_LINES, BATCH_BYTES = 500, 500_000  # a request holds no more
 ALL: Final = -1
 CREATION_SECONDS: Final = 2.0  # for a topic that the broker creates
 NOT_CREATED: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
+COMPRESSIONS: Final = {one.name.lower(): one for one in Compression if one is not Compression.NONE}
 _ESCAPES: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 
 
-class MissingSeparator(Exception):  # noqa: N818  # reads as the fact that it is
-    """A line without the key separator."""
+class InvalidLine(Exception):  # noqa: N818  # reads as the fact that it is
+    """A line without the key separator, or that is not the JSON that is expected."""
+
+
+class JsonLine(Struct, frozen=True):
+    """A line of `--input json`: what `muster consume --json` prints. Its topic and its offset do not count."""
+
+    value: str | Mapping[str, str] | None
+    key: str | Mapping[str, str] | None = None
+    headers: tuple[tuple[str, str | Mapping[str, str] | None], ...] = ()
+    partition: int | None = None
+    timestamp: int | None = None
 
 
 class Line(Struct, frozen=True):
@@ -65,6 +81,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a header of every record; may be given again",
     )
+    parser.add_argument(
+        "--input",
+        choices=("text", "json"),
+        default="text",
+        help="json: each line is an object with value, key, headers, partition and timestamp, as muster consume --json "
+        "prints them; a value of null is a tombstone (text)",
+    )
+    parser.add_argument(
+        "--compression", **one_of(tuple(COMPRESSIONS)), metavar="TYPE", help=f"{', '.join(COMPRESSIONS)}"
+    )
     add_json_option(parser, "print the result as JSON")
 
 
@@ -76,6 +102,8 @@ def _parse_separator(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.input == "json" and (args.key_separator or args.header):
+        return fail("produce", "--input json cannot be combined with --key-separator or --header", 2)
     lines = (Line(number, text.rstrip(b"\n")) for number, text in enumerate(sys.stdin.buffer, 1))
     writer = None
     try:
@@ -85,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
                 writer.write(batch)
     except WrongUse as error:
         return fail("produce", error, 2)
-    except (ClientError, MissingSeparator) as error:
+    except (ClientError, InvalidLine) as error:
         return fail("produce", f"{error}; {count(writer.written if writer else 0, 'record')} written before")
     if args.json:
         print(json.dumps({"topic": args.topic, "written": writer.written}))
@@ -120,30 +148,47 @@ class Writer:
         self._leaders = find_leaders(cluster, args.topic)
         self._partition: int | None = args.partition
         self._turn = 0
+        self._is_json: bool = args.input == "json"
+        self._compression = COMPRESSIONS[args.compression] if args.compression else Compression.NONE
         self.written = 0
         if self._partition is not None and self._partition not in self._leaders:
             raise ClientError(no_partition(args.topic, self._partition, len(self._leaders)))
 
     def write(self, lines: Sequence[Line]) -> None:
-        """Write lines, a request for each partition. Raises ClientError, or MissingSeparator before it writes any."""
+        """Write lines, a request for each partition. Raises ClientError, or InvalidLine before it writes any."""
         placed: dict[int, list[Record]] = {}
         now_ms = int(time.time() * 1000)
         for line in lines:
-            key, value = self._split(line)
-            record = Record(key, value, timestamp=now_ms, headers=self._headers)
-            placed.setdefault(self._choose_partition(key), []).append(record)
+            if self._is_json:
+                partition, record = self._read_json(line, now_ms)
+            else:
+                key, value = self._split(line)
+                partition, record = None, Record(key, value, timestamp=now_ms, headers=self._headers)
+            at = self._choose_partition(record.key) if partition is None else partition
+            placed.setdefault(at, []).append(record)
         for partition, records in placed.items():
             self._send(partition, records)
             self.written += len(records)
+
+    def _read_json(self, line: Line, now_ms: int) -> tuple[int | None, Record]:
+        """Read a record, and the partition that the line names, if none is given on the command line."""
+        try:
+            one = msgspec.json.decode(line.text, type=JsonLine)
+            headers = tuple([(name, _to_bytes(value)) for name, value in one.headers])
+            record = Record(_to_bytes(one.key), _to_bytes(one.value), headers, timestamp=one.timestamp or now_ms)
+        except (msgspec.DecodeError, ValueError, KeyError) as error:
+            raise InvalidLine(f"invalid line {line.number}: expected an object with a value: {error}") from None
+        partition = one.partition if self._partition is None else None
+        if partition is not None and partition not in self._leaders:
+            raise InvalidLine(f"invalid line {line.number}: {no_partition(self._topic, partition, len(self._leaders))}")
+        return partition, record
 
     def _split(self, line: Line) -> tuple[bytes | None, bytes]:
         if self._separator is None:
             return None, line.text
         key, found, value = line.text.partition(self._separator)
         if not found:
-            raise MissingSeparator(
-                f"invalid line {line.number}: expected the key separator {self._separator.decode()!r}"
-            )
+            raise InvalidLine(f"invalid line {line.number}: expected the key separator {self._separator.decode()!r}")
         return key, value
 
     def _choose_partition(self, key: bytes | None) -> int:
@@ -155,11 +200,32 @@ class Writer:
         return (self._turn - 1) % len(self._leaders)
 
     def _send(self, partition: int, records: list[Record]) -> None:
-        data = ProduceRequestPartitionData(partition, record_batch.encode(records))
+        data = ProduceRequestPartitionData(partition, compress(record_batch.encode(records), self._compression))
         topics = (ProduceRequestTopicData(self._topic, partition_data=(data,)),)
         request = ProduceRequest(None, ALL, self._timeout_ms, topics)
         (result,) = self._leaders[partition].ask(request, up_to=BY_NAME).responses[0].partition_responses
         check(f"write to {self._topic}:{partition}", result.error_code, result.error_message)
+
+
+def _to_bytes(value: str | Mapping[str, str] | None) -> bytes | None:
+    """Return the bytes of a text, or of `{"base64": ...}`. Raises ValueError or KeyError."""
+    if value is None:
+        return None
+    return value.encode() if isinstance(value, str) else base64.b64decode(value["base64"], validate=True)
+
+
+def compress(batch: bytes, compression: Compression) -> bytes:
+    """Return a batch with its records compressed."""
+    if compression is Compression.NONE:
+        return batch
+    ((_, header),) = record_batch.batches(batch)
+    packing = pack_in_steps(compression, [batch[record_batch.HEADER_BYTES :]], Meter())
+    while True:
+        try:
+            next(packing)
+        except StopIteration as end:
+            packed: bytes = end.value
+            return record_batch.seal(replace(header, attributes=header.attributes | compression), packed)
 
 
 def find_leaders(cluster: Cluster, topic: str) -> dict[int, Client]:

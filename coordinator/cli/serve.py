@@ -102,6 +102,8 @@ def run(args: argparse.Namespace) -> int:
         return fail("serve", error, 2)
     for name, source in options.ignored.items():
         print(f"muster serve: {has_no_effect(name, source)}", file=sys.stderr)
+    for variable, near in options.suspects.items():
+        print(f"muster serve: {variable} is no setting: did you mean {near}?", file=sys.stderr)
     for name in options.controllers:
         print(f"muster serve: listener {name} is not bound: Muster has no controller to reach", file=sys.stderr)
     from coordinator.cli.serving import serve

@@ -60,6 +60,7 @@ class Settings(Struct, frozen=True):
     options: Mapping[str, Any]
     sources: Mapping[str, str]  # of the options
     ignored: Mapping[str, str]  # settings with their sources
+    suspects: Mapping[str, str] = {}  # variables that are no setting, with the one that is nearly the same
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +98,11 @@ def read_settings(args: argparse.Namespace) -> Settings:
     layer = read_pairs(args.set).over(read_environment(os.environ)).over(read_table(chosen, source))
     options = {name: _check_option(name, value, source(name)) for name, value in table.items()}
     return Settings(
-        Config(layer.values, layer.sources), options, {name: source(name) for name in options}, layer.ignored
+        Config(layer.values, layer.sources),
+        options,
+        {name: source(name) for name in options},
+        layer.ignored,
+        layer.suspects,
     )
 
 

@@ -3,8 +3,8 @@
 It speaks Kafka's own protocol, so it works with Apache Kafka as well."""
 
 import argparse
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 from coordinator.cli import fail
 from coordinator.cli.cluster import Cluster, WrongUse, check
@@ -30,6 +30,8 @@ from protocol.messages.incremental_alter_configs import (
 )
 from protocol.messages.metadata import MetadataResponseTopic
 
+T = TypeVar("T")
+
 EXAMPLES: Final = """\
 muster topics create orders --partitions 4 --set retention.ms=3600000
 muster topics describe orders
@@ -38,6 +40,7 @@ muster topics delete orders"""
 TOPIC: Final = 2  # the resource type
 OF_TOPIC: Final = 1  # the source of a setting that is the topic's own
 SET, DELETE = 0, 1  # the operations of IncrementalAlterConfigs
+ENTRIES_MAX: Final = 500  # of a request
 REPLICAS_MAX: Final = 2**15 - 1  # that a request can hold
 
 
@@ -169,8 +172,18 @@ def _create(cluster: Cluster, args: argparse.Namespace) -> int:
         CreateTopicsRequestCreatableTopic(name, args.partitions, args.replicas, configs=configs)
         for name in dict.fromkeys(args.topic)
     )
-    response = cluster.any.ask(CreateTopicsRequest(topics, int(cluster.timeout * 1000)))
-    return _report("create", ((one.name, one.error_code, one.error_message) for one in response.topics), args.json)
+    created = (
+        one
+        for some in _portions(topics)
+        for one in cluster.any.ask(CreateTopicsRequest(some, int(cluster.timeout * 1000))).topics
+    )
+    return _report("create", ((one.name, one.error_code, one.error_message) for one in created), args.json)
+
+
+def _portions(entries: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    """Yield the entries in as many requests as they need: a request, and a response, can hold only so many."""
+    for at in range(0, len(entries), ENTRIES_MAX):
+        yield tuple(entries[at : at + ENTRIES_MAX])
 
 
 def _alter(cluster: Cluster, args: argparse.Namespace) -> int:
@@ -183,8 +196,9 @@ def _alter(cluster: Cluster, args: argparse.Namespace) -> int:
     good = tuple(name for name, (_, code, _) in outcomes.items() if not code)
     if args.partitions is not None and good:
         topics = tuple(CreatePartitionsRequestTopic(name, args.partitions, None) for name in good)
-        response = cluster.any.ask(CreatePartitionsRequest(topics, int(cluster.timeout * 1000)))
-        outcomes |= {one.name: (one.name, one.error_code, one.error_message) for one in response.results}
+        for some in _portions(topics):
+            response = cluster.any.ask(CreatePartitionsRequest(some, int(cluster.timeout * 1000)))
+            outcomes |= {one.name: (one.name, one.error_code, one.error_message) for one in response.results}
     return _report("alter", outcomes.values(), args.json)
 
 
@@ -192,16 +206,23 @@ def _alter_settings(cluster: Cluster, topics: list[str], args: argparse.Namespac
     changes = [IncrementalAlterConfigsRequestAlterableConfig(name, SET, value) for name, value in args.set]
     changes += [IncrementalAlterConfigsRequestAlterableConfig(name, DELETE, None) for name in args.unset]
     resources = tuple(IncrementalAlterConfigsRequestResource(TOPIC, name, tuple(changes)) for name in topics)
-    response = cluster.any.ask(IncrementalAlterConfigsRequest(resources))
-    return {one.resource_name: (one.resource_name, one.error_code, one.error_message) for one in response.responses}
+    altered = (
+        one for some in _portions(resources) for one in cluster.any.ask(IncrementalAlterConfigsRequest(some)).responses
+    )
+    return {one.resource_name: (one.resource_name, one.error_code, one.error_message) for one in altered}
 
 
 def _delete(cluster: Cluster, args: argparse.Namespace) -> int:
     names = tuple(dict.fromkeys(args.topic))
+    deleted = (one for some in _portions(names) for one in _delete_some(cluster, some))
+    return _report("delete", ((one.name, one.error_code, one.error_message) for one in deleted), args.json)
+
+
+def _delete_some(cluster: Cluster, names: tuple[str, ...]) -> Iterable[Any]:
     states = tuple(DeleteTopicsRequestDeleteTopicState(name) for name in names)
     request = DeleteTopicsRequest(states, names, int(cluster.timeout * 1000))  # old versions read the names alone
-    response = cluster.any.ask(request)
-    return _report("delete", ((one.name, one.error_code, one.error_message) for one in response.responses), args.json)
+    responses: Iterable[Any] = cluster.any.ask(request).responses
+    return responses
 
 
 def _report(verb: str, outcomes: Iterable[tuple[str | None, int, str | None]], is_json: bool) -> int:

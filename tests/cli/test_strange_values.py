@@ -39,7 +39,7 @@ def test_the_events_of_a_group_that_is_not_utf8_are_asked_for(
     muster: Muster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     admin = muster.ready["admin"]
-    assert main(["events", NOT_UTF8, "--admin", admin]) == 0
+    assert main(["events", NOT_UTF8, "--admin", admin]) == 1  # nothing is known of it
     assert main(["why", NOT_UTF8, "--admin", admin]) == 1
     assert "invalid path" in capsys.readouterr().err
 

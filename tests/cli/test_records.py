@@ -1,0 +1,98 @@
+"""`muster produce` and `muster consume`: JSON lines, tombstones, compression, and the coordinator's own records."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from protocol import record_batch
+from protocol.compression import Compression
+from tests.commands import Shell, shell_fixture
+from tests.live import Muster, server_fixture
+from tests.requests import fetch
+
+server = server_fixture("--ephemeral", "--topic", "orders:2", "--topic", "copy:2", scope="function")
+shell = shell_fixture()
+
+
+@pytest.fixture
+def muster(server: Muster, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", server.kafka)
+    return shell
+
+
+def type_in(monkeypatch: pytest.MonkeyPatch, *lines: object) -> None:
+    text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_what_one_command_prints_the_other_one_writes(
+    compression: str, server: Muster, muster: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    type_in(
+        monkeypatch,
+        {
+            "value": "tea",
+            "key": "anna",
+            "headers": [["source", "shell"], ["none", None]],
+            "partition": 1,
+            "timestamp": 5,
+        },
+        {"value": None, "key": "anna", "partition": 1},
+        {"value": {"base64": "/w=="}, "partition": 0},
+    )
+    words = () if compression == "none" else ("--compression", compression)
+    assert muster(0, "produce", "orders", "--input", "json", *words) == "3 records written to orders\n"
+    printed = muster(0, "consume", "orders", "--json")
+    type_in(monkeypatch, *printed.splitlines())
+    muster(0, "produce", "copy", "--input", "json", *words)
+    assert muster(0, "consume", "copy", "--json") == printed.replace('"orders"', '"copy"')
+    assert muster(0, "consume", "copy", "--partition", "1", "--show", "offset,value,key").splitlines() == [
+        "0\ttea\tanna", "1\t\tanna",
+    ]  # fmt: skip
+    from coordinator.client import Client
+
+    with Client.to(server.kafka) as client:
+        (data,) = client.ask(fetch("copy", 1), up_to=11).responses[0].partitions
+    assert {Compression(header.compression).name.lower() for _, header in record_batch.batches(data.records)} == {
+        compression
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{}", "expected an object with a value: Object missing required field `value`"),
+        ("tea", "expected an object with a value: "),
+        ('{"value": {"base64": "x"}}', "expected an object with a value: "),
+        ('{"value": "x", "partition": 7}', "orders has no partition 7"),
+    ],
+)
+def test_a_line_that_is_none_is_named(
+    line: str, complaint: str, muster: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    type_in(monkeypatch, line)
+    said = muster(1, "produce", "orders", "--input", "json")
+    assert said.startswith("muster produce: invalid line 1: ")
+    assert complaint in said
+    assert said.endswith("; 0 records written before\n")
+    assert "cannot be combined" in muster(2, "produce", "orders", "--input", "json", "--key-separator", ":")
+
+
+def test_the_coordinators_records_are_decoded(server: Muster, muster: Shell) -> None:
+    server.steer("POST", "/state", offsets={"shop": {"orders": {"0": 5}}})
+    (line,) = muster(0, "consume", "__consumer_offsets", "--json").splitlines()
+    record = json.loads(line)
+    assert record["type"] == "OffsetCommit"
+    assert (record["key"]["group"], record["key"]["topic"], record["value"]["offset"]) == ("shop", "orders", 5)
+    assert '"type": "OffsetCommit"' in muster(0, "consume", "__consumer_offsets")
+    assert "base64" in muster(0, "consume", "__consumer_offsets", "--json", "--raw")
+
+
+def test_five_thousand_topics_are_made_and_removed_in_one_command(server: Muster, muster: Shell) -> None:
+    names = [f"t{number}" for number in range(2_500)]
+    assert muster(0, "topics", "create", *names).count("created ") == 2_500
+    assert muster(0, "topics", "alter", *names[:1_200], "--partitions", "2").count("altered ") == 1_200
+    assert muster(0, "topics", "delete", *names).count("deleted ") == 2_500
