@@ -46,7 +46,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "completion": "print a script that completes this command in a shell",
 }
 BROKER_COMMANDS: Final = frozenset({
-    "topics", "produce", "consume", "groups", "offsets", "acls", "users", "quotas", "configs",
+    "topics", "produce", "consume", "groups", "offsets", "acls", "users", "quotas", "configs", "events", "why",
 })  # fmt: skip
 CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 EXAMPLES: Final = """\
@@ -130,7 +130,7 @@ def _refuse_useless_options(parser: Parser, args: argparse.Namespace) -> None:
         parser.error(f"invalid --bootstrap-server: muster {args.command} connects to no broker")
     if args.command_config and args.command not in BROKER_COMMANDS:
         parser.error(f"invalid --command-config: muster {args.command} connects to no broker")
-    if args.timeout and args.command not in {*BROKER_COMMANDS, "events", "why"}:
+    if args.timeout and args.command not in BROKER_COMMANDS:
         parser.error(f"invalid --timeout: muster {args.command} waits for no response")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.addresses import parse_addresses
 from coordinator.cli.cluster import TIMEOUT_SECONDS, WrongUse
-from coordinator.cli.parser import add_timeout_option, expect
+from coordinator.cli.parser import expect
 from coordinator.client import ClientError
 
 if TYPE_CHECKING:
@@ -23,14 +23,13 @@ EXPECTED: Final = "HOST[:PORT] or http://HOST:PORT"
 
 
 def add_admin_options(parser: argparse.ArgumentParser) -> None:
-    """Let a command say where the admin port is, and how long to wait for it."""
+    """Let a command say where the admin port is."""
     parser.add_argument(
         "--admin",
         type=expect(EXPECTED, parse_admin),
         metavar="HOST:PORT",
         help=f"the server's admin address (${ADMIN_VARIABLE}, or {ADMIN_DEFAULT})",
     )
-    add_timeout_option(parser)
 
 
 def add_directory_option(parser: argparse.ArgumentParser) -> None:

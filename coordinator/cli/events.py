@@ -1,6 +1,7 @@
 """Print what happened to groups, and why: each rebalance with its cause.
 
-It asks Muster's admin port, which keeps the latest events. An Apache Kafka has no such thing."""
+Without --bootstrap-server it asks Muster's admin port, which keeps the latest events. With it, the cluster may be any
+Kafka: its __consumer_offsets is read, and the causes are inferred from what the log shows."""
 
 import argparse
 import json
@@ -18,6 +19,7 @@ from coordinator.cli.admin import add_admin_options, add_directory_option, find_
 from coordinator.cli.cluster import TIMEOUT_SECONDS, WrongUse
 from coordinator.cli.group_log import shorten_id
 from coordinator.cli.parser import add_json_option, integer
+from coordinator.cli.since import add_since, is_about_broker
 from coordinator.client import ClientError
 from coordinator.control.printable import printable
 
@@ -25,7 +27,8 @@ EXAMPLES: Final = """\
 muster events                      the latest events of all groups
 muster events shop --follow        those of one group, as they happen
 muster events --data-dir muster-data   from the files of a server that does not run
-muster events shop --json | jq .cause"""
+muster events shop --json | jq .cause
+muster events --bootstrap-server kafka:9092 --since 1h --follow --json"""
 PAUSE_SECONDS: Final = 0.5
 
 
@@ -35,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--count", type=integer(1), metavar="N", help="only the latest N; with --follow, begin with them"
     )
+    add_since(parser, "beginning, or with --follow what is still to come")
     add_directory_option(parser)
     add_admin_options(parser)
     add_json_option(parser, "print every field, as a JSON object a line")
@@ -42,6 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     try:
+        if is_about_broker(args):
+            return _ask_broker(args)
         known = 0
         for number, event in (
             _read_directory(args) if args.data_dir is not None else _read_events(find_admin(args), args)
@@ -57,6 +63,15 @@ def run(args: argparse.Namespace) -> int:
     except ClientError as error:
         return fail("events", error)
     return 0
+
+
+def _ask_broker(args: argparse.Namespace) -> int:
+    """Print the rebalances that the log of a cluster shows, and with --follow those that come. Raises ClientError."""
+    if args.data_dir is not None:
+        raise WrongUse("invalid --data-dir: expected it without a broker")
+    from coordinator.cli.events_inferred import tell_inferred  # the rules of causes, which nobody else needs
+
+    return tell_inferred(args)
 
 
 def _read_events(admin: str, args: argparse.Namespace) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -3,31 +3,32 @@
 It speaks Kafka's own protocol, so it works with Apache Kafka as well."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from coordinator.cli import fail
 from coordinator.cli.cluster import Cluster, WrongUse, check
-from coordinator.cli.group_offsets import fetch_offsets
-from coordinator.cli.group_view import GroupView, MemberView, describe_group
+from coordinator.cli.group_list import list_groups
+from coordinator.cli.group_view import GroupView, describe_group
+from coordinator.cli.group_watch import add_watch_arguments, watch_groups
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, one_of
+from coordinator.cli.positions import find_positions, owner_of, total_lag
 from coordinator.cli.reset_offsets import add_reset_arguments, reset_offsets
 from coordinator.cli.tables import ABSENT, count, format_partitions, print_json, print_table
 from coordinator.cli.watch import add_watch, watch
 from coordinator.client import ClientError
 from coordinator.client.explanations import explain, name_of
-from coordinator.client.offsets import LATEST, list_offsets
 from coordinator.control.printable import printable
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
-from protocol.messages.list_groups import ListGroupsRequest
 
 EXAMPLES: Final = """\
 muster groups list --state Empty
 muster groups describe shop --watch
 muster groups describe shop --members
+muster groups watch --since 1d
 muster groups reset-offsets shop --topic orders --to-earliest            show what would change
 muster groups reset-offsets shop --topic orders --to-earliest --execute
 muster groups remove-members shop --instance till-3
@@ -52,6 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describing = actions.add_parser("describe", help="state, members, committed offsets and lag")
     describing.add_argument("group", nargs="*", metavar="GROUP", help="all groups if none is named")
     describing.add_argument("--members", action="store_true", help="subscription and assignment of each member")
+    watching = actions.add_parser("watch", help="a live table: state, members, lag and its rate, the last rebalance")
+    add_watch_arguments(watching)
     resetting = actions.add_parser("reset-offsets", help="move the offsets of a group that has no members")
     add_reset_arguments(resetting)
     removing = actions.add_parser("remove-members", help="remove members from a group; static ones by instance id")
@@ -63,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     removing.add_argument("--reason", default=REASON, help="a sentence for the broker's log")
     deleting = actions.add_parser("delete", help="delete groups that have no members, with their offsets")
     deleting.add_argument("group", nargs="+", metavar="GROUP")
-    for action in (listing, describing, resetting, removing, deleting):
+    for action in (listing, describing, watching, resetting, removing, deleting):
         add_json_option(action)
         add_broker_options(action)
     for action in (listing, describing):
@@ -73,6 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         with Cluster.of(args) as cluster:
+            if args.action == "watch":
+                return watch_groups(cluster, args)
             return watch(getattr(args, "watch", None), lambda: ACTIONS[args.action](cluster, args))
     except WrongUse as error:
         return fail("groups", error, 2)
@@ -81,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(cluster: Cluster, args: argparse.Namespace) -> int:
-    groups = sorted(_list_groups(cluster, args.state, args.type), key=lambda one: one["group"])
+    groups = sorted(list_groups(cluster, args.state, args.type), key=lambda one: one["group"])
     if args.json:
         print_json(groups)
     else:
@@ -89,27 +94,16 @@ def _list(cluster: Cluster, args: argparse.Namespace) -> int:
     return 0
 
 
-def _list_groups(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the groups of every broker: each knows those that it coordinates."""
-    for client in cluster.brokers().values():
-        response = client.ask(ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types)))
-        check("list groups", response.error_code)
-        for one in response.groups:
-            yield {
-                "group": one.group_id, "type": one.group_type, "state": one.group_state, "protocol": one.protocol_type
-            }  # fmt: skip
-
-
 def _describe(cluster: Cluster, args: argparse.Namespace) -> int:
     """Describe every group that is named, also those after one that does not exist."""
-    names = dict.fromkeys(args.group) or sorted(one["group"] for one in _list_groups(cluster, [], []))
+    names = dict.fromkeys(args.group) or sorted(one["group"] for one in list_groups(cluster, [], []))
     code, descriptions = 0, []
     for name in names:
         group = describe_group(cluster, name)
         if group is None:
             code = fail("groups", f"no group {name}")
         else:
-            descriptions.append((group, _positions(cluster, group)))
+            descriptions.append((group, find_positions(cluster, group)))
     if args.json:
         print_json([_to_json(group, positions) for group, positions in descriptions])
         return code
@@ -124,11 +118,11 @@ def _describe(cluster: Cluster, args: argparse.Namespace) -> int:
 
 def _to_json(group: GroupView, positions: list[dict[str, Any]]) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(group)
-    return shown | {"lag": _total_lag(positions), "offsets": positions}
+    return shown | {"lag": total_lag(positions), "offsets": positions}
 
 
 def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:
-    lag = _total_lag(positions)
+    lag = total_lag(positions)
     parts = [group.state, group.type, count(len(group.members), "member")]
     parts += [f"assignor {group.assignor}"] if group.assignor else []
     parts += [] if group.epoch is None else [f"epoch {group.epoch}"]
@@ -136,55 +130,11 @@ def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:
     return printable(f"{group.group or ABSENT}: {', '.join(parts)}")
 
 
-def _total_lag(positions: list[dict[str, Any]]) -> int | None:
-    """Return the lag of all partitions with a committed offset; None if there is none."""
-    lags = [one["lag"] for one in positions if one["lag"] is not None]
-    return sum(lags) if lags else None
-
-
-def _positions(cluster: Cluster, group: GroupView) -> list[dict[str, Any]]:
-    """Return the partitions that have a committed offset or an owner: the offset, the end, the lag and the owner of
-    each."""
-    committed = {(one.topic, one.partition): one.offset for one in fetch_offsets(cluster, group.group)}
-    owners = {
-        (topic, number): member
-        for member in group.members
-        for topic, numbers in member.assignment.items()
-        for number in numbers
-    }
-    ends = list_offsets(cluster, committed.keys() | owners.keys(), LATEST)
-    positions = []
-    for key in sorted(committed.keys() | owners.keys()):
-        offset, end = committed.get(key), ends.get(key)
-        positions.append(
-            {
-                "topic": key[0],
-                "partition": key[1],
-                "committed_offset": offset,
-                "log_end_offset": end,
-                "lag": None if offset is None or end is None else max(end - offset, 0),
-                **_owner(owners.get(key)),
-            }
-        )
-    return positions
-
-
-def _owner(member: MemberView | None) -> dict[str, str | None]:
-    if member is None:
-        return {"member_id": None, "instance_id": None, "host": None, "client_id": None}
-    return {
-        "member_id": member.member_id,
-        "instance_id": member.instance_id,
-        "host": member.host,
-        "client_id": member.client_id,
-    }
-
-
 def _print_positions(group: GroupView, positions: list[dict[str, Any]]) -> None:
     """Print a table as `kafka-consumer-groups --describe` does: members without partitions come last."""
     idle = [member for member in group.members if not any(member.assignment.values())]
     rows = [list(one.values()) for one in positions]
-    rows += [[None] * 5 + list(_owner(member).values()) for member in idle]
+    rows += [[None] * 5 + list(owner_of(member).values()) for member in idle]
     if rows:
         print_table(
             ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "MEMBER-ID", "INSTANCE-ID", "HOST",
@@ -200,7 +150,7 @@ def _print_members(group: GroupView) -> None:
         ("MEMBER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "PROTOCOL", "EPOCH", "SUBSCRIPTION", "ASSIGNMENT"),
         [
             (
-                *_owner(one).values(), one.protocol, one.epoch,
+                *owner_of(one).values(), one.protocol, one.epoch,
                 " ".join((*one.topics, *([one.regex] if one.regex else []))), format_partitions(one.assignment),
             )
             for one in group.members

@@ -9,7 +9,7 @@ from typing import Final
 from coordinator.cli.parser import SECONDS, expect, seconds
 
 EVERY_SECONDS: Final = 2.0
-_CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
+CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 
 
 def add_watch(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def watch(every: float | None, show: Callable[[], int]) -> int:
     try:
         while True:
             if sys.stdout.isatty():
-                print(_CLEAR, end="")
+                print(CLEAR, end="")
             show()
             sys.stdout.flush()
             time.sleep(every)

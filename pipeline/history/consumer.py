@@ -47,8 +47,7 @@ class ConsumerHistory:
     def apply(self, record: Record) -> Iterator[Row]:
         """Apply a record and yield the rows that it leads to."""
         if self._returned is not None and record.record_ts != self._returned.at_ms:
-            yield self._returned
-            self._returned = None
+            yield from self.settle()
         match record.key_version:
             case k if k == MEMBER and record.is_tombstone:
                 self._remove(record)
@@ -68,10 +67,15 @@ class ConsumerHistory:
             case k if k == EPOCH:
                 yield from self._begin_epoch(record)
 
-    def end(self) -> Iterator[Row]:
-        """Yield the sessions that last."""
+    def settle(self) -> Iterator[Row]:
+        """Yield the row of a static member that is back, of which no more is to come."""
         if self._returned is not None:
             yield self._returned
+        self._returned = None
+
+    def end(self) -> Iterator[Row]:
+        """Yield the sessions that last."""
+        yield from self.settle()
         yield from self._end_of_lost("leave_or_timeout")
         yield from self._sessions.values()
 

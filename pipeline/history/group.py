@@ -32,6 +32,7 @@ class GroupHistory:
         self._step: dict[Partition, Activity] = {}
         self._tombstone: Record | None = None  # of the group; the next record shows whether it was deleted or migrated
         self._rebalances: list[Rebalance] = []
+        self._unseen: list[Rebalance] = []
 
     def observe(self, topic: str, partition: int, activity: Activity) -> None:
         """Note the commits to a partition since the last record that began a step."""
@@ -56,6 +57,18 @@ class GroupHistory:
         if is_group:
             self._step = {}
 
+    def take_rebalances(self) -> list[Rebalance]:
+        """Return the rebalances since the last time, as soon as they are known; gaps may be filled in later."""
+        unseen, self._unseen = self._unseen, []
+        return unseen
+
+    def settle(self) -> Iterator[Row]:
+        """Decide what waits for the next record, though none has come: the group was deleted, not migrated."""
+        if self._tombstone is not None:
+            yield from self._keep(self._end_life(self._tombstone, None))
+            self._tombstone = None
+        yield from self._keep(self._consumer.settle())
+
     def end(self) -> Iterator[Row]:
         """Yield the remaining rows, after the last record."""
         if self._tombstone is not None:
@@ -70,6 +83,7 @@ class GroupHistory:
         for row in rows:
             if isinstance(row, Rebalance):
                 self._rebalances.append(row)
+                self._unseen.append(row)
                 self._gaps.wait(row)
             else:
                 yield row

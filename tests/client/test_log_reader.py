@@ -6,7 +6,8 @@ import pytest
 
 from coordinator.client import ClientError
 from coordinator.client import log_reader as module
-from coordinator.client.log_reader import EARLIEST, LATEST, LogReader, LogTruncatedError, cut_whole_batches
+from coordinator.client.log_reader import LogReader, LogTruncatedError, cut_whole_batches
+from coordinator.client.offsets import EARLIEST, LATEST
 from protocol import record_batch
 from tests.client.scripted_cluster import TOPIC, ScriptedCluster, batch
 

@@ -1,0 +1,92 @@
+"""Rebalances of groups as the log of a cluster tells them, for the commands. Not a subcommand.
+
+The cluster may be any Kafka. Its `__consumer_offsets` is read as every consumer of it could.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from coordinator.cli.cluster import TIMEOUT_SECONDS, bootstrap_of, security_of
+from coordinator.cli.since import Since
+from coordinator.client import ClientError
+from coordinator.client.cluster import BrokerError
+from coordinator.client.log_reader import LogReader
+from coordinator.client.offsets import EARLIEST, LATEST
+from coordinator.control.printable import printable
+from pipeline.history.live import Replay
+from pipeline.history.records import Rebalance
+from protocol.errors import ErrorCode
+
+TOPIC: Final = "__consumer_offsets"
+BEFORE: Final = 1_000_000  # offsets that are read in front of `--since`, so that the first rebalance has its cause
+WAIT_MS: Final = 500
+_NO_GROUPS: Final = "the cluster has no topic __consumer_offsets yet: no group has ever joined or committed"
+
+
+def open_reader(args: argparse.Namespace) -> LogReader:
+    """Connect to the cluster that the command line names. Raises ClientError, with what to do."""
+    timeout = args.timeout or TIMEOUT_SECONDS
+    reader = LogReader(bootstrap_of(args), TOPIC, security_of(args, timeout), timeout=timeout)
+    try:
+        reader.describe()
+    except BrokerError as error:
+        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise ClientError(_NO_GROUPS) from None
+        raise
+    return reader
+
+
+class Changes:
+    """The rebalances in some partitions of the topic, from a position on, with the names of the members."""
+
+    def __init__(self, reader: LogReader, partitions: Sequence[int], since: Since, group: str | None = None) -> None:
+        self.replay = Replay(None if group is None else {group})
+        self.removed: Mapping[int, int] = {}  # partition -> where its log begins, if records before that are gone
+        self._reader = reader
+        self._ends = reader.offsets(LATEST, partitions)
+        first = reader.offsets(EARLIEST, partitions)
+        self._shown = self._find_shown(since, first)
+        self._starts = {one: max(first[one], self._shown[one] - BEFORE) for one in partitions}
+
+    def _find_shown(self, since: Since, first: Mapping[int, int]) -> dict[int, int]:
+        if since.ago_ms is not None:
+            return self._reader.offsets(int(time.time() * 1000) - since.ago_ms, first)
+        return {one: max(at, since.offset or 0) for one, at in first.items()}
+
+    def known(self) -> Iterator[Rebalance]:
+        """Yield what the log holds now."""
+        for fetched in self._reader.read(self._starts, self._ends):
+            yield from self._show(
+                fetched.partition, self.replay.apply(fetched.batches, self._starts[fetched.partition])
+            )
+        yield from self._settle()
+        self._reader.seek(self._ends)
+
+    def following(self) -> Iterator[Rebalance | None]:
+        """Yield what comes from now on; None when nothing has come for a moment."""
+        self._reader.seek(self._ends)
+        while True:
+            is_idle = True
+            for fetched in self._reader.poll(WAIT_MS):
+                is_idle = False
+                at = self._ends[fetched.partition]
+                yield from self._show(fetched.partition, self.replay.apply(fetched.batches, at))
+                self._ends[fetched.partition] = fetched.next_offset
+            if is_idle:
+                yield from self._settle()
+                yield None
+
+    def _show(self, partition: int, rebalances: Iterator[Rebalance]) -> Iterator[Rebalance]:
+        return (one for one in rebalances if one.log_offset >= self._shown[partition])
+
+    def _settle(self) -> Iterator[Rebalance]:
+        lowest = min(self._shown.values(), default=0)
+        return (one for one in self.replay.settle() if one.log_offset >= lowest)
+
+
+def note(line: str) -> None:
+    """Say something beside the result, on standard error."""
+    print(printable(line), file=sys.stderr, flush=True)

@@ -1,0 +1,53 @@
+"""Where a group stands in each partition: offset, end, lag, owner. Not a subcommand."""
+
+from typing import Any
+
+from coordinator.cli.cluster import Cluster
+from coordinator.cli.group_offsets import fetch_offsets
+from coordinator.cli.group_view import GroupView, MemberView
+from coordinator.client.offsets import LATEST, list_offsets
+
+
+def total_lag(positions: list[dict[str, Any]]) -> int | None:
+    """Return the lag of all partitions with a committed offset; None if there is none."""
+    lags = [one["lag"] for one in positions if one["lag"] is not None]
+    return sum(lags) if lags else None
+
+
+def find_positions(cluster: Cluster, group: GroupView) -> list[dict[str, Any]]:
+    """Return the partitions that have a committed offset or an owner: the offset, the end, the lag and the owner of
+    each."""
+    committed = {(one.topic, one.partition): one.offset for one in fetch_offsets(cluster, group.group)}
+    owners = {
+        (topic, number): member
+        for member in group.members
+        for topic, numbers in member.assignment.items()
+        for number in numbers
+    }
+    ends = list_offsets(cluster, committed.keys() | owners.keys(), LATEST)
+    positions = []
+    for key in sorted(committed.keys() | owners.keys()):
+        offset, end = committed.get(key), ends.get(key)
+        positions.append(
+            {
+                "topic": key[0],
+                "partition": key[1],
+                "committed_offset": offset,
+                "log_end_offset": end,
+                "lag": None if offset is None or end is None else max(end - offset, 0),
+                **owner_of(owners.get(key)),
+            }
+        )
+    return positions
+
+
+def owner_of(member: MemberView | None) -> dict[str, str | None]:
+    """Return what the tables show of a member; all empty for none."""
+    if member is None:
+        return {"member_id": None, "instance_id": None, "host": None, "client_id": None}
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "host": member.host,
+        "client_id": member.client_id,
+    }

@@ -1,0 +1,145 @@
+"""`muster why` by the log of any Kafka: the timeline of a group, or which groups rebalance most. Not a subcommand."""
+
+import argparse
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from coordinator.cli import fail
+from coordinator.cli.admin import find_admin, get
+from coordinator.cli.cluster import Cluster, WrongUse
+from coordinator.cli.group_changes import Changes, note, open_reader
+from coordinator.cli.group_view import describe_group
+from coordinator.cli.positions import find_positions, total_lag
+from coordinator.cli.since import Since
+from coordinator.cli.tables import count, print_json, print_table
+from coordinator.client import ClientError
+from coordinator.client.log_reader import LogReader
+from coordinator.control.printable import printable
+from coordinator.runtime.partitions import partition_of
+from pipeline.history import timeline
+from pipeline.history.records import Rebalance
+
+GROUPS_MAX: Final = 50  # that the table shows
+
+
+def path_of(group: str) -> str:
+    """Return the path of a group on an admin port."""
+    return f"/v1/groups/{quote(group, safe='', errors='surrogateescape')}"
+
+
+def tell_inferred(args: argparse.Namespace, ask_admin: Callable[[str], int]) -> int:
+    """Print what the log of a cluster tells, or have `ask_admin` print the causes that an admin port knows.
+
+    Raises ClientError.
+    """
+    if args.follow and args.format == "mermaid":
+        raise WrongUse("invalid --follow: expected --format text or json, since a diagram is drawn as a whole")
+    if args.group and not (args.inferred or args.follow or args.since):
+        if (admin := _find_exact_causes(args)) is not None:
+            return ask_admin(admin)
+    with open_reader(args) as reader:
+        partitions = list(reader.describe().leaders)
+        if args.group is None:
+            return _print_ranking(args, Changes(reader, partitions, args.since or Since()))
+        home = partition_of(args.group, len(partitions))
+        return _print_timeline(args, reader, Changes(reader, [home], args.since or Since(), args.group))
+
+
+def _find_exact_causes(args: argparse.Namespace) -> str | None:
+    """Return the admin port of the same server, None if there is none: it must know the same members of the group."""
+    try:
+        admin = find_admin(args)
+        view = msgspec.json.decode(get(admin, path_of(args.group), min(args.timeout or 1.0, 1.0)), type=dict[str, Any])
+        with Cluster.of(args) as cluster:
+            group = describe_group(cluster, args.group)
+        ids = {member.get("member_id") for member in view.get("members", ())}
+    except (ClientError, msgspec.DecodeError, AttributeError):
+        return None
+    return admin if group is not None and ids and ids == {member.member_id for member in group.members} else None
+
+
+def _print_timeline(args: argparse.Namespace, reader: LogReader, changes: Changes) -> int:
+    naming, found = changes.replay.name, list(changes.known())
+    if not found and not args.follow:
+        return fail("why", f"no rebalance of a group {args.group!r} is in the log, as far as it was read")
+    if args.format == "mermaid":
+        sys.stdout.write(timeline.as_mermaid(args.group, found, naming))
+    elif args.format == "json" and not args.follow:
+        print_json({"source": "inferred", "events": timeline.as_data(found, naming)})
+    elif args.format == "text":
+        print(timeline.summarize(args.group, found, naming))
+    start_ms = found[0].at_ms if found else None
+    if args.format == "text" or args.follow:
+        for one in found:
+            start_ms = _print_line(args, one, changes, start_ms)
+    if args.format == "text":
+        print(_describe_now(args))
+    if changes.replay.unread:
+        note(f"muster why: {count(changes.replay.unread, 'record')} could not be read")
+    for change in changes.following() if args.follow else ():
+        if change is not None:
+            start_ms = _print_line(args, change, changes, start_ms)
+    return 0
+
+
+def _print_line(args: argparse.Namespace, one: Rebalance, changes: Changes, start_ms: int | None) -> int:
+    """Print one rebalance; returns when the timeline began."""
+    start_ms = one.at_ms if start_ms is None else start_ms
+    if args.format == "json":
+        (data,) = timeline.as_data([one], changes.replay.name)
+        print(msgspec.json.encode(data).decode(), flush=True)
+    else:
+        print(timeline.as_line(one, changes.replay.name, start_ms), flush=True)
+    return start_ms
+
+
+def _describe_now(args: argparse.Namespace) -> str:
+    """Return the group's state and lag, as far as the user may know them."""
+    try:
+        with Cluster.of(args) as cluster:
+            group = describe_group(cluster, args.group)
+            if group is None:
+                return "now: the group does not exist"
+            text = f"now: {group.state}, {count(len(group.members), 'member')}"
+            lag = total_lag(find_positions(cluster, group))
+    except ClientError as error:
+        return f"now: {error}"
+    return printable(text if lag is None else f"{text}, lag {lag}")
+
+
+def _print_ranking(args: argparse.Namespace, changes: Changes) -> int:
+    """Print the groups by how often they rebalanced."""
+    if args.follow or args.format == "mermaid":
+        raise WrongUse("missing GROUP: expected one with --follow and --format mermaid")
+    of_group: dict[str, list[Rebalance]] = defaultdict(list)
+    for one in changes.known():
+        of_group[one.group].append(one)
+    ranking = sorted(of_group.items(), key=lambda item: (-len(item[1]), item[0]))
+    rows = [_rank(group, rebalances) for group, rebalances in ranking]
+    if args.format == "json":
+        print_json(rows)
+        return 0
+    if not rows:
+        return fail("why", "no group has rebalanced, as far as the log was read")
+    print_table([name.upper().replace("_", "-") for name in rows[0]], [list(row.values()) for row in rows[:GROUPS_MAX]])
+    if len(rows) > GROUPS_MAX:
+        note(f"muster why: {len(rows) - GROUPS_MAX} more groups; --format json has all of them")
+    return 0
+
+
+def _rank(group: str, rebalances: list[Rebalance]) -> dict[str, Any]:
+    causes = Counter(cause for one in rebalances for cause in one.causes)
+    last = rebalances[-1]
+    return {
+        "group": group,
+        "type": last.type,
+        "rebalances": len(rebalances),
+        "members": last.members_after,
+        "last": timeline.format_time(last.at_ms),
+        "causes": ", ".join(f"{timeline.WORDS.get(cause, cause)} {times}" for cause, times in causes.most_common(3)),
+    }

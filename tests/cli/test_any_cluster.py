@@ -1,0 +1,142 @@
+"""`why`, `events` and `groups watch` by nothing but the log that every Kafka has, here that of a Muster."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.client import Client
+from coordinator.client.log_reader import LogReader
+from coordinator.client.offsets import LATEST
+from tests.cli.command import Command, records
+from tests.live import Muster, wait_until
+from tests.members import ClassicMember, ConsumerMember
+from tests.requests import commit, share
+
+OPTIONS = ("--topic", "orders:4", "--set", "group.initial.rebalance.delay.ms=0")
+
+
+@pytest.fixture
+def muster(tmp_path: Path) -> Iterator[Muster]:
+    with Muster(tmp_path, *OPTIONS) as server:
+        yield server
+
+
+def join_alone(client: Client, group: str) -> ClassicMember:
+    member = ClassicMember(client, group)
+    assert member.join().error_code == 0
+    assert member.sync(share(member.member_id, {"orders": (0, 1, 2, 3)})).error_code == 0
+    return member
+
+
+def leave(client: Client, member: ClassicMember) -> None:
+    from protocol.messages.leave_group import LeaveGroupRequest
+
+    assert client.ask(LeaveGroupRequest(member.group, member.member_id), 2).error_code == 0
+
+
+def test_why_tells_a_join_and_a_leave_and_what_the_lag_is(muster: Muster, command: Command) -> None:
+    records(muster.kafka, "orders", {0: 7})
+    with Client.to(muster.kafka, client_id="till") as client:
+        member = join_alone(client, "shop")
+        assert (
+            not client.ask(commit("shop", {"orders": {0: 5}}, member.generation, member_id=member.member_id), 7)
+            .topics[0]
+            .partitions[0]
+            .error_code
+        )
+        leave(client, member)
+    first, joined, left, now = command.lines("why", "shop", "--inferred")
+    assert first.startswith("shop: 2 rebalances in ")
+    assert 'Stable (generation 1) member joined: "till"' in joined
+    assert joined.endswith("[inferred]")
+    assert 'Empty (generation 2) no member left; member left: "till"' in left
+    assert now == "now: Empty, 0 members, lag 2"
+
+
+def test_exact_causes_are_preferred_where_the_admin_port_knows_the_same_members(
+    muster: Muster, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUSTER_ADMIN", muster.ready["admin"])
+    with Client.to(muster.kafka, client_id="till") as client:
+        join_alone(client, "shop")
+        assert "(by JoinGroup)" in "".join(command.lines("why", "shop"))
+        assert "[inferred]" in "".join(command.lines("why", "shop", "--inferred"))
+    monkeypatch.setenv("MUSTER_ADMIN", "127.0.0.1:1")
+    assert "[inferred]" in "".join(command.lines("why", "shop"))
+
+
+def test_the_groups_that_rebalance_most_come_first(muster: Muster, command: Command) -> None:
+    with Client.to(muster.kafka, client_id="till") as client:
+        join_alone(client, "calm")
+        for _ in range(3):
+            leave(client, join_alone(client, "shaky"))
+        ConsumerMember(client, "m-1", "modern").beat()
+    head, first, *others = command.lines("why")
+    assert head == "GROUP TYPE REBALANCES MEMBERS LAST CAUSES"
+    assert first.startswith("shaky classic 6 0 ")
+    assert {line.split()[0] for line in others} == {"calm", "modern"}
+    assert json.loads("\n".join(command("why", "--json")[1]))[0]["group"] == "shaky"
+
+
+def test_since_leaves_out_what_came_before_and_still_knows_the_cause(muster: Muster, command: Command) -> None:
+    with Client.to(muster.kafka, client_id="till") as client:
+        member = join_alone(client, "shop")
+        with LogReader([muster.kafka], "__consumer_offsets") as reader:
+            end = max(reader.offsets(LATEST).values())
+        leave(client, member)
+    _, line, _ = command.lines("why", "shop", "--since", str(end))
+    assert "member left" in line
+    assert "cause not known" not in line
+
+
+def test_following_shows_a_rebalance_when_it_happens(muster: Muster) -> None:
+    words = ["-u", "-m", "coordinator", "events", "--follow", "--json", "--bootstrap-server", muster.kafka]
+    with Client.to(muster.kafka, client_id="till") as client:
+        leave(client, join_alone(client, "shop"))
+        with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
+            lines: list[str] = []
+            threading.Thread(target=lambda: lines.extend(process.stdout or ()), daemon=True).start()
+
+            def come_and_go() -> bool:
+                """The process begins to look at some time: something happens until it has seen it."""
+                leave(client, join_alone(client, "shop"))
+                return {"join", "emptied"} <= {json.loads(line)["cause"]["kind"] for line in list(lines)}
+
+            try:
+                wait_until("a join and a leave are told", come_and_go)
+            finally:
+                process.terminate()
+    assert all(json.loads(line)["source"] == "inferred" for line in lines)
+
+
+def test_a_table_of_all_groups_shows_state_lag_and_cause(muster: Muster, command: Command) -> None:
+    records(muster.kafka, "orders", {0: 7})
+    with Client.to(muster.kafka, client_id="till") as client:
+        member = join_alone(client, "shop")
+        client.ask(commit("shop", {"orders": {0: 5}}, member.generation, member_id=member.member_id), 7)
+        lines = command.lines("groups", "watch", "--count", "2", "--every", "0.01")
+        assert lines[0] == lines[2] == "GROUP TYPE STATE MEMBERS LAG LAG/S REBALANCED AGO WHY"
+        assert lines[1].startswith("shop classic Stable 1 2 - 1 ")
+        assert lines[3].startswith("shop classic Stable 1 2 +0.0 1 ")
+        assert 'member joined: "till"' in lines[3]
+        (row,) = json.loads("\n".join(command("groups", "watch", "--count", "1", "--json")[1]))
+        assert (row["group"], row["lag"], row["rebalances"]) == ("shop", 2, 1)
+
+
+def test_nothing_is_written_to_the_cluster(muster: Muster, command: Command) -> None:
+    with Client.to(muster.kafka, client_id="till") as client:
+        join_alone(client, "shop")
+        before = {file: file.read_bytes() for file in muster.data_dir.rglob("*.log")}
+        for words in (
+            ("why", "shop", "--inferred"),
+            ("why",),
+            ("events", "--since", "1d"),
+            ("groups", "watch", "--count", "1"),
+        ):
+            assert command(*words)[0] == 0
+        assert {file: file.read_bytes() for file in muster.data_dir.rglob("*.log")} == before

@@ -1,0 +1,94 @@
+"""Rebalances from batches as they come are those that the tables have, whatever the batches are cut into."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from pipeline.decode.layout import TOPIC
+from pipeline.history.activity import read_histories
+from pipeline.history.live import Replay
+from pipeline.history.records import Rebalance
+from pipeline.history.timeline import as_data, as_line, as_mermaid, describe, summarize
+from protocol import record_batch
+from tests.pipeline.engine import Engine
+from tests.pipeline.group_logs import read_rows
+from tests.pipeline.simulated_groups import live
+
+GROUPS = 30
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = Engine(tmp_path_factory.mktemp("live") / f"{TOPIC}-0")
+    for number in range(GROUPS):
+        live(made, f"group-{number}", Random(1000 + number), 8)
+    return made.directory
+
+
+def batches_of(directory: Path) -> list[bytes]:
+    found = []
+    for file in sorted(directory.glob("*.log")):
+        data = file.read_bytes()
+        found += [data[at : at + header.size] for at, header in record_batch.batches(data)]
+    return found
+
+
+def told(one: Rebalance) -> tuple[object, ...]:
+    return (
+        one.log_offset,
+        one.group,
+        one.generation,
+        tuple(one.causes),
+        tuple(one.joined),
+        tuple(one.left),
+        one.members_after,
+    )
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_the_same_rebalances_as_in_the_tables(directory: Path, size: int) -> None:
+    expected = sorted(
+        told(row)
+        for row in read_histories(*(read_rows(directory, table) for table in ("group_records", "offset_commits")))
+        if isinstance(row, Rebalance)
+    )
+    replay, found, raw = Replay(), list[Rebalance](), batches_of(directory)
+    for at in range(0, len(raw), size):
+        found += replay.apply(b"".join(raw[at : at + size]))
+    found += replay.settle()
+    assert len(expected) > 100
+    assert sorted(map(told, found)) == expected
+    assert replay.unread == 0
+
+
+def test_only_the_wanted_group_is_read(directory: Path) -> None:
+    everything, one = Replay(), Replay({"group-3"})
+    raw = b"".join(batches_of(directory))
+    wanted = [told(row) for row in [*everything.apply(raw), *everything.settle()] if row.group == "group-3"]
+    assert [told(row) for row in [*one.apply(raw), *one.settle()]] == wanted
+    assert list(one.groups) == ["group-3"]
+
+
+def test_reading_may_begin_within_a_batch(directory: Path) -> None:
+    raw = b"".join(batches_of(directory))
+    middle = [row.log_offset for row in Replay().apply(raw)][50]
+    assert min(row.log_offset for row in Replay().apply(raw, middle)) >= middle
+
+
+def test_a_timeline_has_a_line_for_each_rebalance_and_says_what_is_inferred(directory: Path) -> None:
+    replay = Replay()
+    found = [*replay.apply(b"".join(batches_of(directory))), *replay.settle()]
+    for group in sorted({one.group for one in found}):
+        own = [one for one in found if one.group == group]
+        lines = [as_line(one, replay.name, own[0].at_ms) for one in own]
+        assert all(line.endswith(("[inferred]", "[inferred, not certain]")) for line in lines)
+        assert all(
+            line.endswith("not certain]") == bool({"unknown", "leave_or_timeout"} & set(one.causes))
+            for line, one in zip(lines, own, strict=True)
+        )
+        assert [data["cause"]["detail"] for data in as_data(own, replay.name)] == [
+            describe(one, replay.name) for one in own
+        ]
+        assert as_mermaid(group, own, replay.name).count("Note over G: ") >= len(own)
+        assert f"{len(own)} rebalance" in summarize(group, own, replay.name)
