@@ -143,21 +143,14 @@ class Shard:
         """Decide one request for one group, and make it so. What raises has changed nothing."""
         group_id = request.group_id
         group = self.groups.get(group_id)
-        if (is_growing := GROWING.get(type(request))) is not None:
-            refused = self.refuse_members(request, call.version)
-            if refused is not None and is_growing(request, group):
-                return Result(response=refused)
-        elif type(request) in COMMITS:
-            refused = self.refuse_offsets(request, call.version)
-            if refused is not None and names_new_offsets(request, call.version, self):
-                return Result(response=refused)
         limits = self.limits_of(group_id) if self.own_limits else self.limits
         env = Env(call, limits, self.topics, self.assignors, self.offsets)
         result = HANDLERS[type(request), type(group)](group, request, env)
-        if group is None and (result.group is not None or result.records):  # it would create the group
-            refused = self.refuse_group(_bytes_of(group_id), request, call.version)
-            if refused is not None:
-                return Result(response=refused)
+        if result.group is None and not result.records:  # nothing grows, as nearly always
+            return self._finish(result, call.now_ms)
+        refused = self._refuse_growth(group, request, call.version)
+        if refused is not None:
+            return Result(response=refused)
         try:
             self._finish(result, call.now_ms)
         except BatchTooLarge:  # before any of it was applied
@@ -165,6 +158,18 @@ class Shard:
         if result.records:
             self.tally.count(result.records)
         return result
+
+    def _refuse_growth(self, group: Group | None, request: Any, version: int) -> Any:
+        """Return the response if there is no room for what a request brings, before any of it is applied; else None."""
+        if (is_growing := GROWING.get(type(request))) is not None:
+            refused = self.refuse_members(request, version)
+            if refused is not None and is_growing(request, group):
+                return refused
+        elif type(request) in COMMITS:
+            refused = self.refuse_offsets(request, version)
+            if refused is not None and names_new_offsets(request, version, self):
+                return refused
+        return None if group is not None else self.refuse_group(_bytes_of(request.group_id), request, version)
 
     def _give_up(self, group: Group | None, request: Any, env: Env) -> Result[Any]:
         """Do what is left to do where the records of a request are larger than the log takes, as in Kafka."""
