@@ -21,7 +21,7 @@ from protocol.traits import Trait
 STEPS: dict[str, frozenset[str]] = {  # the steps of a group's protocol at which it can be held, with their APIs
     "join": frozenset({"JoinGroup"}),
     "sync": frozenset({"SyncGroup"}),
-    "assignment": frozenset({"SyncGroup", "ConsumerGroupHeartbeat"}),
+    "assignment": names_with(Trait.HEARTBEAT) - {"Heartbeat"} | {"SyncGroup"},
     "commit": frozenset({"OffsetCommit", "TxnOffsetCommit"}),
     "heartbeat": names_with(Trait.HEARTBEAT),
 }

@@ -30,7 +30,8 @@ class GroupView(Struct, frozen=True):
     group: str
     type: str
     state: str
-    generation: int  # or the group epoch
+    counts_by: str  # what `generation` is: generation, or epoch
+    generation: int
     assignor: str
     members: list[MemberView]
     offsets: dict[str, dict[str, int]]  # by topic and partition

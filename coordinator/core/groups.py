@@ -45,6 +45,6 @@ def view_group(group: Group, offsets: OffsetStore, topics: Topics) -> GroupView:
         for topic, partitions in sorted(offsets.of_group(group.group_id).items())
     }
     return GroupView(
-        group.group_id, kind.name, group.state.value, kind.count(group), kind.assignor(group),
+        group.group_id, kind.name, group.state.value, kind.counts_by, kind.count(group), kind.assignor(group),
         kind.view(group, topics), committed,
     )  # fmt: skip

@@ -185,7 +185,7 @@ function showGroup() {
     return;
   }
   const lags = detail.positions.map((one) => one.lag).filter((lag) => lag !== null);
-  const facts = [view.type, `${view.type === "classic" ? "generation" : "epoch"} ${view.generation}`, view.members.length === 1 ? "1 member" : `${number(view.members.length)} members`];
+  const facts = [view.type, `${view.counts_by} ${view.generation}`, view.members.length === 1 ? "1 member" : `${number(view.members.length)} members`];
   if (view.assignor) facts.push(`assignor ${shorten(view.assignor, 40)}`);
   if (lags.length) facts.push(`lag ${number(lags.reduce((sum, lag) => sum + lag, 0))}`);
   setChildren($("facts"), stateChip(view.state), ...facts.flatMap((text) => [" ", chip(text)]));
@@ -254,7 +254,7 @@ function showEvents(events) {
     const text = make("span");
     if (!open) text.append(name(one.group, 60), " ");
     if (one.from !== one.to) text.append(make("span", { className: "move", text: `${one.from} → ${one.to}` }), " ");
-    text.append(make("span", { className: "quiet", text: `(${one.type === "consumer" ? "epoch" : "generation"} ${one.generation})` }), " ", make("bdi", { text: shorten(one.cause.detail, 300) }));
+    text.append(make("span", { className: "quiet", text: `(${one.counts_by} ${one.generation})` }), " ", make("bdi", { text: shorten(one.cause.detail, 300) }));
     const item = make("li", { className: "fresh", "data-number": one.number, "data-cause": one.cause.kind }, make("time", { text: clockTime(one.at_ms), title: new Date(one.at_ms).toISOString() }), text);
     $("events").prepend(item);
   }
