@@ -1,0 +1,1 @@
+"""Helpers in other languages."""
