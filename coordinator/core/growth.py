@@ -19,6 +19,20 @@ def brings_more(group: Any, member_id: str, brought: Any) -> bool:
     return known is None or (brought is not None and weigh(brought) > weigh(known))
 
 
+class Shortage:
+    """What there is no room for any more, in all shards together. Looked at before each request of a group."""
+
+    __slots__ = ("is_any", "of_members", "of_offsets")
+
+    def __init__(self) -> None:
+        self.is_any = self.of_members = self.of_offsets = False
+
+    def note(self, *, of_members: bool, of_offsets: bool) -> None:
+        """Note what there is a shortage of."""
+        self.of_members, self.of_offsets = of_members, of_offsets
+        self.is_any = of_members or of_offsets
+
+
 def names_new_offsets(request: OffsetCommitRequest | TxnOffsetCommitRequest, version: int, shard: Any) -> bool:
     """Return whether a commit has an offset more than its group, or metadata. One in a transaction always has more."""
     if isinstance(request, TxnOffsetCommitRequest):

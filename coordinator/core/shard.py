@@ -31,7 +31,7 @@ from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignor
 from coordinator.core.dispatch import HANDLERS, TIMERS
 from coordinator.core.env import Env
-from coordinator.core.growth import COMMITS, names_new_offsets
+from coordinator.core.growth import COMMITS, Shortage, names_new_offsets
 from coordinator.core.kinds.kind import Group, Inconsistent, Kind
 from coordinator.core.kinds.registry import BY_KEY, GROWING, LONG_TIMERS, WEIGHED, kind_of, new_group
 from coordinator.core.limits import Limits
@@ -126,6 +126,7 @@ class Shard:
         self.write: Write = _no_write
         self.attempt: Attempt = _no_attempt
         self.refuse_group: RefuseGroup = _refuse_no_group
+        self.shortage = Shortage()  # that of all shards is set by the runtime
         self.refuse_members: RefuseRequest = _refuse_nothing
         self.refuse_offsets: RefuseRequest = _refuse_nothing
         self.refuse_records: RefuseRequest = _refuse_nothing
@@ -148,9 +149,10 @@ class Shard:
         result = HANDLERS[type(request), type(group)](group, request, env)
         if result.group is None and not result.records:  # nothing grows, as nearly always
             return self._finish(result, call.now_ms)
-        refused = self._refuse_growth(group, request, call.version)
-        if refused is not None:
-            return Result(response=refused)
+        if group is None or self.shortage.is_any:
+            refused = self._refuse_growth(group, request, call.version)
+            if refused is not None:
+                return Result(response=refused)
         try:
             self._finish(result, call.now_ms)
         except BatchTooLarge:  # before any of it was applied
@@ -161,14 +163,11 @@ class Shard:
 
     def _refuse_growth(self, group: Group | None, request: Any, version: int) -> Any:
         """Return the response if there is no room for what a request brings, before any of it is applied; else None."""
-        if (is_growing := GROWING.get(type(request))) is not None:
-            refused = self.refuse_members(request, version)
-            if refused is not None and is_growing(request, group):
-                return refused
-        elif type(request) in COMMITS:
-            refused = self.refuse_offsets(request, version)
-            if refused is not None and names_new_offsets(request, version, self):
-                return refused
+        is_growing = GROWING.get(type(request))
+        if self.shortage.of_members and is_growing is not None and is_growing(request, group):
+            return self.refuse_members(request, version)
+        if self.shortage.of_offsets and type(request) in COMMITS and names_new_offsets(request, version, self):
+            return self.refuse_offsets(request, version)
         return None if group is not None else self.refuse_group(_bytes_of(request.group_id), request, version)
 
     def _give_up(self, group: Group | None, request: Any, env: Env) -> Result[Any]:

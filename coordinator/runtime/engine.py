@@ -26,6 +26,7 @@ from coordinator.core.catalog.records import ConfigKey
 from coordinator.core.decision import PARKED, SILENT, Done, Outcome, Parked, Silent, Steps
 from coordinator.core.events import Event
 from coordinator.core.failover import BrokerVerb
+from coordinator.core.growth import Shortage
 from coordinator.core.quotas.buckets import Buckets
 from coordinator.core.renewal import Renewal
 from coordinator.core.result import COORDINATOR_EPOCH, Call, CreateTopics, Markers, Reply, Result
@@ -117,6 +118,7 @@ class Engine:
         """The transactional ids of the transactions whose markers are being written."""
         self._groups_bytes_max: int = config["groups.max.bytes"]
         self._members_bytes_max: int = config["group.members.max.bytes"]
+        self.shortage = Shortage()
         self.members_bytes = 0  # of memory that the members of all groups take
         self._offsets_bytes_max: int = config["offsets.max.bytes"]
         self.offsets_bytes = 0  # of memory that all committed and pending offsets take
@@ -211,27 +213,21 @@ class Engine:
         is_full = self.groups_bytes + more_bytes > self._groups_bytes_max
         return groups_full_response(request, version) if is_full else None
 
-    def refuse_members(self, request: Any, version: int) -> Any:
-        """Return the response to a request that would add to the members of groups, if there is no room, else None."""
-        is_full = self.members_bytes > self._members_bytes_max
-        return groups_full_response(request, version, "group.members.max.bytes") if is_full else None
-
     def hold_members(self, more_bytes: int) -> None:
         """Note that the members of groups take so many bytes more."""
         self.members_bytes += more_bytes
-
-    def refuse_offsets(self, request: Any, version: int) -> Any:
-        """Return the response to a commit that would add offsets, if there is no room for them, else None.
-
-        Clients raise INVALID_COMMIT_OFFSET_SIZE as an error.
-        """
-        if self.offsets_bytes <= self._offsets_bytes_max:
-            return None
-        return error_response(request, version, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+        self._note_shortage()
 
     def hold_offsets(self, more_bytes: int) -> None:
         """Note that offsets take so many bytes more."""
         self.offsets_bytes += more_bytes
+        self._note_shortage()
+
+    def _note_shortage(self) -> None:
+        self.shortage.note(
+            of_members=self.members_bytes > self._members_bytes_max,
+            of_offsets=self.offsets_bytes > self._offsets_bytes_max,
+        )
 
     @property
     def groups_bytes(self) -> int:

@@ -3,6 +3,7 @@
 import base64
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from coordinator.runtime.coordinators import Coordinators
 from coordinator.runtime.damage import MISSING
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.engine import Engine, failure_outcome, marker
-from coordinator.runtime.error_response import unserved_response
+from coordinator.runtime.error_response import error_response, groups_full_response, unserved_response
 from coordinator.runtime.failover import Failover
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
@@ -295,12 +296,11 @@ class Node(Engine):
         shard.attempt = self._attempt
         shard.timers.wake = self.wake_at
         shard.refuse_group = self.refuse_group
-        shard.refuse_members = self.refuse_members
-        shard.refuse_records = lambda request, version: unserved_response(
-            request, version, ErrorCode.UNKNOWN_SERVER_ERROR
-        )
+        shard.shortage = self.shortage
+        shard.refuse_members = partial(groups_full_response, setting="group.members.max.bytes")
+        shard.refuse_offsets = partial(error_response, code=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)  # raised by clients
+        shard.refuse_records = partial(unserved_response, code=ErrorCode.UNKNOWN_SERVER_ERROR)
         shard.hold = self.hold_members
-        shard.refuse_offsets = self.refuse_offsets
         shard.offsets.hold = self.hold_offsets
         return shard
 

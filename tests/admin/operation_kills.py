@@ -123,10 +123,14 @@ def play_round(muster: Muster, folder: Path, dice: Random, groups: int) -> str:
     return f"{what.__name__}: {'nothing had changed' if found == before else 'some or all was done'}"
 
 
-def play(folder: Path, rounds: int, seed: int, groups: int = 100) -> Counter[str]:
-    """Play so many rounds. Returns how often there was what."""
+def play(folder: Path, rounds: int, seed: int, groups: int = 100, port: int | None = None) -> Counter[str]:
+    """Play so many rounds. Returns how often there was what.
+
+    Without a `port` for the first broker the system gives free ones, which others may take while the server is down.
+    """
     dice = Random(seed)
-    with Muster(folder, "--brokers", "3") as muster:
+    listen = [] if port is None else ["--listen", f"127.0.0.1:{port}"]
+    with Muster(folder, "--brokers", "3", *listen, has_listen=port is None) as muster:
         return Counter(play_round(muster, folder, dice, groups) for _ in range(rounds))
 
 
@@ -135,10 +139,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
     parser.add_argument("--groups", type=int, default=100)
+    parser.add_argument("--port", type=int, help="of the first of three brokers: below those that the system gives")
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for what, count in sorted(play(Path(folder), args.rounds, args.seed, args.groups).items()):
+        for what, count in sorted(play(Path(folder), args.rounds, args.seed, args.groups, args.port).items()):
             print(f"{count:>5}  {what}")
 
 

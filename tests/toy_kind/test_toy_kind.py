@@ -178,7 +178,13 @@ def test_an_operator_sees_and_drives_it() -> None:
     peer = server.connect("c")
     visit(peer)
     seen = server.operator.groups.view("g")
-    assert (seen.type, seen.state, seen.counts_by, seen.generation, seen.members[0].member_id) == ("toy", "Playing", "visits", 1, "ann")
+    assert (seen.type, seen.state, seen.counts_by, seen.generation, seen.members[0].member_id) == (
+        "toy",
+        "Playing",
+        "visits",
+        1,
+        "ann",
+    )
     (summary,) = [one for look in server.operator.overview.look("") if look for one in look.groups.values()]
     assert (summary.group, summary.type, summary.generation) == ("g", "toy", 1)
     server.operator.groups.fence("g", "ann")
