@@ -73,6 +73,9 @@ OF_GROUPS: Final = ("state", "members", "generation", "assigned", "offsets", "ex
 """Conditions of a wait that are about its group."""
 
 
+_DONE: Final = object()
+
+
 class Control:
     """Handlers of the control API."""
 
@@ -482,8 +485,13 @@ class Control:
     def _snapshots(self, given: Input) -> Snapshots:
         return Snapshots(self._operator.state.snapshots())
 
-    def _take_snapshot(self, given: Input) -> Snapshots:
-        do(self._operator.state.take_snapshot, given.path["name"])
+    async def _take_snapshot(self, given: Input) -> Snapshots:
+        steps = self._operator.state.take_snapshot_in_steps(given.path["name"])
+        try:
+            while do(next, steps, _DONE) is not _DONE:
+                await trio.lowlevel.checkpoint()
+        finally:
+            steps.close()
         return self._snapshots(given)
 
     def _snapshot(self, given: Input) -> Text:

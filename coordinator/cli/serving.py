@@ -35,7 +35,7 @@ from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
-from coordinator.runtime.snapshot import Snapshot, read_logs
+from coordinator.runtime.snapshot import Snapshot, read_logs_in_steps
 from coordinator.runtime.steps import ProcessorTime
 from coordinator.server import descriptors
 from coordinator.server.admission import Admission
@@ -354,11 +354,11 @@ class Server:
         """Whether everything is loaded."""
         return self._is_ready
 
-    def take_snapshot(self) -> Snapshot:
-        """Return all that the logs hold."""
+    def begin_snapshot(self) -> Generator[None, None, Snapshot]:
+        """Return all that the logs hold now, read in steps: the first one belongs to this turn."""
         self._node.flush()
         self._node.append()
-        return read_logs(self._files, self._data_dir)
+        return read_logs_in_steps(self._files, self._data_dir)
 
     @property
     def origin(self) -> Origin:

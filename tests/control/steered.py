@@ -1,6 +1,6 @@
 """A server in memory with an operator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -9,11 +9,12 @@ from coordinator.control.inputs import AdvertisedListener, Origin
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.dice import FreshIds
 from coordinator.runtime.node import Node
-from coordinator.runtime.snapshot import Snapshot, read_logs
+from coordinator.runtime.snapshot import Snapshot, read_logs_in_steps
 from coordinator.server.listener import Listener
 from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller, T
 from coordinator.server.virtual_brokers import VirtualBrokers
+from protocol.record_batch import run
 from storage import replacement
 from tests.members import ClassicMember
 from tests.server.in_memory import InMemory
@@ -81,10 +82,13 @@ class SteeredNode(InMemory):
     def is_ready(self) -> bool:
         return True
 
-    def take_snapshot(self) -> Snapshot:
+    def begin_snapshot(self) -> Generator[None, None, Snapshot]:
         self.node.flush()
         self.node.append()
-        return read_logs(self.files, "data")
+        return read_logs_in_steps(self.files, "data")
+
+    def take_snapshot(self) -> Snapshot:
+        return run(self.begin_snapshot())
 
     @property
     def origin(self) -> Origin:

@@ -1,6 +1,6 @@
 """The state of the whole server, as an operator sets it: a reset, snapshots, topics and offsets from JSON."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -30,6 +30,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.record_batch import run
 from storage.files import StorageError
 
 SNAPSHOTS_BYTES_MAX: Final = 256 * 1_048_576
@@ -50,7 +51,7 @@ class World(Protocol):
     def is_ready(self) -> bool: ...
     @property
     def origin(self) -> Origin: ...
-    def take_snapshot(self) -> Snapshot: ...
+    def begin_snapshot(self) -> Generator[None, None, Snapshot]: ...
     def prepare_restart(self, snapshot: Snapshot) -> None:
         """Make the logs of a snapshot the truth, with which `restart` begins. Raises StorageError if nothing has
         changed."""
@@ -94,11 +95,16 @@ class StateVerbs:
         self._requests.keep_out(member_ids)
 
     def take_snapshot(self, name: str) -> int:
-        """Keep the contents of the logs under a name. Return their size in bytes. Parked requests are not included."""
+        """Keep the contents of the logs under a name, read at once."""
+        return run(self.take_snapshot_in_steps(name))
+
+    def take_snapshot_in_steps(self, name: str) -> Generator[None, None, int]:
+        """Keep what the logs hold now under a name. Return its size in bytes. Parked requests are not included."""
         self._check_ready()
         others = sum(size for other, size in self.snapshots().items() if other != name)
         _check_room(others + sum(self._node().log_bytes().values()))  # nothing is read that would be refused
-        snapshot = self._world.take_snapshot()
+        snapshot = yield from self._world.begin_snapshot()
+        others = sum(size for other, size in self.snapshots().items() if other != name)  # of this moment
         size = sum(map(len, snapshot.values()))
         _check_room(others + size)
         self._snapshots[name] = snapshot
