@@ -1,7 +1,7 @@
 """Every record that is no offset commit, through the server's own schemas: one truth for what the bytes say.
 
 These are far less than one in a hundred records of a log, so each may cost a few Python calls. Record types that the
-server has no schema for (share and streams groups) become rows of `unknown_records`, with their bytes.
+server has no schema for become rows of `unknown_records`, with their bytes.
 """
 
 import msgspec
@@ -11,17 +11,6 @@ from pipeline.decode.headers import Array
 from pipeline.decode.records import Records
 from pipeline.history.values import epoch_of, group_of, member_of, readable
 from protocol.errors import ProtocolError
-
-TYPE_NAMES = {
-    2: "GroupMetadata",
-    3: "ConsumerGroupMetadata",
-    4: "ConsumerGroupPartitionMetadata",
-    5: "ConsumerGroupMemberMetadata",
-    6: "ConsumerGroupTargetAssignmentMetadata",
-    7: "ConsumerGroupTargetAssignmentMember",
-    8: "ConsumerGroupCurrentMemberAssignment",
-    16: "ConsumerGroupRegularExpression",
-}
 
 
 class GroupRecord(msgspec.Struct, frozen=True):
@@ -81,7 +70,7 @@ def _one(records: Records, index: int, key_version: int) -> GroupRecord | Undeco
     return GroupRecord(
         index=index,
         key_version=key_version,
-        type=TYPE_NAMES.get(key_version, f"type {key_version}"),
+        type=type(record.key).__name__.removesuffix("Key"),
         group=group_of(record),
         member_id=member_of(record),
         epoch=epoch_of(record),

@@ -1,16 +1,15 @@
-"""The history of one group from its first record to its last, of either type, and across migrations."""
+"""The history of one group from its first record to its last, of whichever kind, and across migrations."""
 
 from collections.abc import Iterable, Iterator
 
 from pipeline.history.classic import ClassicHistory
-from pipeline.history.consumer import ConsumerHistory
 from pipeline.history.departures import together
+from pipeline.history.epochs import EpochHistory
 from pipeline.history.gaps import CommitGaps
 from pipeline.history.ownership import Partition
 from pipeline.history.records import (
-    EPOCH,
     GROUP_METADATA,
-    MEMBER,
+    OF_EPOCHS,
     STEPS,
     Activity,
     ClassicMember,
@@ -27,7 +26,8 @@ class GroupHistory:
     """Takes the records and commits of a group in log order, and yields each row once it is complete."""
 
     def __init__(self, group: str) -> None:
-        self._classic, self._consumer = ClassicHistory(group), ConsumerHistory(group)
+        self.group = group
+        self._classic, self._epochs = ClassicHistory(group), EpochHistory(group)
         self._gaps = CommitGaps()
         self._step: dict[Partition, Activity] = {}
         self._tombstone: Record | None = None  # of the group; the next record shows whether it was deleted or migrated
@@ -53,7 +53,7 @@ class GroupHistory:
         elif record.key_version == GROUP_METADATA:
             yield from self._keep(self._classic.apply(record, self._step, is_migrated=is_migrated))
         else:
-            yield from self._keep(self._consumer.apply(record))
+            yield from self._keep(self._epochs.apply(record))
         if is_group:
             self._step = {}
 
@@ -67,7 +67,7 @@ class GroupHistory:
         if self._tombstone is not None:
             yield from self._keep(self._end_life(self._tombstone, None))
             self._tombstone = None
-        yield from self._keep(self._consumer.settle())
+        yield from self._keep(self._epochs.settle())
 
     def end(self) -> Iterator[Row]:
         """Yield the remaining rows, after the last record."""
@@ -76,7 +76,7 @@ class GroupHistory:
         yield from self._close_step()
         yield from self._rebalances
         yield from self._classic.end()
-        yield from self._consumer.end()
+        yield from self._epochs.end()
 
     def _keep(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield all rows but rebalances, which are held until their commit gap is known."""
@@ -96,27 +96,29 @@ class GroupHistory:
             yield from complete
 
     def _end_life(self, tombstone: Record, successor: Record | None) -> Iterator[Row]:
-        """End the group, or migrate it if a record of the other type follows."""
+        """End the group, or migrate it if a record of another kind follows."""
         if tombstone.key_version == GROUP_METADATA:
             if successor is None:
                 yield from self._classic.apply(tombstone, {})
                 return
             members = list(self._classic.members)
             yield from self._classic.migrate(tombstone)
-            self._consumer.adopt(members)
+            self._epochs.adopt(members)
             return
         if successor is None:
-            yield from self._consumer.apply(tombstone)
+            yield from self._epochs.apply(tombstone)
+            self._epochs = EpochHistory(self.group, epoch=0)  # a group of that name is another one from now on
             return
-        before = {**self._consumer.members, **self._consumer.lost}
+        before = {**self._epochs.members, **self._epochs.lost}
         staying = {member.member_id for member in read_generation(successor).members}
-        yield from self._consumer.migrate(tombstone, staying)
+        yield from self._epochs.migrate(tombstone, staying)
+        self._epochs = EpochHistory(self.group)
         self._classic.adopt({id_: ClassicMember(id_, value.get("instance_id")) for id_, value in before.items()})
 
 
 def _is_migration(tombstone: Record, following: Record) -> bool:
-    """Return whether a record of the other type follows the tombstone at once. If not, the group was deleted."""
+    """Return whether a record of another kind follows the tombstone at once. If not, the group was deleted."""
     is_next = following.log_offset == tombstone.log_offset + 1 or following.record_ts == tombstone.record_ts
     was_classic = tombstone.key_version == GROUP_METADATA
-    others = (MEMBER, EPOCH) if was_classic else (GROUP_METADATA,)
-    return is_next and not following.is_tombstone and following.key_version in others
+    is_other = following.key_version in OF_EPOCHS if was_classic else following.key_version == GROUP_METADATA
+    return is_next and not following.is_tombstone and is_other

@@ -1,15 +1,41 @@
 """The input and output of a history: a group's records, the commits between two of them, and the rows it yields.
 
 A *step* begins with a record that states the whole group: a generation of a classic group (GroupMetadata), an epoch of
-a consumer group (ConsumerGroupMetadata), or the tombstone of either.
+a group of another kind (ConsumerGroupMetadata), or the tombstone of either.
 """
 
+import re
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-GROUP_METADATA, EPOCH, TOPICS, MEMBER, TARGET, CURRENT, PATTERN = 2, 3, 4, 5, 6, 8, 16  # versions of keys
-STEPS = (GROUP_METADATA, EPOCH)
+from coordinator.core.record_schemas import KINDS
+
+GROUP_METADATA = 2  # the version of the key
+
+
+class Role(StrEnum):
+    """What a record says of a group with epochs: the end of its name, which the kinds of such groups have in common."""
+
+    EPOCH = "Metadata"
+    TOPICS = "PartitionMetadata"
+    MEMBER = "MemberMetadata"
+    TARGET = "TargetAssignmentMetadata"
+    CURRENT = "CurrentMemberAssignment"
+    PATTERN = "RegularExpression"
+    TOPOLOGY = "Topology"
+
+
+def _parts(name: str) -> tuple[str, Role] | None:
+    """Return the kind of groups, and what the record says, by the name of its key; None if it says nothing else."""
+    found = re.fullmatch(f"([A-Z][a-z]+)Group({'|'.join(Role)})Key", name)
+    return None if found is None else (found[1].lower(), Role(found[2]))
+
+
+OF_EPOCHS = {kind.type: parts for kind in KINDS if (parts := _parts(kind.key.cls.__name__)) is not None}
+"""By the version of the key: the kind of groups, and what the record says."""
+STEPS = (GROUP_METADATA, *(version for version, (_, role) in OF_EPOCHS.items() if role is Role.EPOCH))
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from coordinator.control.printable import printable
+from coordinator.core.dispatch import counts_by
 from pipeline.history.live import MemberName
 from pipeline.history.records import Rebalance
 
@@ -50,6 +51,7 @@ def _as_event(one: Rebalance, naming: Naming) -> dict[str, Any]:
         "at_ms": one.at_ms,
         "group": one.group,
         "type": one.type,
+        "counts_by": counts_by(one.type),
         "generation": one.generation,
         "from": "Empty" if not one.members_before else "Stable",
         "to": state_after(one),
@@ -100,7 +102,7 @@ def format_state(one: Rebalance) -> str:
 
 def format_generation(one: Rebalance) -> str:
     """Return the number of the group's membership, by Kafka's name for it."""
-    return f"{'generation' if one.type == 'classic' else 'epoch'} {one.generation}"
+    return f"{counts_by(one.type)} {one.generation}"
 
 
 def format_mark(one: Rebalance) -> str:

@@ -1,7 +1,7 @@
 """The server's event log, where there is one: it saw what the log only lets one guess.
 
 Events name the generation that a classic group had when they happened, so they explain the next one; a static member
-that takes its place again does so within its generation. Events of consumer groups name the epoch they led to.
+that takes its place again does so within its generation. Events of groups of other kinds name the epoch they led to.
 """
 
 from itertools import chain
@@ -54,7 +54,7 @@ def read_events(spark: SparkSession, files: list[Path]) -> DataFrame:
 def generations(events: DataFrame) -> DataFrame:
     """Match each event with the generation that it led to, and its cause by our names (`event_cause`)."""
     names = F.create_map(*(F.lit(one) for one in chain.from_iterable(CAUSES.items())))
-    stays = (F.col("type") == "consumer") | (
+    stays = (F.col("type") != "classic") | (
         F.col("cause").isin(*WITHIN) & ((F.col("before") == F.col("after")) | F.col("cause").startswith("protocol"))
     )
     # The end of a join phase that was not waited for any longer has no member; the members that it removed have.

@@ -1,7 +1,11 @@
 """Groups as their records tell them: classic generations and their members, KIP-848 records, the state at the end."""
 
-from pyspark.sql import DataFrame, Window
+from itertools import chain
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
+
+from pipeline.history.records import GROUP_METADATA, OF_EPOCHS, Role
 
 MEMBER = (
     "struct<member_id:string, group_instance_id:string, client_id:string, client_host:string,"
@@ -24,7 +28,7 @@ def group_metadata(records: DataFrame) -> DataFrame:
     members = F.coalesce(F.col("value.members"), F.from_json(F.lit("[]"), f"array<{MEMBER}>"))
     known_time = F.when(F.col("value.current_state_timestamp") > 0, F.col("value.current_state_timestamp"))
     return (
-        records.where("key_version = 2")
+        records.where(F.col("key_version") == GROUP_METADATA)
         .select(
             "log_partition",
             "log_offset",
@@ -51,8 +55,8 @@ def group_metadata(records: DataFrame) -> DataFrame:
 
 
 def new_group_records(records: DataFrame) -> DataFrame:
-    """Return the records of consumer groups (KIP-848), one row each, their value as JSON in `payload`."""
-    return records.where("key_version >= 3").select(
+    """Return the records of groups with epochs, one row each, their value as JSON in `payload`."""
+    return records.where(F.col("key_version") != GROUP_METADATA).select(
         "log_partition", "log_offset", "record_ts", "group", "type", "member_id", "epoch", "is_tombstone", "payload"
     )
 
@@ -78,7 +82,7 @@ def group_state(metadata: DataFrame, new: DataFrame, latest: DataFrame) -> DataF
             "log_offset",
         )
     )
-    with_records = classic.unionByName(_consumer_state(new))
+    with_records = classic.unionByName(_epoch_state(new))
     return with_records.unionByName(_offsets_only(latest.join(with_records, "group", "left_anti")))
 
 
@@ -99,19 +103,19 @@ def _offsets_only(latest: DataFrame) -> DataFrame:
     )
 
 
-def _consumer_state(new: DataFrame) -> DataFrame:
-    """Return the consumer groups whose epoch record stands, with the members whose metadata has not been removed."""
+def _epoch_state(new: DataFrame) -> DataFrame:
+    """Return the groups whose epoch record stands, with the members whose metadata has not been removed."""
     last = Window.partitionBy("group", "type", "member_id").orderBy(F.desc("log_offset"))
     standing = new.withColumn("_nth", F.row_number().over(last)).where("_nth = 1 and not is_tombstone")
+    standing = standing.withColumn("kind", _by_type(0)).withColumn("role", _by_type(1))
     members = (
-        standing.where("type = 'ConsumerGroupMemberMetadata'")
-        .groupBy("group")
+        standing.where(F.col("role") == Role.MEMBER).groupBy("group", "kind")
         .agg(F.count("*").cast("int").alias("members"))
-    )
-    groups = standing.where("type = 'ConsumerGroupMetadata'").join(members, "group", "left")
+    )  # fmt: skip
+    groups = standing.where(F.col("role") == Role.EPOCH).join(members, ["group", "kind"], "left")
     return groups.select(
         "group",
-        F.lit("consumer").alias("type"),
+        F.col("kind").alias("type"),
         F.col("epoch").alias("generation"),
         F.lit(None).cast("string").alias("protocol"),
         F.coalesce("members", F.lit(0)).alias("members"),
@@ -119,3 +123,10 @@ def _consumer_state(new: DataFrame) -> DataFrame:
         "record_ts",
         "log_offset",
     )
+
+
+def _by_type(index: int) -> Column:
+    """Return the kind of groups (0), or what a record says (1), by the name of its type."""
+    names = ((f"{kind.capitalize()}Group{role}", (kind, role)) for kind, role in OF_EPOCHS.values())
+    pairs = chain.from_iterable((F.lit(name), F.lit(str(parts[index]))) for name, parts in names)
+    return F.create_map(*pairs)[F.col("type")]

@@ -18,7 +18,7 @@ from pipeline.decode.layout import TOPIC
 from pipeline.history.activity import activity_of, gather_activity
 from pipeline.history.departures import together
 from pipeline.history.group import GroupHistory
-from pipeline.history.records import Move, Rebalance, Record, Row, Session
+from pipeline.history.records import OF_EPOCHS, Move, Rebalance, Record, Role, Row, Session
 from pipeline.synth_groups import write_lives
 from tests.pipeline.engine import TOLD, Engine
 from tests.pipeline.read_histories import read
@@ -320,6 +320,34 @@ def test_epochs_of_a_consumer_group_and_why() -> None:
     ]  # fmt: skip
     settled = [row.epoch_settle_ms for row in script.rows if isinstance(row, Rebalance) and row.generation == 1]
     assert settled == [2000, 3000]
+
+
+@pytest.mark.parametrize("kind", sorted({kind for kind, _ in OF_EPOCHS.values()}))
+def test_groups_of_every_kind_with_epochs_have_a_history(kind: str) -> None:
+    number = {role: version for version, (of, role) in OF_EPOCHS.items() if of == kind}
+    script = Script()
+    script.record(0, number[Role.MEMBER], {"client_id": "c"}, "a")
+    script.record(0, number[Role.EPOCH], {"metadata_hash": 1}, epoch=2)
+    script.record(0, number[Role.TARGET], {}, epoch=2)
+    script.record(3, number[Role.CURRENT], {}, "a", 2)
+    script.record(9, number[Role.MEMBER], {"client_id": "c"}, "b")
+    script.record(9, number[Role.MEMBER], None, "a")
+    script.record(9, number[Role.EPOCH], {"metadata_hash": 1}, epoch=3)
+    script.record(20, number[Role.MEMBER], None, "b")
+    script.record(20, number[Role.EPOCH], None)
+    script.end()
+    assert script.causes() == [["join"], ["leave_or_timeout", "join"], ["deleted"]]
+    assert {row.type for row in script.rows if isinstance(row, Rebalance | Session)} == {kind}
+    assert script.ends() == {"a": "leave_or_timeout", "b": "deleted"}
+    assert next(row.epoch_settle_ms for row in script.rows if isinstance(row, Rebalance)) == 3_000
+
+
+def test_a_record_that_tells_nothing_of_epochs_changes_no_history() -> None:
+    script = Script()
+    script.epoch(0, 1)
+    script.record(1, 990, {}, "a")
+    script.end()
+    assert len(script.causes()) == 1
 
 
 def test_the_outage_is_from_the_last_commit_before_to_the_first_one_after() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.decode.layout import TOPIC
 from pipeline.decode.schema import GROUP_RECORDS
-from pipeline.history.records import Move, Rebalance, Row, Session
+from pipeline.history.records import OF_EPOCHS, Move, Rebalance, Row, Session
 from pipeline.tables import groups, history
 from pipeline.tables.commits import latest_offsets, offset_commits
 from pipeline.tables.events import EVENT, generations, read_events, with_events
@@ -124,6 +124,21 @@ def test_groups_have_the_state_of_their_last_record(engine: Engine, tables: dict
     state = groups.group_state(metadata, modern, latest_offsets(tables["commits"], 0)).collect()
     members = {name: len(group.members) for name, group in engine.shard.groups.items()}
     assert {row.group: row.members for row in state} == members
+
+
+@pytest.mark.parametrize("kind", sorted({kind for kind, _ in OF_EPOCHS.values()}))
+def test_groups_of_every_kind_with_epochs_have_a_state(spark: Any, kind: str) -> None:
+    name = f"{kind.capitalize()}Group"
+    common = {"group": "g", "record_ts": 1_000, "is_tombstone": False, "key_version": 3, "payload": "{}"}
+    told = [
+        {"type": f"{name}Metadata", "epoch": 4}, {"type": f"{name}MemberMetadata", "member_id": "a"},
+        {"type": f"{name}MemberMetadata", "member_id": "b"},
+        {"type": f"{name}MemberMetadata", "member_id": "b", "is_tombstone": True},
+    ]  # fmt: skip
+    records = frame(spark, [{**common, "log_offset": at, **one} for at, one in enumerate(told)], GROUP_RECORDS)
+    commits = spark.createDataFrame([], "group string, record_ts bigint, log_offset bigint")
+    (row,) = groups.group_state(groups.group_metadata(records), groups.new_group_records(records), commits).collect()
+    assert (row.group, row.type, row.generation, row.members, row.empty_since) == ("g", kind, 4, 1, None)
 
 
 def test_stickiness_is_the_share_of_partitions_that_stayed(spark: Any) -> None:

@@ -1,4 +1,4 @@
-"""The history of a consumer group (KIP-848): the records since the epoch before say why there is a new one.
+"""The history of a group with epochs: the records since the epoch before say why there is a new one.
 
     the group's tombstone                               deleted, or a part of `migrated`
     members are gone                                    leave_or_timeout: how, the log does not tell
@@ -15,23 +15,24 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pipeline.history.records import CURRENT, EPOCH, MEMBER, PATTERN, TARGET, TOPICS, Rebalance, Record, Row, Session
+from pipeline.history.records import OF_EPOCHS, Rebalance, Record, Role, Row, Session
 
-WANTS = ("subscribed_topic_names", "subscribed_topic_regex", "rack_id", "server_assignor")
+WANTS = ("subscribed_topic_names", "subscribed_topic_regex", "rack_id", "server_assignor", "topology_epoch")
 FIRST_EPOCH = 2  # of a new group, at most
 
 
-class ConsumerHistory:
+class EpochHistory:
     """One group, of which each record is applied in order."""
 
-    def __init__(self, group: str) -> None:
-        self.group = group
+    def __init__(self, group: str, epoch: int | None = None) -> None:
+        """`epoch`: the one that the group is known to have had before the first record; 0 where it is new."""
+        self.group, self.kind = group, ""
         self.members: dict[str, dict[str, Any]] = {}  # member id -> value of its metadata
         self.lost: dict[str, dict[str, Any]] = {}  # the same of those that are gone since the last epoch
         self._came: set[str] = set()
         self._returned: Rebalance | None = None  # the row of a static member that is back, until the epoch is known
         self._is_changed = self._are_topics_changed = self._is_migrated = False
-        self._epoch: int | None = None
+        self._epoch = epoch
         self._hash: Any = None
         self._targets: dict[int, tuple[int, Rebalance | None]] = {}  # epoch -> since when, its row
         self._rows: dict[int, Rebalance] = {}  # the rows of the latest epochs
@@ -48,24 +49,27 @@ class ConsumerHistory:
         """Apply a record and yield the rows that it leads to."""
         if self._returned is not None and record.record_ts != self._returned.at_ms:
             yield from self.settle()
-        match record.key_version:
-            case k if k == MEMBER and record.is_tombstone:
+        if record.key_version not in OF_EPOCHS:
+            return
+        self.kind, role = OF_EPOCHS[record.key_version]
+        match role:
+            case Role.MEMBER if record.is_tombstone:
                 self._remove(record)
-            case k if k == MEMBER:
+            case Role.MEMBER:
                 yield from self._write_member(record)
-            case k if k == PATTERN and not record.is_tombstone:
+            case Role.EPOCH if record.is_tombstone:
+                yield from self._delete(record)
+            case Role.EPOCH:
+                yield from self._begin_epoch(record)
+            case Role.PATTERN | Role.TOPOLOGY if not record.is_tombstone:
                 self._is_changed = True
-            case k if k == TOPICS and not record.is_tombstone:
+            case Role.TOPICS if not record.is_tombstone:
                 self._are_topics_changed = True
-            case k if k == TARGET and not record.is_tombstone and record.epoch is not None:
+            case Role.TARGET if not record.is_tombstone and record.epoch is not None:
                 self._targets = {epoch: at for epoch, at in self._targets.items() if epoch >= record.epoch - 1}
                 self._targets[record.epoch] = (record.record_ts, self._rows.get(record.epoch))
-            case k if k == CURRENT and not record.is_tombstone and record.epoch is not None:
+            case Role.CURRENT if not record.is_tombstone and record.epoch is not None:
                 self._settle(record, record.epoch)
-            case k if k == EPOCH and record.is_tombstone:
-                yield from self._delete(record)
-            case k if k == EPOCH:
-                yield from self._begin_epoch(record)
 
     def settle(self) -> Iterator[Row]:
         """Yield the row of a static member that is back, of which no more is to come."""
@@ -80,11 +84,10 @@ class ConsumerHistory:
         yield from self._sessions.values()
 
     def migrate(self, record: Record, staying: Iterable[str]) -> Iterator[Row]:
-        """End all sessions: the group goes on as a classic group of the members `staying`."""
+        """End all sessions: the group goes on as a classic group of the members `staying`. This history is over."""
         for member_id in list(self._sessions):
             reason = "migrated" if member_id in staying else "leave_or_timeout"
             yield from self._close(member_id, record.record_ts, reason)
-        self.__init__(self.group)  # type: ignore[misc]  # nothing of it is left
 
     def _remove(self, record: Record) -> None:
         value = self.members.pop(record.member_id or "", None)
@@ -162,13 +165,11 @@ class ConsumerHistory:
         yield from self._end_of_lost("deleted")
         for member_id in list(self._sessions):
             yield from self._close(member_id, record.record_ts, "deleted")
-        self.__init__(self.group)  # type: ignore[misc]  # a group of that name is another one from now on
-        self._epoch = 0
 
     def _continue_session(self, record: Record, member_id: str, value: dict[str, Any]) -> None:
         session = self._sessions.get(member_id)
         if session is None or session.to_ts is not None:
-            session = Session(self.group, "consumer", member_id, None, "", "", record.record_ts)
+            session = Session(self.group, self.kind, member_id, None, "", "", record.record_ts)
             self._sessions[member_id] = session
         session.instance_id = value.get("instance_id")
         session.client_id, session.host = value.get("client_id", ""), value.get("client_host", "")
@@ -197,7 +198,7 @@ class ConsumerHistory:
     ) -> Rebalance:
         return Rebalance(
             self.group,
-            "consumer",
+            self.kind,
             epoch,
             record.record_ts,
             record.log_offset,
