@@ -120,7 +120,7 @@ def _require_cryptography() -> None:
     try:
         import cryptography  # noqa: F401  # an extra: PEM needs none
     except ImportError:
-        raise ValueError("the package cryptography is missing: pip install 'kafka-muster[security]'") from None
+        raise ValueError("the package cryptography is missing: pip install 'cryptography>=44,<60'") from None
 
 
 def _order_chain(certificate: "Certificate", others: Sequence["Certificate"]) -> list["Certificate"]:

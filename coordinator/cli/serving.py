@@ -165,7 +165,7 @@ def _make_issuer() -> "Issuer":
     try:
         return Issuer()
     except ImportError:
-        raise ConfigError("--oauth-dev needs the package joserfc: pip install 'kafka-muster[security]'") from None
+        raise ConfigError("--oauth-dev needs the package joserfc: pip install 'joserfc>=1.4,<2'") from None
 
 
 def _with_listeners(config: Config, listeners: Sequence[Listener]) -> Config:

@@ -19,6 +19,8 @@ FETCHES_MAX: Final = 500  # Fetches of one client within WINDOW_MS: ten times wh
 WINDOW_MS: Final = 10_000
 HEARTBEATS: Final = names_with(Trait.HEARTBEAT)
 STALE_CODES: Final = frozenset({"ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"})
+REMOVED_CODES: Final = frozenset({"UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH"})
+DEAF_MIN: Final = 3  # heartbeats: the first one tells it, the second may have been on its way
 
 
 class Finding(Struct, frozen=True):
@@ -33,7 +35,13 @@ class Finding(Struct, frozen=True):
 def lint(entries: Iterable[Entry]) -> list[Finding]:
     """Return every finding about the clients whose requests are in the journal."""
     requests = [_ClientRecord(entry, *_read(entry)) for entry in entries]
-    found = [*_find_storms(requests), *_find_stale_commits(requests), *_find_gaps(requests), *_find_twins(requests)]
+    found = [
+        *_find_storms(requests),
+        *_find_stale_commits(requests),
+        *_find_gaps(requests),
+        *_find_twins(requests),
+        *_find_deaf(requests),
+    ]
     return sorted(found, key=lambda warning: (warning.rule, warning.group, warning.client))
 
 
@@ -108,6 +116,24 @@ def _find_gaps(requests: list[_ClientRecord]) -> Iterator[Finding]:
             yield Finding(
                 "heartbeat_gap", client, group, f"{gap_ms} ms between two heartbeats, session {session_ms} ms"
             )
+
+
+def _find_deaf(requests: list[_ClientRecord]) -> Iterator[Finding]:
+    """Find members that were removed, are told so by every heartbeat, and do not join again."""
+    streaks: Counter[tuple[str, str]] = Counter()
+    worst: Counter[tuple[str, str]] = Counter()
+    for seen in requests:
+        key = (seen.group, seen.subject.client_id)
+        is_joining = seen.subject.api == "JoinGroup" or seen.subject.generation == 0
+        if seen.subject.api in HEARTBEATS and not is_joining:
+            streaks[key] = streaks[key] + 1 if REMOVED_CODES & set(_errors(seen.entry)) else 0
+            worst[key] = max(worst[key], streaks[key])
+        elif is_joining:
+            streaks[key] = 0
+    for (group, client), count in worst.items():
+        if count >= DEAF_MIN:
+            evidence = f"{count} heartbeats in a row answered that it is no member, and no attempt to join again"
+            yield Finding("heartbeats_after_removal", client, group, evidence)
 
 
 def _find_twins(requests: list[_ClientRecord]) -> Iterator[Finding]:

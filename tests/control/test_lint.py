@@ -6,7 +6,7 @@ from coordinator.control.journal import Filter, Journal
 from coordinator.control.lint import Finding, lint
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
-from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -96,3 +96,34 @@ def test_a_client_that_was_restarted_is_one_client(members: tuple[str, ...]) -> 
     for member in members:
         beat(journal, 0, member)
     assert findings(journal) == []
+
+
+def answer(journal: Journal, at_ms: int, code: ErrorCode) -> None:
+    request = HeartbeatRequest(group_id="g", member_id="m", generation_id=3)
+    note(journal, "Heartbeat", 4, request, HeartbeatResponse(error_code=code), at_ms=at_ms)
+
+
+def test_a_member_that_was_removed_and_does_not_join_again() -> None:
+    journal = Journal()
+    join(journal, 0)
+    for at_ms in (100, 200, 300):
+        answer(journal, at_ms, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert findings(journal) == [
+        Finding(
+            "heartbeats_after_removal",
+            "c",
+            "g",
+            "3 heartbeats in a row answered that it is no member, and no attempt to join again",
+        )
+    ]
+
+
+def test_a_member_that_joins_again_or_is_one_again_is_none() -> None:
+    journal = Journal()
+    for at_ms in range(0, 3_000, 1_000):
+        answer(journal, at_ms, ErrorCode.UNKNOWN_MEMBER_ID)
+        answer(journal, at_ms + 100, ErrorCode.UNKNOWN_MEMBER_ID)
+        join(journal, at_ms + 200)
+    for at_ms in range(3_000, 9_000, 1_000):
+        answer(journal, at_ms, ErrorCode.UNKNOWN_MEMBER_ID if at_ms % 2_000 else ErrorCode.NONE)
+    assert "heartbeats_after_removal" not in {finding.rule for finding in findings(journal)}
