@@ -402,6 +402,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          "How many bytes of the last requests and responses are kept for the control API; 0 keeps none. A setting of"
          " Muster's own.",
          least=0, most=1 << 30),
+    Setting("snapshots.max.bytes", 268_435_456, _BYTES,
+         "How much memory the snapshots of the control API may take together. Beyond it, another one is refused. A setting of"
+         " Muster's own.",
+         least=0, most=LONG_MAX),
     Setting("connections.max.parked.ms", 3_600_000, _MS,
          "How long one request may wait for its response (a JoinGroup for other members, a Fetch for records) before its"
          " connection is closed. A setting of Muster's own.",

@@ -571,6 +571,7 @@ class Server:
                 "requests": self._frontend.connections.requests.total,
                 "responses": self._frontend.connections.responses.total,
                 "events": self._events.ring.bytes,
+                **({} if self._operator is None else self._operator.held_bytes()),
             }
 
         def count() -> Generator[None, None, MetricsSnapshot]:

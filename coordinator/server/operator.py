@@ -48,6 +48,10 @@ class Operator:
         self._turned = trio.Event()
         self._waiting = 0
 
+    def held_bytes(self) -> dict[str, int]:
+        """Return the memory that the journal and the snapshots take."""
+        return {"journal": self.requests.journal_bytes, "snapshots": sum(self.state.snapshots().values())}
+
     async def next_turn(self) -> None:
         """Return when a turn has ended: something may have changed."""
         self._waiting += 1

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from coordinator.config import Config
 from coordinator.runtime.node import Node
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
@@ -94,9 +95,11 @@ def test_an_abandoned_node_refuses_everything() -> None:
     assert disk.contents() == contents
 
 
-def test_a_snapshot_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_is_too_large_is_not_read() -> None:
     server, disk = prepare()
-    monkeypatch.setattr("coordinator.server.verbs.state.SNAPSHOTS_BYTES_MAX", 300)
+    kept = server.operator.held_bytes()["snapshots"]
+    assert kept == sum(server.operator.state.snapshots().values()) > 300
+    server.node.config = Config({"snapshots.max.bytes": 300})
     disk.refuse = lambda operation, path: errno.EIO if operation == "read" else 0
     with pytest.raises(Refusal, match="snapshots may take 300 bytes in all"):
         server.operator.state.take_snapshot("large")

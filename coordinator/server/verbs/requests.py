@@ -30,6 +30,11 @@ class RequestVerbs:
             raise Refusal(sentence, is_conflict=True)
         return self._gate.journal
 
+    @property
+    def journal_bytes(self) -> int:
+        """The bytes of the journal, 0 while it is off."""
+        return 0 if self._gate.journal is None else self._gate.journal.bytes
+
     def set_journal(self, bytes_max: int) -> None:
         """Keep the last requests and responses, up to `bytes_max`; 0 turns the journal off."""
         self._gate.journal = Journal(bytes_max) if bytes_max else None

@@ -33,7 +33,6 @@ from protocol.messages.offset_commit import (
 from protocol.record_batch import run
 from storage.files import StorageError
 
-SNAPSHOTS_BYTES_MAX: Final = 256 * 1_048_576
 OFFSET_MAX: Final = 2**63 - 1
 
 
@@ -102,13 +101,19 @@ class StateVerbs:
         """Keep what the logs hold now under a name. Return its size in bytes. Parked requests are not included."""
         self._check_ready()
         others = sum(size for other, size in self.snapshots().items() if other != name)
-        _check_room(others + sum(self._node().log_bytes().values()))  # nothing is read that would be refused
+        self._check_room(others + sum(self._node().log_bytes().values()))  # nothing is read that would be refused
         snapshot = yield from self._world.begin_snapshot()
         others = sum(size for other, size in self.snapshots().items() if other != name)  # of this moment
         size = sum(map(len, snapshot.values()))
-        _check_room(others + size)
+        self._check_room(others + size)
         self._snapshots[name] = snapshot
         return size
+
+    def _check_room(self, size: int) -> None:
+        bound = self._node().config["snapshots.max.bytes"]
+        if size > bound:
+            message = f"snapshots may take {bound} bytes in all (snapshots.max.bytes): remove one"
+            raise Refusal(message, is_conflict=True)
 
     def restore(self, name: str) -> None:
         """Start again with the logs of a snapshot. Every connection is closed, and its members may come back."""
@@ -189,11 +194,6 @@ class StateVerbs:
             return outcome.response if isinstance(outcome, Done) else None
 
         return self._poller.perform(decide)
-
-
-def _check_room(size: int) -> None:
-    if size > SNAPSHOTS_BYTES_MAX:
-        raise Refusal(f"snapshots may take {SNAPSHOTS_BYTES_MAX} bytes in all: remove one", is_conflict=True)
 
 
 def _commit(group_id: str, offsets: dict[str, dict[str, int]]) -> OffsetCommitRequest:
