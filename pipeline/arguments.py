@@ -72,12 +72,21 @@ def _spark(parser: Parser) -> None:
 
 def _logs(parser: Parser) -> None:
     parser.add_argument(
-        "paths", nargs="+", metavar="DIR", help="a log directory, or one that holds some; also s3://..."
-    )
+        "paths", nargs="+", metavar="DIR",
+        help="a log directory, or one that holds some; also s3://..., or kafka://HOST:PORT for a cluster",
+    )  # fmt: skip
     _reading(parser)
 
 
+def _cluster(parser: Parser) -> None:
+    parser.add_argument(
+        "--command-config", metavar="FILE",
+        help="for kafka://...: a file with settings of Kafka's clients for TLS and SASL ($MUSTER_COMMAND_CONFIG)",
+    )  # fmt: skip
+
+
 def _reading(parser: Parser) -> None:
+    _cluster(parser)
     parser.add_argument("--topic", default="__consumer_offsets", help="whose logs (__consumer_offsets)")
     parser.add_argument(
         "--on-error",
@@ -110,7 +119,8 @@ def _judging(parser: Parser) -> None:
     parser.add_argument(
         "--ends",
         metavar="PATH",
-        help="log end offsets: a directory of topics, JSON lines, Parquet, or a replication-offset-checkpoint",
+        help="log end offsets: a directory of topics, JSON lines, Parquet,"
+        " a replication-offset-checkpoint, or kafka://HOST:PORT",
     )
     parser.add_argument(
         "--now", type=_number(0), metavar="MS", help="judge lag as of this time (the newest commit or log end)"
@@ -119,6 +129,7 @@ def _judging(parser: Parser) -> None:
 
 def _build(parser: Parser) -> None:
     _out(parser)
+    _cluster(parser)
     _judging(parser)
     parser.add_argument(
         "--format", choices=("parquet", "delta"), help="of the derived tables (that of the last time, or parquet)"
@@ -158,7 +169,8 @@ def _report(parser: Parser) -> None:
 
 
 def _verify(parser: Parser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="DIR", help="logs to read in both ways")
+    parser.add_argument("paths", nargs="+", metavar="DIR", help="logs to read in both ways; also kafka://HOST:PORT")
+    _cluster(parser)
     parser.add_argument("--tables", metavar="TABLES", help="tables made of the same logs, to be compared as well")
 
 

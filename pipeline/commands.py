@@ -5,6 +5,7 @@ use is told in less than a second.
 """
 
 import argparse
+import os
 import sys
 import tempfile
 import threading
@@ -16,9 +17,10 @@ from typing import Any
 
 import msgspec
 
+from coordinator.client import ClientError
 from coordinator.control.printable import printable
 from pipeline import locks, manifest
-from pipeline.decode.files import Store, is_uri, normalize, without_secrets
+from pipeline.decode.files import Store, is_cluster, is_uri, normalize, with_command_config, without_secrets
 from pipeline.decode.layout import TOPIC, logs_at
 from pipeline.errors import CompactionRefusedError, LogDamagedError, TablesInUseError, UsageError
 from pipeline.session import JavaNotFoundError, Settings, check, check_values
@@ -26,6 +28,7 @@ from pipeline.session import JavaNotFoundError, Settings, check, check_values
 OK, FAILED, USAGE, PROBLEMS, MISMATCH = 0, 1, 2, 3, 4
 FILES = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+COMMAND_CONFIG_VARIABLE = "MUSTER_COMMAND_CONFIG"
 SMALL_BYTES = 100 << 20  # tables that were made of less are built with settings for little data
 
 DELTA = {  # what Delta's jar asks of a session
@@ -59,7 +62,7 @@ def _failure(error: Exception) -> tuple[int, str] | None:
         return PROBLEMS, str(error)
     if isinstance(error, (UsageError, JavaNotFoundError, TablesInUseError, *FILES)):
         return USAGE, str(error)
-    if isinstance(error, OSError | SparkFailedError):
+    if isinstance(error, OSError | SparkFailedError | ClientError):
         return FAILED, str(error)
     return _failure_of_spark(error)
 
@@ -70,6 +73,7 @@ def _failure_of_spark(error: Exception) -> tuple[int, str] | None:
         return None
     lines = [line.strip() for line in str(error).splitlines()]
     codes = {"LogDamagedError": PROBLEMS, "UsageError": USAGE, "TablesInUseError": USAGE}
+    codes |= dict.fromkeys(("ClientError", "BrokerError", "LogTruncatedError"), FAILED)
     codes["FileNotFoundError"] = FAILED  # it was there when the work was planned
     for line in reversed(lines):
         name, _, message = line.partition(": ")
@@ -258,7 +262,7 @@ def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict
     return counts, problems
 
 
-def _judging(args: argparse.Namespace) -> tuple[list[Path], Path | None]:
+def _judging(args: argparse.Namespace) -> tuple[list[Path], Path | str | None]:
     """Check and return the files of events and the path of log ends."""
     from pipeline.decode.ends import check_path
 
@@ -266,6 +270,12 @@ def _judging(args: argparse.Namespace) -> tuple[list[Path], Path | None]:
     for file in events:
         if not file.is_file() or not _holds_events(file):
             raise FileNotFoundError(f"invalid --events {file}: expected a file of the server's events")
+    if args.ends and is_cluster(args.ends):
+        (uri,) = _with_settings([normalize(args.ends)], args)
+        from pipeline.decode.cluster import address_of
+
+        address_of(uri)
+        return events, uri
     ends = _local(args.ends, "--ends") if args.ends else None
     if ends is not None:
         check_path(ends)
@@ -338,6 +348,8 @@ def compact(args: argparse.Namespace) -> int:
     """Write compacted copies of logs, and prove each."""
     progress, results = Progress(), []
     (path,) = _paths([args.path])
+    if is_cluster(path):
+        raise UsageError(f"invalid path {path}: expected a directory of logs, since a cluster compacts its own")
     logs_at([path])
     target = _local(args.out, "--out")
     _check_new(target, "--out")
@@ -483,9 +495,14 @@ def _check_new(path: Path, given_by: str) -> None:
 
 def _log_paths(args: argparse.Namespace) -> list[str]:
     """Return the paths of logs, as `_paths` does. Raises FileNotFoundError if none of them holds a log."""
-    paths = _paths(args.paths)
+    paths = _with_settings(_paths(args.paths), args)
     logs_at(paths, getattr(args, "topic", TOPIC))
     return paths
+
+
+def _with_settings(paths: list[str], args: argparse.Namespace) -> list[str]:
+    """Return the paths; those of clusters with the file of client settings."""
+    return with_command_config(paths, args.command_config or os.environ.get(COMMAND_CONFIG_VARIABLE, ""))
 
 
 JOBS: dict[str, Callable[[argparse.Namespace], int]] = {

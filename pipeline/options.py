@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pipeline.decode import rows
+from pipeline.decode.files import with_command_config
 from pipeline.decode.layout import TOPIC, Position
 from pipeline.decode.schema import TABLES
 from pipeline.errors import UsageError
@@ -37,12 +38,13 @@ class SourceOptions(msgspec.Struct, frozen=True):
     pushdown: bool = False
     groups: tuple[str, ...] | None = None  # only these; from filters, as the next
     log_partitions: tuple[int, ...] | None = None
+    command_config: str = ""  # of clusters: a file with the settings of Kafka's clients
     starting: str = ""  # where to begin, as JSON {log: [next offset, segment, byte]}: what a manifest says
 
     @property
     def paths(self) -> list[str]:
         """The paths that were given."""
-        return [line for line in self.path.split("\n") if line]
+        return with_command_config([line for line in self.path.split("\n") if line], self.command_config)
 
     @property
     def starts(self) -> dict[str, Position]:

@@ -49,7 +49,7 @@ def tasks(
 
 def _without_old_segments(log: LogDir, spans: list[Span], since_ms: int | None) -> list[Span]:
     """Leave out the closed segments whose `.timeindex` says that all of their records are older."""
-    if since_ms is None or not spans:
+    if since_ms is None or not spans or log.is_on_cluster:
         return spans
     listing = entries(log)
     closed = {span.segment for span in spans if not span.active}
@@ -63,9 +63,9 @@ def _pack(spans: list[Span], split_bytes: int) -> list[Task]:
     pack: list[Span] = []
     size = 0
     for span in spans:
-        if pack and size + span.end - span.start > split_bytes:
+        if pack and size + span.size > split_bytes:
             result.append(Task(tuple(pack)))
             pack, size = [], 0
         pack.append(span)
-        size += span.end - span.start
+        size += span.size
     return [*result, Task(tuple(pack))] if pack else result

@@ -67,6 +67,8 @@ def _end(span: Span, decoder: SpanDecoder) -> list[int] | None:
 
     A stream agreed on an end beforehand; otherwise it is the last whole batch of the newest segment.
     """
+    if span.is_followed:
+        return None
     if span.until_offset is None:
         return [decoder.next_offset, span.segment.base_offset, decoder.end_pos] if span.ceiling is None else None
     if span.ceiling is None or span.ceiling >= span.until_offset:

@@ -128,7 +128,7 @@ def _refuse_useless_options(parser: Parser, args: argparse.Namespace) -> None:
     """An option before the command is read by the outermost parser, which does not know what the command needs."""
     if args.bootstrap_server and args.command not in BROKER_COMMANDS:
         parser.error(f"invalid --bootstrap-server: muster {args.command} connects to no broker")
-    if args.command_config and args.command not in BROKER_COMMANDS:
+    if args.command_config and args.command not in {*BROKER_COMMANDS, "pipeline"}:
         parser.error(f"invalid --command-config: muster {args.command} connects to no broker")
     if args.timeout and args.command not in BROKER_COMMANDS:
         parser.error(f"invalid --timeout: muster {args.command} waits for no response")

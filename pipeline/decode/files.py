@@ -7,10 +7,11 @@ path that holds some is refused. So no manifest, report or error line can show o
 
 import re
 import secrets
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
 import pyarrow as pa
@@ -45,6 +46,17 @@ def is_uri(path: str) -> bool:
     return _SCHEME.match(path) is not None
 
 
+def is_cluster(path: str) -> bool:
+    """Return whether the path names a cluster, which `pipeline.decode.cluster` reads."""
+    return path.startswith("kafka://")
+
+
+def with_command_config(paths: Iterable[str], file: str) -> list[str]:
+    """Return the paths; those of clusters with a file of client settings, unless they name one or there is none."""
+    query = f"?command_config={quote(str(Path(file).absolute()), safe='/')}" if file else ""
+    return [f"{path}{query}" if is_cluster(path) and "?" not in path else path for path in paths]
+
+
 def without_secrets(text: str) -> str:
     """Return the text with the user part and the query of every URI in it left out."""
     return re.sub(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)([^/@\s'\"]*:[^@\s'\"]*@|[^/@:\s'\"]*@(?=[^/\s.]+/))?([^\s?'\"]*)(\?[^\s'\"]*)?",
@@ -73,7 +85,7 @@ def normalize(path: str) -> str:
     parts = urlsplit(path)
     user, at, _ = parts.netloc.rpartition("@")
     names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
-    if (at and (":" in user or parts.scheme == "s3")) or any(_SECRET.search(name) for name in names):
+    if (at and (":" in user or parts.scheme in ("s3", "kafka"))) or any(_SECRET.search(name) for name in names):
         shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         raise UsageError(f"invalid path {shown}: expected credentials in {CHAIN}, never in a path")
     return path

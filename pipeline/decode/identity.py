@@ -20,7 +20,8 @@ _HEADER = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, c
 class Identity(msgspec.Struct, frozen=True):
     """The first batch of a segment: its base offset, its checksum, its highest timestamp in ms.
 
-    `tail` is the checksum of the last bytes that were read; None of earlier releases, and where none were.
+    `tail` is the checksum of the last bytes that were read; None of earlier releases, and where none were. `topic_id`
+    is all that identifies a log on a cluster.
     """
 
     segment: int
@@ -28,10 +29,15 @@ class Identity(msgspec.Struct, frozen=True):
     checksum: int
     max_ts: int
     tail: int | None = None
+    topic_id: str | None = None
 
 
 def identify(log: LogDir, position: Position) -> Identity | None:
     """Return the identity of a log that was read up to a position; None as long as it has no batch."""
+    if log.is_on_cluster:
+        from pipeline.decode import cluster
+
+        return cluster.identify(log)
     found = [segment for segment in segments(log) if segment.base_offset <= position.segment]
     for segment in reversed(found):
         if identity := _first_batch(log, segment):
@@ -41,6 +47,10 @@ def identify(log: LogDir, position: Position) -> Identity | None:
 
 def find_replacement(log: LogDir, known: Identity, position: Position) -> str | None:
     """Say why the log is not the one that was read up to a position; None if it is, as far as can be told."""
+    if log.is_on_cluster:
+        from pipeline.decode import cluster
+
+        return cluster.find_replacement(log, known, position)
     found = segments(log)
     last = found[-1] if found else None
     if last is None or last.base_offset < min(known.segment, position.segment):

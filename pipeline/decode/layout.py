@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipeline.decode.files import Entry, Store, is_uri, without_secrets
+from pipeline.decode.files import Entry, Store, is_cluster, is_uri, without_secrets
 
 TOPIC = "__consumer_offsets"
 HEADER_BYTES = 61
@@ -34,6 +34,11 @@ class LogDir(msgspec.Struct, frozen=True):
         uri = self.store.display_uri
         root = uri.rstrip("/") if is_uri(uri) else str(Path(uri).resolve())
         return _join(root, self.path) if self.path else root
+
+    @property
+    def is_on_cluster(self) -> bool:
+        """Whether it is read by Fetch (`pipeline.decode.cluster`), and lies in no directory here."""
+        return False
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -61,6 +66,16 @@ class Span(msgspec.Struct, frozen=True):
     active: bool
     from_offset: int = -1
     until_offset: int | None = None
+    is_followed: bool = False  # of a cluster: a further span of the same log is read after it
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        if self.log.is_on_cluster:
+            from pipeline.decode.cluster import RECORD_BYTES
+
+            return ((self.until_offset or 0) - max(0, self.from_offset)) * RECORD_BYTES
+        return self.end - self.start
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -102,6 +117,11 @@ def logs_at(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
 
 
 def _below(store: Store, topic: str) -> Iterator[LogDir]:
+    if is_cluster(store.uri):
+        from pipeline.decode.cluster import list_logs
+
+        yield from list_logs(store, topic)
+        return
     own = _partition(store.name(), topic)
     if own is not None:
         yield LogDir(store, "", store.name(), own)
@@ -135,8 +155,8 @@ def _directories(store: Store, path: str, *, is_beside_logs: bool) -> list[str]:
 
 
 def entries(log: LogDir) -> list[Entry]:
-    """Return the files of a log directory."""
-    return [entry for entry in log.store.list(log.path) if not entry.is_dir]
+    """Return the files of a log directory; none of a log on a cluster."""
+    return [] if log.is_on_cluster else [entry for entry in log.store.list(log.path) if not entry.is_dir]
 
 
 def segments(log: LogDir, listing: list[Entry] | None = None) -> list[Segment]:
@@ -160,6 +180,10 @@ def skipped_files(listing: list[Entry]) -> list[str]:
 
 def spans(log: LogDir, split_bytes: int = 32 << 20) -> list[Span]:
     """Return the whole log as spans of about `split_bytes`, cut where the sparse `.index` names a batch."""
+    if log.is_on_cluster:
+        from pipeline.decode import cluster
+
+        return cluster.between(log, START, None, split_bytes)
     listing = entries(log)
     sizes = {entry.name: entry.size for entry in listing}
     found = segments(log, listing)

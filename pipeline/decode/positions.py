@@ -7,6 +7,7 @@ is believed only when a batch with a fitting offset begins there; otherwise the 
 import msgspec
 import numpy as np
 
+from pipeline.decode import cluster
 from pipeline.decode.headers import Headers, chain
 from pipeline.decode.layout import HEADER_BYTES, START, LogDir, Position, Segment, Span, segment_path, segments, spans
 
@@ -19,6 +20,8 @@ def newest(log: LogDir, start: Position = START, max_bytes: int | None = None) -
 
     A closed segment in which no batch begins at `start` is passed as a whole: it is damaged there, or was rewritten.
     """
+    if log.is_on_cluster:
+        return cluster.newest(log, start, max_bytes)
     found = segments(log)
     left = max_bytes
     at = start
@@ -43,7 +46,7 @@ def find_unread(log: LogDir, position: Position) -> tuple[int, int, int] | None:
 
     Zeros, to which a broker may extend a segment before it writes to it, are nothing.
     """
-    if position.segment < 0:
+    if position.segment < 0:  # also of a cluster
         return None
     path = segment_path(log, position.segment)
     length = log.store.size(path) - position.pos
@@ -79,6 +82,8 @@ def _walk(log: LogDir, segment: Segment, begin: int, limit: int | None, at: Posi
 
 def between(log: LogDir, start: Position, end: Position | None = None, split_bytes: int = 32 << 20) -> list[Span]:
     """Return the spans that hold the offsets from `start` to `end` (exclusive; None: all there is)."""
+    if log.is_on_cluster:
+        return cluster.between(log, start, end, split_bytes)
     result = []
     for span in spans(log, split_bytes):
         if span.ceiling is not None and span.ceiling <= start.next_offset:

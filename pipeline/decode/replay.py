@@ -41,11 +41,21 @@ def read(log: LogDir) -> Iterator[tuple[PlainBatch, PlainRecord]]:
 
 
 def _batches(log: LogDir) -> Iterator[tuple[PlainBatch, bytes]]:
-    for segment in segments(log):
-        data = log.store.read(segment.path)
+    for data in _parts(log):
         for batch in batches(data):
             if batch.valid:
                 yield batch, data
+
+
+def _parts(log: LogDir) -> Iterator[bytes]:
+    """Yield the bytes of a log: a segment at a time, or what a Fetch brought."""
+    if log.is_on_cluster:
+        from pipeline.decode.cluster import read_all
+
+        yield from read_all(log)
+        return
+    for segment in segments(log):
+        yield log.store.read(segment.path)
 
 
 def merge_copies(

@@ -33,13 +33,22 @@ class Rows(msgspec.Struct, frozen=True):
     batch: pa.RecordBatch
 
 
+def reader_of(span: Span, on_error: str, chunk_bytes: int) -> SpanReader:
+    """Return what reads the span: from its file, or from its cluster."""
+    if span.log.is_on_cluster:
+        from pipeline.decode.cluster import ClusterSpanReader
+
+        return ClusterSpanReader(span, on_error, chunk_bytes)
+    return SpanReader(span, on_error, chunk_bytes)
+
+
 class SpanDecoder:
     """Iterates over the rows of a span. `end_pos` is then the byte after the last whole batch."""
 
     def __init__(self, span: Span, options: Options) -> None:
         self.span = span
         self.options = options
-        self.reader = SpanReader(span, options.on_error, options.chunk_bytes)
+        self.reader = reader_of(span, options.on_error, options.chunk_bytes)
         self.problems: list[Problem] = []
 
     @property
@@ -88,6 +97,8 @@ class SpanDecoder:
         return rows if keep.all() else Rows(rows.table, rows.batch.filter(pa.array(keep)))
 
     def _report(self, problems: list[Problem]) -> None:
+        if self.span.log.is_on_cluster:  # the place of a batch in its file is not known
+            problems = [msgspec.structs.replace(one, pos=one.from_offset or 0) for one in problems]
         for problem in problems:
             if self.options.on_error == "fail" and problem.severity == "problem":
                 raise LogDamagedError(
@@ -129,7 +140,7 @@ class SpanDecoder:
             BATCHES,
             len(h),
             {
-                "pos": h.pos + chunk.file_pos,
+                "pos": h.base_offset if self.span.log.is_on_cluster else h.pos + chunk.file_pos,
                 "size": h.length + 12,
                 "base_offset": h.base_offset,
                 "last_offset": h.last_offset,

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.decode.cluster import ClusterLog, relist
 from pipeline.decode.headers import Array
 from pipeline.decode.layout import Position, Span
 from pipeline.decode.positions import between
@@ -84,7 +85,8 @@ def _look_ahead(rows: pa.Table, markers: Markers, last: Span, position: Position
     def is_open(producer: int) -> bool:
         return max(markers.get(producer, {}), default=-1) < open_at[producer]
 
-    for span in between(last.log, position):
+    log = relist(last.log) if isinstance(last.log, ClusterLog) else last.log
+    for span in between(log, position):
         for rows_ahead in SpanDecoder(span, headers):
             if not any(map(is_open, open_at)):
                 return

@@ -170,7 +170,7 @@ def build(
     out: Place,
     *,
     events: list[Path] | None = None,
-    ends: Path | None = None,
+    ends: Path | str | None = None,
     now_ms: int | None = None,
     form: str | None = None,
     check_lock: Callable[[], None] | None = None,

@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
+from pipeline.decode.cluster_ends import list_ends
 from pipeline.decode.ends import CHECKPOINT, check_path, log_ends
 from pipeline.decode.files import Store, escape_pattern
 from pipeline.decode.layout import high_watermarks
@@ -26,11 +27,15 @@ NEEDED = ("topic", "partition", "ts", "leo")
 LATEST_MS = 10**14  # in the year 5138: as microseconds, every time since 1973 is later
 
 
-def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
+def read_ends(spark: SparkSession, path: Path | str, read_ms: int) -> DataFrame:
     """Read (topic, partition, ts, leo, source) from a path. Raises UsageError where that tells nothing.
 
-    `read_ms` is when the groups' logs were read: topics' own logs may have grown since.
+    `read_ms` is when the groups' logs were read: topics' own logs may have grown since. A string is the address of a
+    cluster.
     """
+    if isinstance(path, str):
+        rows = [msgspec.structs.astuple(end) for end in list_ends(path, read_ms)]
+        return spark.createDataFrame(rows, ddl(ENDS))
     check_path(path)
     pattern = escape_pattern(str(path.absolute()))
     if path.suffix == ".parquet" or (path.is_dir() and any(path.glob("*.parquet"))):

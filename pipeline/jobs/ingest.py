@@ -55,7 +55,7 @@ def bytes_to_read(paths: list[str], out: Place, options: Mapping[str, str]) -> i
     option."""
     given = source_options(paths, read_manifest(paths, out, options), out, options)
     tasks = plan.tasks(given, plan.logs(given), given.starts)
-    return sum(span.end - span.start for task in tasks for span in task.spans)
+    return sum(span.size for task in tasks for span in task.spans)
 
 
 def source_options(paths: list[str], known: Manifest, out: Place, options: Mapping[str, str]) -> SourceOptions:

@@ -61,6 +61,7 @@ class ScriptedCluster:
         self.leader = 1
         self.fetches: list[tuple[float, int, Any]] = []  # when, which broker, the request
         self.topic_error = 0
+        self.topic_id = b"t" * 16
         self.apis: list[int] = []
         self._sockets: list[socket.socket] = []
         self._listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
@@ -121,7 +122,7 @@ class ScriptedCluster:
         ports = [int(one.rpartition(":")[2]) for one in self.addresses]
         brokers = tuple(MetadataResponseBroker(n, "127.0.0.1", port) for n, port in enumerate(ports, 1))
         partitions = tuple(MetadataResponsePartition(0, n, self.leader) for n in self.logs)
-        topics = (MetadataResponseTopic(self.topic_error, TOPIC, b"t" * 16, True, partitions),) if body.topics else ()
+        topics = (MetadataResponseTopic(self.topic_error, TOPIC, self.topic_id, True, partitions),) if body.topics else ()
         return MetadataResponse(brokers=brokers, cluster_id="scripted", topics=topics)
 
     def _list_offsets(self, body: Any) -> ListOffsetsResponse:
@@ -158,6 +159,7 @@ class ScriptedCluster:
         """Whole batches from the one that holds the offset on, as far as there is room for them."""
         found = b""
         for raw in self.logs[partition]:
-            if record_batch.header_at(raw).next_offset > offset and left > 0 and (not found or len(found) < left):
+            header = record_batch.header_at(raw)
+            if header.next_offset > offset and header.base_offset < self.ends[partition] and len(found) < left:
                 found += raw
         return found
