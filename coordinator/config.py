@@ -561,28 +561,19 @@ class Config:
         return ((find_setting(name), value) for name, value in self._set.items() if name not in BY_NAME)
 
 
-_BOUNDED: Final[Mapping[str, tuple[str, ...]]] = {
-    "consumer": ("session.timeout.ms", "heartbeat.interval.ms"),
-    "share": (
-        "session.timeout.ms",
-        "heartbeat.interval.ms",
-        "assignment.interval.ms",
-        "delivery.count.limit",
-        "record.lock.duration.ms",
-        "partition.max.record.locks",
-    ),
-    "streams": ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"),
-}
-"""Settings `group.KIND.WHAT` that lie between `group.KIND.min.WHAT` and `group.KIND.max.WHAT`."""
+_BOUNDED: Final = tuple(
+    (found[1], found[2]) for one in SETTINGS if (found := re.fullmatch(r"group\.(\w+)\.min\.(.+)", one.name))
+)
+"""KIND and WHAT of settings `group.KIND.WHAT` that lie between `group.KIND.min.WHAT` and `group.KIND.max.WHAT`."""
 
 
 def _refuse_contradictions(config: Config) -> None:
     """Refuse what Kafka refuses at its start: bounds that cross, a session no longer than the interval (K-030)."""
-    for kind, whats in _BOUNDED.items():
-        for what in whats:
-            least, value, most = (f"group.{kind}.{bound}{what}" for bound in ("min.", "", "max."))
-            if not config[least] <= config[value] <= config[most]:
-                raise config.complaint(value, f"a value between {least} ({config[least]}) and {most} ({config[most]})")
+    for kind, what in _BOUNDED:
+        least, value, most = (f"group.{kind}.{bound}{what}" for bound in ("min.", "", "max."))
+        if not config[least] <= config[value] <= config[most]:
+            raise config.complaint(value, f"a value between {least} ({config[least]}) and {most} ({config[most]})")
+    for kind in dict.fromkeys(kind for kind, _ in _BOUNDED):
         session, beat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
         if config[beat] >= config[session]:
             raise config.complaint(beat, f"less than {session} ({config[session]})")

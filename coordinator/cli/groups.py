@@ -35,7 +35,9 @@ muster groups remove-members shop --instance till-3
 muster groups delete shop"""
 REASON: Final = "removed by an administrator"
 BATCH: Final = 3  # the first version of LeaveGroup that removes several members (KIP-345)
-STATES: Final = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
+STATES: Final = (
+    "Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady", "Dead",
+)  # fmt: skip
 TYPES: Final = ("classic", "consumer", "share", "streams")
 
 

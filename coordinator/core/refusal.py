@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupResponse
 
 TEXT_CHARACTERS_MAX: Final = 1_000  # characters: at most 4,000 of the 32,767 bytes that a text may have in an answer
 
@@ -29,3 +30,10 @@ def truncate(text: str) -> str:
     if len(text) <= TEXT_CHARACTERS_MAX:
         return text
     return f"{text[: TEXT_CHARACTERS_MAX // 2]} ... {text[-TEXT_CHARACTERS_MAX // 2 + 5 :]}"
+
+
+def refuse_join(error: ErrorCode, member_id: str, version: int) -> JoinGroupResponse:
+    """No admission. Before version 7 the protocol's name cannot be null, and is empty."""
+    return JoinGroupResponse(
+        error_code=error, member_id=member_id, protocol_name=None if version >= 7 else "", generation_id=-1
+    )

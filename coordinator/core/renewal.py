@@ -5,13 +5,18 @@ the same session. A group is a value, which is replaced whenever anything in it 
 was decided once holds, and only the time is new.
 """
 
+from typing import Final
+
 from msgspec import Struct
 
 from coordinator.core.kinds.kind import Group
 from coordinator.core.kinds.registry import kind_of
 from coordinator.core.limits import Limits
 from coordinator.core.timers import Timer, Timers, session
-from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+SUCCESS: Final = HeartbeatResponse()
+"""The response to a heartbeat that may be done again: this very object, and no equal one."""
 
 
 class Validity(Struct, gc=False):

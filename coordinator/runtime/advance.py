@@ -6,7 +6,7 @@ Between `Advance(...)` and `arrive` the node has its turns at each deadline on t
 from collections.abc import Callable
 
 from coordinator.control.inputs import AdvanceInput, Kind
-from coordinator.core.timers import EXPIRY, Due, TimerKey
+from coordinator.core.timers import EXPIRY, SESSION, Due, TimerKey
 from coordinator.runtime.engine import Engine
 
 
@@ -36,7 +36,7 @@ class Advance:
             shard = partition.shard
             for group_id, group in shard.groups.items():
                 for member_id in group.members:
-                    key = ("session", group_id, member_id)
+                    key = (SESSION, group_id, member_id)
                     if key in shard.timers and self._renews(key):
                         shard.renew_session(key, now_ms)
 

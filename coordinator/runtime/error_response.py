@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.kinds.classic.replies import refuse_join
+from coordinator.core.refusal import refuse_join
 from protocol.apis import api_of
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

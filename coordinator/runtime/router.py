@@ -96,9 +96,6 @@ HANDLERS: Final[Mapping[str, Handler]] = {
 }
 
 
-SWITCHED: Final = ("consumer", "streams")  # kinds of groups that `group.coordinator.rebalance.protocols` can switch off
-
-
 def _refuse_version(engine: Engine, request: Any, call: Call, where: Where) -> Any:
     """Refuse a request of a protocol that is switched off. ApiVersions lists it still, as in Kafka."""
     return error_response(request, call.version, ErrorCode.UNSUPPORTED_VERSION)
@@ -120,14 +117,19 @@ def intersect_versions(ranges: Mapping[int, range]) -> dict[int, range]:
 
 
 def routes(
-    versions: Mapping[int, range], authorizer: Authorizer | None, protocols: Collection[str] = SWITCHED
+    versions: Mapping[int, range], authorizer: Authorizer | None, protocols: Collection[str] | None = None
 ) -> dict[tuple[int, int], Route]:
     """Return the handlers by API key and version; with an authorizer they stand behind their guards.
 
-    Groups of other kinds than those of `protocols` are refused.
+    Of the kinds of groups that are optional, only those of `protocols` are served, if it is given.
     """
     handlers = HANDLERS if authorizer is None else _guard(HANDLERS, authorizer)
-    off = [api for name in SWITCHED if name not in protocols for api in own_apis(KINDS[name])]
+    off = [
+        api
+        for kind in KINDS.values()
+        if kind.is_optional and protocols is not None and kind.name not in protocols
+        for api in own_apis(kind)
+    ]
     handlers = {**handlers, **dict.fromkeys(off, answers(_refuse_version))}
     by_key = {BY_NAME[name].key: Route(name, handle) for name, handle in handlers.items()}
     served = {(key, version) for key, span in versions.items() for version in span} - ADVERTISED_ONLY

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from coordinator.core.decision import PARKED, SILENT, Done, Outcome, Parked, Silent
-from coordinator.core.kinds.classic.heartbeat import SUCCESS
+from coordinator.core.renewal import SUCCESS
 from coordinator.core.result import Call
 from coordinator.metrics import Stats
 from coordinator.runtime.api_versions import unknown_version

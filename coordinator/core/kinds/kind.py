@@ -106,6 +106,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     states: type[StrEnum]  # by Kafka's names; Dead is never seen
     settled: frozenset[str]  # the states in which nothing is under way
     protocol_type: Callable[[Any], str]
+    is_optional: bool = False  # whether `group.coordinator.rebalance.protocols` may switch it off
 
     # decide
     handlers: Mapping[type, Handler]  # what is asked of such a group: requests, and each of the operator's verbs

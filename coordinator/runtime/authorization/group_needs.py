@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from coordinator.core import refusal
 from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
-from coordinator.core.kinds.classic import replies
 from coordinator.core.kinds.streams.topology import names_in
 from coordinator.core.offsets.offset_fetch import GROUPS_SINCE
 from coordinator.runtime.authorization.guard import Asking, Judge, Whole, need
@@ -36,7 +36,7 @@ _TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 def refuse_join(request: JoinGroupRequest, version: int, error: ErrorCode) -> Response:
     """Refuse to admit a member."""
-    return replies.refuse_join(error, "", version)
+    return refusal.refuse_join(error, "", version)
 
 
 _COORDINATED: Final = {

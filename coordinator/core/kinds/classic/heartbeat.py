@@ -7,12 +7,14 @@ from coordinator.core.env import Env
 from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.kinds.classic.states import HEARTBEAT
 from coordinator.core.kinds.classic.validation import validate_member
+from coordinator.core.renewal import SUCCESS
 from coordinator.core.result import Result, SetTimer
+from coordinator.core.timers import SESSION
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 ANSWERS: Final[Mapping[ErrorCode, HeartbeatResponse]] = {
-    error: HeartbeatResponse(error_code=error)
+    error: HeartbeatResponse(error_code=error) if error else SUCCESS
     for error in (
         ErrorCode.NONE,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -23,7 +25,6 @@ ANSWERS: Final[Mapping[ErrorCode, HeartbeatResponse]] = {
         ErrorCode.FENCED_INSTANCE_ID,
     )
 }
-SUCCESS: Final = ANSWERS[ErrorCode.NONE]
 _BY_STATE: Final = {state: ANSWERS[error] for state, error in HEARTBEAT.items()}
 
 
@@ -41,4 +42,4 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, env: Env) -
         return Result(response=ANSWERS[ErrorCode.ILLEGAL_GENERATION])
     at_ms = env.call.now_ms + member.session_timeout_ms
     # The key is that of `timers.session`, spelled out: this is the hottest line there is.
-    return Result(None, _BY_STATE[group.state], (), (SetTimer(("session", group.group_id, member_id), at_ms),))
+    return Result(None, _BY_STATE[group.state], (), (SetTimer((SESSION, group.group_id, member_id), at_ms),))

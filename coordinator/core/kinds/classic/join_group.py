@@ -16,11 +16,12 @@ from coordinator.core.kinds.classic import durable
 from coordinator.core.kinds.classic.events import Why, event
 from coordinator.core.kinds.classic.group import ClassicGroup, Member, Protocols
 from coordinator.core.kinds.classic.rebalance import rebalance_or_complete_join
-from coordinator.core.kinds.classic.replies import join_response, refuse_join
+from coordinator.core.kinds.classic.replies import join_response
 from coordinator.core.kinds.classic.states import State
 from coordinator.core.kinds.classic.static import replace_static_member
 from coordinator.core.kinds.classic.validation import has_room, supports_protocols, validate_member
 from coordinator.core.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
+from coordinator.core.refusal import refuse_join
 from coordinator.core.result import Call, Reply, Result, SetTimer
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest

@@ -5,9 +5,9 @@ from typing import Any
 from coordinator.core.env import Env
 from coordinator.core.kinds.classic.heartbeat import heartbeat
 from coordinator.core.kinds.classic.leave_group import leave_group
-from coordinator.core.kinds.classic.replies import refuse_join
 from coordinator.core.kinds.classic.sync_group import sync_group
 from coordinator.core.kinds.kind import Group
+from coordinator.core.refusal import refuse_join
 from coordinator.core.result import Result
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest

@@ -1,17 +1,11 @@
 """Answers to members, each built in one place."""
 
 from coordinator.core.kinds.classic.group import ClassicGroup, Member
+from coordinator.core.refusal import refuse_join
 from coordinator.core.result import Reply
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
-
-
-def refuse_join(error: ErrorCode, member_id: str, version: int) -> JoinGroupResponse:
-    """No admission. Before version 7 the protocol's name cannot be null, and is empty."""
-    return JoinGroupResponse(
-        error_code=error, member_id=member_id, protocol_name=None if version >= 7 else "", generation_id=-1
-    )
 
 
 def join_response(

@@ -34,7 +34,7 @@ from coordinator.core.kinds.modern.epochs import AWAY
 from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Result, SetTimer
-from coordinator.core.timers import JOIN, SYNC
+from coordinator.core.timers import JOIN, SESSION, SYNC
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -105,7 +105,7 @@ def _has_nothing_new(
 
 def _renew_session(group: ConsumerGroup, member: Member, env: Env) -> Answer:
     limits = env.limits
-    key = ("session", group.group_id, member.member_id)
+    key = (SESSION, group.group_id, member.member_id)
     return Result(
         response=ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
@@ -137,7 +137,7 @@ def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env)
     if found.classic is not None:  # it speaks the new protocol from now on, and need neither rejoin nor sync
         transition.cancel_timer(JOIN, member_id)
         transition.cancel_timer(SYNC, member_id)
-    transition.set_timer("session", member_id, limits.group_consumer_session_timeout_ms)
+    transition.set_timer(SESSION, member_id, limits.group_consumer_session_timeout_ms)
     return transition.result(_response(found, changes, request, limits))
 
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.kinds.classic.join_group import join_group as classic_join_group
-from coordinator.core.kinds.classic.replies import refuse_join
 from coordinator.core.kinds.classic.voting import CONSUMER
 from coordinator.core.kinds.consumer import downgrade
 from coordinator.core.kinds.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
@@ -22,9 +21,9 @@ from coordinator.core.kinds.consumer.steps import advance, keep, move
 from coordinator.core.kinds.consumer.transition import GroupTransition
 from coordinator.core.limits import Limits, MigrationPolicy
 from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
-from coordinator.core.refusal import Refusal
+from coordinator.core.refusal import Refusal, refuse_join
 from coordinator.core.result import Call, Result
-from coordinator.core.timers import JOIN, SYNC
+from coordinator.core.timers import JOIN, SESSION, SYNC
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequestTopicPartitions
@@ -97,7 +96,7 @@ def _admit(transition: GroupTransition, member_id: str, request: JoinGroupReques
     if isinstance(changes, Refusal):
         return changes
     transition.cancel_timer(JOIN, found.member_id)
-    transition.set_timer("session", found.member_id, request.session_timeout_ms)
+    transition.set_timer(SESSION, found.member_id, request.session_timeout_ms)
     transition.set_timer(SYNC, found.member_id, metadata.rebalance_timeout_ms)
     return transition.result(_response(changes.member))
 

@@ -53,6 +53,7 @@ CONSUMER: Final = Kind(
     states=GroupState,
     settled=frozenset({GroupState.EMPTY, GroupState.STABLE}),
     protocol_type=lambda group: "consumer",
+    is_optional=True,
     handlers={
         ConsumerGroupHeartbeatRequest: _heartbeat,
         HeartbeatRequest: late(f"{__package__}.heartbeat"),

@@ -17,6 +17,7 @@ from coordinator.core.kinds.modern.epochs import is_target_due
 from coordinator.core.kinds.modern.topics import have_topics_changed, metadata_hash
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call
+from coordinator.core.timers import REBALANCE
 from protocol.errors import ErrorCode
 
 
@@ -105,12 +106,12 @@ def move(transition: GroupTransition, changes: Changes, told: ReportedOwnership)
         before.state is MemberState.UNREVOKED_PARTITIONS and member.state is not MemberState.UNREVOKED_PARTITIONS
     )
     if has_given_up:
-        transition.cancel_timer("rebalance", member.member_id)
+        transition.cancel_timer(REBALANCE, member.member_id)
         transition.tell(Cause.PARTITIONS_REVOKED, member)
     transition.write(record_builders.current(transition.group.group_id, member))
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         if member.classic is None:  # classic members have timers of their own, for joining and syncing
-            transition.set_timer("rebalance", member.member_id, member.metadata.rebalance_timeout_ms)
+            transition.set_timer(REBALANCE, member.member_id, member.metadata.rebalance_timeout_ms)
         transition.tell(Cause.REVOCATION_AWAITED, member)
     elif member.is_at(transition.group.assignment_epoch) and not before.is_at(transition.group.assignment_epoch):
         transition.tell(Cause.MEMBER_RECONCILED, member)

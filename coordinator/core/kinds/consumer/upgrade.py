@@ -24,6 +24,7 @@ from coordinator.core.kinds.modern.topics import existing_topics, metadata_hash
 from coordinator.core.limits import Limits
 from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
 from coordinator.core.refusal import Refusal
+from coordinator.core.timers import SESSION
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.consumer_protocol import read_assignment, read_subscription
@@ -94,7 +95,7 @@ def _convert(transition: GroupTransition, group: ClassicGroup) -> GroupTransitio
     transition.write(*(record_builders.current(group_id, member) for member in members))
     transition.tell(Cause.PROTOCOL_UPGRADED)
     for classic in group.members.values():
-        transition.set_timer("session", classic.member_id, classic.session_timeout_ms)
+        transition.set_timer(SESSION, classic.member_id, classic.session_timeout_ms)
     return transition
 
 

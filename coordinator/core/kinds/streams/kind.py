@@ -49,6 +49,7 @@ STREAMS: Final = Kind(
     states=GroupState,
     settled=frozenset({GroupState.EMPTY, GroupState.NOT_READY, GroupState.STABLE}),
     protocol_type=lambda group: "streams",
+    is_optional=True,
     handlers={
         StreamsGroupHeartbeatRequest: _heartbeat,
         JoinGroupRequest: late(f"{__package__}.join_group"),
