@@ -2,8 +2,8 @@
 in the OpenAPI document."""
 
 import json
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Generator, Iterator
+from typing import Final, TypeVar
 
 import msgspec
 import trio
@@ -41,7 +41,7 @@ from coordinator.admin.control_types import (
 )
 from coordinator.admin.operations import Input, Operation, Text
 from coordinator.admin.operations import Refusal as Refused
-from coordinator.admin.portions import cut_state, cut_topics
+from coordinator.admin.portions import cut_state
 from coordinator.admin.verb_calls import check_bounds, do, refuse_nonsense
 from coordinator.admin.watch import WATCHERS_MAX, Change, Watcher
 from coordinator.control.faults import FaultSpec, Rule, check
@@ -73,7 +73,21 @@ OF_GROUPS: Final = ("state", "members", "generation", "assigned", "offsets", "ex
 """Conditions of a wait that are about its group."""
 
 
-_DONE: Final = object()
+T = TypeVar("T")
+
+
+async def _take_steps(steps: Generator[None, None, T]) -> T:
+    """Do what a verb does in steps, and serve clients in between. Returns what it ends with."""
+    try:
+        while True:
+            try:
+                do(next, steps)
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            await trio.lowlevel.checkpoint()
+    finally:
+        steps.close()
 
 
 class Control:
@@ -457,18 +471,14 @@ class Control:
 
     async def _reset(self, given: Input) -> Removal:
         prefix, keep = given.body.prefix, tuple(given.body.keep)
-        topics = self._operator.state.contents(prefix).topics
+        removal = Removal(len(self._operator.groups.views()), len(self._operator.state.contents().topics))
         if prefix or keep:
-            topics = {name: count for name, count in topics.items() if not name.startswith(keep)}
-            groups: int = do(self._operator.groups.forget_all, prefix, keep)
-            for names in cut_topics(topics):
-                self._operator.state.remove_topics(names)
-                await trio.lowlevel.checkpoint()
+            counts = await _take_steps(self._operator.state.reset_prefix_in_steps(prefix, keep))
+            removal = Removal(*counts)
         else:
-            groups = len(self._operator.groups.views())
             do(self._operator.state.reset)
         self._note_reset(prefix)
-        return Removal(groups, len(topics))
+        return removal
 
     def _note_reset(self, prefix: str = "") -> None:
         self._resets.note(prefix, Mark(self._journal_state().latest, self._ring.latest))
@@ -486,12 +496,7 @@ class Control:
         return Snapshots(self._operator.state.snapshots())
 
     async def _take_snapshot(self, given: Input) -> Snapshots:
-        steps = self._operator.state.take_snapshot_in_steps(given.path["name"])
-        try:
-            while do(next, steps, _DONE) is not _DONE:
-                await trio.lowlevel.checkpoint()
-        finally:
-            steps.close()
+        await _take_steps(self._operator.state.take_snapshot_in_steps(given.path["name"]))
         return self._snapshots(given)
 
     def _snapshot(self, given: Input) -> Text:

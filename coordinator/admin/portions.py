@@ -1,10 +1,9 @@
-"""Cut what is to be made or deleted into portions: each is decided in one step, and clients are served between two."""
+"""Cut what is to be made into portions: each is decided in one step, and clients are served between two."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from coordinator.core.result import STEP_ENTRIES
 from coordinator.server.verbs.state import State
 
 TOPICS_MAX: Final = 100
@@ -23,17 +22,3 @@ def cut_state(state: State) -> Iterator[State]:
             for topic, index, offset in some:
                 by_topic.setdefault(topic, {})[index] = offset
             yield State(offsets={group: by_topic})
-
-
-def cut_topics(partitions: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
-    """Yield the names of topics that are to be deleted, given their partitions."""
-    names: list[str] = []
-    size = 0
-    for name, count in partitions.items():
-        if names and size + count >= STEP_ENTRIES:
-            yield tuple(names)
-            names, size = [], 0
-        names.append(name)
-        size += count
-    if names:
-        yield tuple(names)

@@ -50,6 +50,7 @@ from storage import data_format, replacement, reserve
 from storage.data_format import UnknownFormat
 from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageError
 from storage.layout import DamagedLog
+from storage.pending_reset import PendingReset
 
 if TYPE_CHECKING:  # what not every server needs is imported where it is made
     from coordinator.cli.beside import Beside
@@ -361,6 +362,11 @@ class Server:
         return read_logs_in_steps(self._files, self._data_dir)
 
     @property
+    def pending_reset(self) -> PendingReset:
+        """The file by which a start finishes a reset that was cut off."""
+        return PendingReset(self._files, self._data_dir)
+
+    @property
     def origin(self) -> Origin:
         """How the node of the moment has begun."""
         options, config = self._options, self._setup.config
@@ -460,6 +466,9 @@ class Server:
         gc.freeze()  # what was loaded stays: no later pass of the collector need look at it
         self._recovery_seconds = time.monotonic() - began
         self._is_ready = True
+        if self.pending_reset.read() is not None:
+            for _ in self._make_operator().state.finish_reset_in_steps():
+                await trio.lowlevel.checkpoint()
         self._say_ready()
         self._warn_of_listeners_without_users()
         if self._options.beside:

@@ -122,7 +122,9 @@ class ScriptedCluster:
         ports = [int(one.rpartition(":")[2]) for one in self.addresses]
         brokers = tuple(MetadataResponseBroker(n, "127.0.0.1", port) for n, port in enumerate(ports, 1))
         partitions = tuple(MetadataResponsePartition(0, n, self.leader) for n in self.logs)
-        topics = (MetadataResponseTopic(self.topic_error, TOPIC, self.topic_id, True, partitions),) if body.topics else ()
+        topics = (
+            (MetadataResponseTopic(self.topic_error, TOPIC, self.topic_id, True, partitions),) if body.topics else ()
+        )
         return MetadataResponse(brokers=brokers, cluster_id="scripted", topics=topics)
 
     def _list_offsets(self, body: Any) -> ListOffsetsResponse:

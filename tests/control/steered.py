@@ -16,6 +16,7 @@ from coordinator.server.poller import Poller, T
 from coordinator.server.virtual_brokers import VirtualBrokers
 from protocol.record_batch import run
 from storage import replacement
+from storage.pending_reset import PendingReset
 from tests.members import ClassicMember
 from tests.server.in_memory import InMemory
 
@@ -77,6 +78,7 @@ class SteeredNode(InMemory):
         self.operator.requests.set_journal(journal_bytes)
         self.operator.requests.begin_journal(self.origin)
         self.load()
+        run(self.operator.state.finish_reset_in_steps())
 
     @property
     def is_ready(self) -> bool:
@@ -89,6 +91,10 @@ class SteeredNode(InMemory):
 
     def take_snapshot(self) -> Snapshot:
         return run(self.begin_snapshot())
+
+    @property
+    def pending_reset(self) -> PendingReset:
+        return PendingReset(self.files, "data")
 
     @property
     def origin(self) -> Origin:

@@ -9,7 +9,8 @@ from coordinator.config import Config
 from coordinator.runtime.node import Node
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
-from storage import replacement
+from protocol.record_batch import run
+from storage import pending_reset, replacement
 from storage.files import StorageError
 from tests.control.steered import SteeredNode
 from tests.storage.crashing_disk import CrashingDisk, ProcessKill
@@ -103,3 +104,92 @@ def test_a_snapshot_that_is_too_large_is_not_read() -> None:
     disk.refuse = lambda operation, path: errno.EIO if operation == "read" else 0
     with pytest.raises(Refusal, match="snapshots may take 300 bytes in all"):
         server.operator.state.take_snapshot("large")
+
+
+def reset_prefix(server: SteeredNode, prefix: str, *keep: str) -> tuple[int, int]:
+    return run(server.operator.state.reset_prefix_in_steps(prefix, keep))
+
+
+PREFIXED = State(
+    {"a-orders": 2, "a-kept": 1, "b-orders": 1},
+    {
+        "a-g1": {"a-orders": {"0": 7, "1": 8}},
+        "a-g2": {"b-orders": {"0": 3}, "a-orders": {"0": 1}},
+        "a-kept-g": {"b-orders": {"0": 4}},
+        "b-g": {"a-orders": {"0": 5}, "b-orders": {"0": 6}},
+    },
+)
+REST = State(
+    {"a-kept": 1, "b-orders": 1, "orders": 2},
+    {"a-kept-g": {"b-orders": {"0": 4}}, "b-g": {"b-orders": {"0": 6}}},
+)
+
+
+def prepare_prefixes() -> tuple[SteeredNode, CrashingDisk]:
+    disk = CrashingDisk()
+    disk.make_directory("data")
+    server = serve(disk)
+    server.operator.state.seed(PREFIXED)
+    return server, disk
+
+
+def test_a_reset_of_a_prefix_is_whole_whenever_the_server_is_killed() -> None:
+    """Many appends to many logs: a start does the rest, once the first of them may have been made."""
+    server, disk = prepare_prefixes()
+    before, first = server.operator.state.contents(), disk.calls
+    assert reset_prefix(server, "a-", "a-kept") == (2, 1)
+    assert server.operator.state.contents() == REST
+    assert serve(disk.copy()).operator.state.contents() == REST
+    found = []
+    for number in range(first + 1, disk.calls + 1):
+        server, left = prepare_prefixes()
+        left.killed_at = number
+        with pytest.raises(ProcessKill):
+            reset_prefix(server, "a-", "a-kept")
+        again = left.copy()
+        contents = serve(again).operator.state.contents()
+        assert contents in (before, REST), f"killed at call {number}"
+        assert not again.exists(f"data/{pending_reset.NAME}")
+        found.append(contents == REST)
+    assert found == sorted(found) and len(set(found)) == 2
+
+
+def test_resets_of_two_prefixes_at_a_time_are_both_finished() -> None:
+    """Workers of a test run share a server: one is still deleting topics when the other begins."""
+    server, disk = prepare_prefixes()
+    server.operator.state.seed(State({f"a-{number}": 200 for number in range(3)}, {}))
+    first = server.operator.state.reset_prefix_in_steps("a-", ())
+    next(first)
+    second = server.operator.state.reset_prefix_in_steps("b-", ())
+    next(second)
+    assert serve(disk.copy()).operator.state.contents() == EMPTY
+    run(second)
+    left = serve(disk.copy()).operator.state.contents()
+    assert left == EMPTY
+    run(first)
+    assert not disk.exists(f"data/{pending_reset.NAME}")
+    assert server.operator.state.contents() == EMPTY
+
+
+@pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EIO])
+def test_a_reset_of_a_prefix_that_cannot_be_noted_changes_nothing(reason: int) -> None:
+    server, disk = prepare_prefixes()
+    before = server.operator.state.contents()
+    disk.refuse = lambda operation, path: reason if pending_reset.NAME in path else 0
+    with pytest.raises(Refusal, match="nothing has changed: "):
+        reset_prefix(server, "a-")
+    disk.refuse = lambda operation, path: 0
+    assert server.operator.state.contents() == before
+    assert serve(disk.copy()).operator.state.contents() == before
+
+
+def test_a_reset_of_a_prefix_that_is_refused_is_not_done_by_the_next_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, disk = prepare_prefixes()
+
+    def refuse(*_: object) -> None:
+        raise Refusal("group 'a-g1' is being loaded", is_conflict=True)
+
+    monkeypatch.setattr(server.operator.groups, "forget_all", refuse)
+    with pytest.raises(Refusal, match="is being loaded"):
+        reset_prefix(server, "a-")
+    assert serve(disk.copy()).operator.state.contents().offsets == PREFIXED.offsets

@@ -1,8 +1,10 @@
 """The state of the whole server, as an operator sets it: a reset, snapshots, topics and offsets from JSON."""
 
+import logging
 from collections.abc import Callable, Generator
 from typing import Any, Final, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from coordinator.control.inputs import AskInput, Kind, Origin
@@ -20,6 +22,7 @@ from coordinator.server.verbs.groups import GroupVerbs
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.requests import RequestVerbs
 from coordinator.server.verbs.scenarios import ScenarioVerbs
+from coordinator.server.verbs.topic_portions import cut_topics
 from protocol.apis import api_of
 from protocol.codec import encode_request
 from protocol.errors import ErrorCode
@@ -32,6 +35,9 @@ from protocol.messages.offset_commit import (
 )
 from protocol.record_batch import run
 from storage.files import StorageError
+from storage.pending_reset import PendingReset
+
+log = logging.getLogger("muster.server")
 
 OFFSET_MAX: Final = 2**63 - 1
 
@@ -43,6 +49,13 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
     offsets: dict[str, dict[str, dict[str, int]]] = {}
 
 
+class PrefixReset(Struct, frozen=True):
+    """What a reset of a part removes: names that begin so, and with none of those to keep."""
+
+    prefix: str
+    keep: tuple[str, ...] = ()
+
+
 class World(Protocol):
     """The surroundings of a node: they can start another in its place."""
 
@@ -50,6 +63,8 @@ class World(Protocol):
     def is_ready(self) -> bool: ...
     @property
     def origin(self) -> Origin: ...
+    @property
+    def pending_reset(self) -> PendingReset: ...
     def begin_snapshot(self) -> Generator[None, None, Snapshot]: ...
     def prepare_restart(self, snapshot: Snapshot) -> None:
         """Make the logs of a snapshot the truth, with which `restart` begins. Raises StorageError if nothing has
@@ -83,6 +98,7 @@ class StateVerbs:
         self._requests = requests
         self._scenarios = scenarios
         self._snapshots: dict[str, Snapshot] = {}
+        self._resets: list[PrefixReset] = []  # that are going on
 
     def reset(self) -> None:
         """Start again with an empty state: the topics of the start, no groups, no connections, no faults.
@@ -92,6 +108,51 @@ class StateVerbs:
         member_ids = self._groups.member_ids()
         self._restart({})
         self._requests.keep_out(member_ids)
+
+    def reset_prefix_in_steps(self, prefix: str, keep: tuple[str, ...]) -> Generator[None, None, tuple[int, int]]:
+        """Remove the groups and topics whose names begin with `prefix`, and with none of `keep`; return how many.
+
+        A server that is killed meanwhile does the rest when it starts. Raises Refusal.
+        """
+        self._check_ready()
+        what = PrefixReset(prefix, keep)
+        try:
+            self._note_resets([*self._resets, what])
+        except StorageError as failure:
+            raise Refusal(f"nothing has changed: {failure}", failure=failure) from None
+        try:
+            counts = yield from self._remove_in_steps(what)
+        except Refusal:  # which is told: no start is to do the rest
+            self._note_resets([one for one in self._resets if one is not what])
+            raise
+        self._note_resets([one for one in self._resets if one is not what])
+        return counts
+
+    def _note_resets(self, resets: list[PrefixReset]) -> None:
+        """Note the resets that are going on: workers of a test run may have one each."""
+        if resets:
+            self._world.pending_reset.note(msgspec.json.encode(resets), is_synced=self._node().is_synced)
+        else:
+            self._world.pending_reset.clear()
+        self._resets = resets
+
+    def finish_reset_in_steps(self) -> Generator[None, None, None]:
+        """Do the rest of a reset that was cut off."""
+        found = self._world.pending_reset.read()
+        if found is not None:
+            for what in msgspec.json.decode(found, type=list[PrefixReset]):
+                log.warning("a reset that was cut off is finished", extra={"prefix": what.prefix})
+                yield from self._remove_in_steps(what)
+            self._world.pending_reset.clear()
+
+    def _remove_in_steps(self, what: PrefixReset) -> Generator[None, None, tuple[int, int]]:
+        topics = self.contents(what.prefix).topics
+        topics = {name: count for name, count in topics.items() if not name.startswith(what.keep)}
+        groups = self._groups.forget_all(what.prefix, what.keep)
+        for names in cut_topics(topics):
+            self.remove_topics(names)
+            yield
+        return groups, len(topics)
 
     def take_snapshot(self, name: str) -> int:
         """Keep the contents of the logs under a name, read at once."""

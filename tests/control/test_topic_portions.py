@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.admin.portions import cut_topics
 from coordinator.core.result import STEP_ENTRIES
+from coordinator.server.verbs.topic_portions import cut_topics
 
 
 @given(st.lists(st.integers(1, 2 * STEP_ENTRIES)))
