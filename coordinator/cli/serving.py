@@ -27,7 +27,6 @@ from coordinator.config import Config, ConfigError
 from coordinator.control.inputs import AdvertisedListener, Origin
 from coordinator.core.events import Event
 from coordinator.dataplane.topic_logs import FILES_MAX
-from coordinator.event_files import read_latest_events
 from coordinator.events import EventLog, Events, Ring
 from coordinator.metrics import Snapshot as MetricsSnapshot
 from coordinator.metrics import Stats
@@ -229,6 +228,8 @@ class Server:
             None if options.data_dir is None else EventLog(files, data_dir),
         )
         if options.data_dir is not None:
+            from coordinator.event_files import read_latest_events
+
             self._events.ring.restore(read_latest_events(files, data_dir))
         self._event_writer = EventWriter(self._events)
         own = [listener for listener in listeners if listener.where.node_id == options.config.node_id]

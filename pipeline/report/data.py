@@ -52,6 +52,7 @@ class ReportData(msgspec.Struct):
     rebalances: Rows = []
     stickiness: Rows = []
     trouble: Rows = []
+    restless: Rows = []  # groups that rebalance all the time
     health: Rows = []
     problems: Rows = []
     unknown: Rows = []
@@ -85,12 +86,24 @@ def rows(db: duckdb.DuckDBPyConnection, query: str, *values: object) -> Rows:
 
 SEVERITIES = """
 CREATE MACRO severity(status) AS
-    CASE status WHEN 'OK' THEN 0 WHEN 'UNKNOWN' THEN 0.5 WHEN 'WARN' THEN 1 ELSE 2 END
+    CASE status WHEN 'OK' THEN 0 WHEN 'UNKNOWN' THEN 0.5 WHEN 'WARN' THEN 1 WHEN 'RESTLESS' THEN 1 ELSE 2 END
 """
-GROUPS_SQL = """
+RESTLESS_MIN = 5  # rebalances within RESTLESS_MS: a deployment of a few members makes fewer
+RESTLESS_MS = 60_000
+# How often a group has rebalanced in its busiest minute.
+BUSIEST_SQL = f"""
+SELECT "group", max(within) AS busiest FROM (
+    SELECT "group", count(*) OVER (
+        PARTITION BY "group" ORDER BY at_ms RANGE BETWEEN {RESTLESS_MS} PRECEDING AND CURRENT ROW
+    ) AS within FROM rebalances
+) GROUP BY "group"
+"""
+GROUPS_SQL = f"""
 SELECT coalesce(s."group", l."group") AS "group", s.type, s.generation, s.protocol, s.members, s.empty_since,
-    coalesce(l.status, 'OK') AS status, l.total_lag, l.max_lag, l.partitions
+    CASE WHEN severity(coalesce(l.status, 'OK')) < 1 AND b.busiest >= {RESTLESS_MIN} THEN 'RESTLESS'
+        ELSE coalesce(l.status, 'OK') END AS status, l.total_lag, l.max_lag, l.partitions
 FROM group_state s FULL JOIN group_status l ON s."group" = l."group"
+LEFT JOIN ({BUSIEST_SQL}) b ON b."group" = coalesce(s."group", l."group")
 """
 OWNERS_SQL = """
 SELECT DISTINCT ON (m."group", owned.topic, owned.number)
@@ -122,6 +135,11 @@ QUERIES = {
         SELECT * FROM lag_status
         WHERE severity(status) >= 1 OR worst_rewind > 0 OR (quiet_too_long AND lag_at_least > 0)
         ORDER BY severity(status) DESC, worst_rewind DESC, "group", topic, partition LIMIT {LISTED}
+    """,
+    "restless": f"""
+        SELECT r."group", b.busiest, count(*) AS rebalances, mode(r.cause) AS cause
+        FROM rebalances r JOIN ({BUSIEST_SQL}) b USING ("group") WHERE b.busiest >= {RESTLESS_MIN}
+        GROUP BY ALL ORDER BY b.busiest DESC, rebalances DESC, r."group" LIMIT {LISTED}
     """,
     "causes": "SELECT cause, cause_source, count(*) AS count FROM rebalances GROUP BY ALL ORDER BY count DESC, cause",
     "sync_ms": """

@@ -15,6 +15,7 @@ STATUSES = {
     "OK": "ok",
     "UNKNOWN": "unknown",
     "WARN": "falling behind",
+    "RESTLESS": "rebalances all the time",
     "STALL": "stuck",
     "STOP": "stopped committing",
     "REWIND": "went back",
@@ -310,7 +311,14 @@ def _trouble(data: ReportData) -> tuple[str, str]:
         "Lag grows by": lambda r: None if r["lag_trend"] is None else Cell(f"{r['lag_trend']:+.1f} a commit", kind="n"),
     }  # fmt: skip
     how = "Offsets that went backwards, lag that grows, and silence that is longer than the partition's own rhythm."
-    return "Went back, stuck, silent", _how(how) + table(columns, data.trouble, "Nothing to worry about.")
+    if not data.restless:
+        return "Went back, stuck, silent", _how(how) + table(columns, data.trouble, "Nothing to worry about.")
+    often = {
+        "Group": _get("group"), "Rebalances within a minute": _get("busiest"), "In all": _get("rebalances"),
+        "Most often": _get("cause"),
+    }  # fmt: skip
+    unrest = _how("Groups that rebalance all the time.") + table(often, data.restless, "None.")
+    return "Went back, stuck, silent", unrest + _how(how) + table(columns, data.trouble, "No offset went back.")
 
 
 def _rebalances(data: ReportData) -> tuple[str, str]:

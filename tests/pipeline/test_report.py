@@ -9,12 +9,25 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline import published
-from pipeline.report.data import GROUPS, POINTS, STORIES, ReportData, Story, collect, consumer_ownership, ownership
+from pipeline.report.data import (
+    GROUPS,
+    GROUPS_SQL,
+    POINTS,
+    QUERIES,
+    SEVERITIES,
+    STORIES,
+    ReportData,
+    Story,
+    collect,
+    consumer_ownership,
+    ownership,
+)
 from pipeline.report.names import short_names, shorten
 from pipeline.report.page import page, table
 from pipeline.report.svg import clock, find_ticks, safe
@@ -39,6 +52,7 @@ def report_data(groups: int, name: str = "group {}") -> ReportData:
         rebalances=[_rebalance(g, start + i * 90_000) for i, g in enumerate(few)],
         stickiness=[{"group": g, "stickiness": 0.5, "common": 10, "kept": 5, "rebalances": 2} for g in few],
         trouble=[{"group": g, "topic": g, "partition": 1, "status": "REWIND", "worst_rewind": 9, "lag": None, "lag_at_least": 3, "quiet_s": 2.5, "quiet_too_long": True, "lag_trend": 1.5} for g in few],
+        restless=[{"group": g, "busiest": 11, "rebalances": 40, "cause": g} for g in few],
         health=[{"log_dir": g, "bytes": 10**8, "segments": 2, "commits": 100, "live_commits": 3, "tombstones": 1, "aborted_commits": 0, "open_txns": 1, "oldest_open_txn_ts": start, "replay_s": 2.0, "dead_ratio": 0.97} for g in few],
         problems=[{"severity": "problem", "kind": "bad_crc", "log_dir": name, "segment_base": 0, "pos": 5, "from_offset": 1, "to_offset": None, "detail": name}],
         unknown=[{"key_version": 17, "reason": name, "count": 3}],
@@ -294,3 +308,24 @@ def test_members_have_short_names() -> None:
     names = short_names([*members, (f"till-1-{uuid}".replace("3f", "4f"), None, None)])
     assert list(names.values()) == ["till-1", "till", "app 3f0c", "b", "till-1 (2)"]
     assert shorten(f"gone: till-1-{uuid}", names) == "gone: till-1"
+
+
+def test_a_group_that_rebalances_all_the_time_is_not_healthy() -> None:
+    """11 rebalances in 35 s, and 4 in the minute of a deployment; a group that falls behind keeps that health."""
+    with duckdb.connect() as db:
+        db.execute(SEVERITIES)
+        db.execute('CREATE TABLE rebalances ("group" TEXT, at_ms BIGINT, cause TEXT)')
+        for group, count, step_ms in (("busy", 11, 3_500), ("deployed", 4, 1_000), ("late", 9, 1_000), ("slow", 40, 20_000)):
+            rows = [(group, 1_000_000 + number * step_ms, "leave" if number else "join") for number in range(count)]
+            db.executemany("INSERT INTO rebalances VALUES (?, ?, ?)", rows)
+        db.execute(
+            'CREATE TABLE group_state ("group" TEXT, type TEXT, generation INT, protocol TEXT, members INT, empty_since BIGINT)'
+        )
+        db.execute("INSERT INTO group_state SELECT DISTINCT \"group\", 'classic', 1, 'range', 1, NULL FROM rebalances")
+        db.execute(
+            'CREATE TABLE group_status AS SELECT \'late\' AS "group", \'WARN\' AS status, 1 AS total_lag, 1 AS max_lag, 1 AS partitions'
+        )
+        found = dict(db.execute(f'SELECT "group", status FROM ({GROUPS_SQL})').fetchall())
+        assert found == {"busy": "RESTLESS", "deployed": "OK", "late": "WARN", "slow": "OK"}
+        listed = db.execute(QUERIES["restless"]).fetchall()
+    assert listed == [("busy", 11, 11, "leave"), ("late", 9, 9, "leave")]

@@ -16,6 +16,7 @@ let rows = new Map(); // table rows by group id
 let total = 0;
 let open = ""; // the group that is watched
 let detail = null; // its members and partitions
+let isKnown = false; // whether the server has said anything since the page watches this group
 let source = null;
 let latest = 0; // the number of the last event that is shown
 let clock = null; // what the server said, and when
@@ -78,7 +79,8 @@ function say(text, kind = "") {
 function watch() {
   source?.close();
   source = new EventSource("v1/watch?" + new URLSearchParams({ group: open, prefix: $("search").value }));
-  source.onopen = () => showLink("live", "live");
+  isKnown = false;
+  source.onopen = () => showLink("wait", "connected, waiting for the groups …");
   source.onerror = () => showLink("wait", "connecting again …");
   source.onmessage = (message) => take(JSON.parse(message.data));
 }
@@ -96,6 +98,8 @@ function take(change) {
   clock = { ...change.clock, at: performance.now() };
   if (change.latest < latest) clearEvents(); // another server
   if (change.faults) faults = change.faults;
+  if ($("link").dataset.state !== "live") showLink("live", "live");
+  isKnown = true;
   if (change.group) detail = change.group;
   if (change.is_group_gone || (change.first && !change.group)) detail = null;
   showGroups(change.first || change.gone.length > 0, change.groups);
@@ -179,7 +183,7 @@ function showGroup() {
   const view = detail?.view;
   $("group-actions").hidden = !view;
   if (!view) {
-    $("facts").textContent = "There is no such group now.";
+    $("facts").textContent = isKnown ? "There is no such group now." : "Loading …";
     $("members").replaceChildren();
     $("positions").replaceChildren();
     return;
@@ -245,7 +249,7 @@ function showPositions(view) {
 function clearEvents() {
   latest = 0;
   $("events").replaceChildren();
-  $("no-events").hidden = false;
+  $("no-events").hidden = !isKnown;
 }
 
 function showEvents(events) {
