@@ -2,7 +2,7 @@
 ARG PYTHON=python:3.13-slim
 FROM ${PYTHON} AS build
 WORKDIR /src
-COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE .ci/sbom ./
 COPY muster ./muster
 COPY coordinator ./coordinator
 COPY protocol ./protocol
@@ -11,6 +11,7 @@ COPY pipeline ./pipeline
 RUN python3 -m venv /opt/muster \
  && /opt/muster/bin/pip install --no-cache-dir --disable-pip-version-check . \
  && /opt/muster/bin/pip uninstall --yes pip setuptools \
+ && /opt/muster/bin/python sbom > /opt/muster/sbom.json \
  && find /opt/muster -name __pycache__ -prune -exec rm -rf {} + \
  && /opt/muster/bin/python -m compileall -q /opt/muster/lib
 
