@@ -1,11 +1,11 @@
-"""Describe a group of either protocol, for the commands. Not a subcommand."""
+"""Describe a group of any type, for the commands. Not a subcommand."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from msgspec import Struct
 
-from coordinator.cli.cluster import BrokerError, Cluster, check
+from coordinator.cli.cluster import BrokerError, Cluster
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -19,33 +19,43 @@ from protocol.messages.describe_groups import (
     DescribeGroupsResponseDescribedGroup,
     DescribeGroupsResponseDescribedGroupMember,
 )
+from protocol.messages.share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponseAssignment,
+    ShareGroupDescribeResponseDescribedGroup,
+)
+from protocol.messages.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponseAssignment,
+    StreamsGroupDescribeResponseDescribedGroup,
+)
 
-NOT_CONSUMER = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID})
-"""Errors of ConsumerGroupDescribe that leave DescribeGroups to be asked, which knows a group with an empty id too."""
+NOT_OF_THIS_TYPE = frozenset({ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID})
+"""Errors that leave another API to be asked: DescribeGroups knows a group with an empty id too."""
 CONSUMER_PROTOCOL = "consumer"  # the protocol type of classic groups whose opaque bytes can be read
 Partitions = Mapping[str, tuple[int, ...]]
 
 
 class MemberView(Struct, frozen=True):
-    """A member of either protocol."""
+    """A member, whichever protocol it speaks."""
 
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
-    protocol: str  # "classic" or "consumer"
+    protocol: str  # classic, consumer, share or streams
     epoch: int | None  # None: a classic group's members have none of their own
     topics: tuple[str, ...]
     regex: str | None
     assignment: Partitions
-    target: Partitions | None  # None: a classic group has none
+    target: Partitions | None  # None: the response has none
 
 
 class GroupView(Struct, frozen=True):
-    """A group of either type."""
+    """A group of any type."""
 
     group: str
-    type: str  # "classic" or "consumer"
+    type: str  # as its protocol
     state: str  # by Kafka's names
     assignor: str
     epoch: int | None  # None: DescribeGroups does not have a classic group's generation
@@ -53,21 +63,18 @@ class GroupView(Struct, frozen=True):
 
 
 def describe_group(cluster: Cluster, group: str) -> GroupView | None:
-    """Describe a group of either type; None if no group has this id. Raises ClientError."""
-    if cluster.any.versions(ConsumerGroupDescribeRequest()):
-        response = cluster.ask_coordinator(group, ConsumerGroupDescribeRequest((group,)), _find_codes)
+    """Describe a group of whichever type; None if no group has this id. Raises ClientError."""
+    for request, entries, view in _DESCRIBED:
+        if not cluster.any.versions(request()):
+            continue
+        response = cluster.ask_coordinator(group, request(**{entries: (group,)}), _find_codes)
         (found,) = response.groups
-        if found.error_code == ErrorCode.NONE:
-            return _view_consumer_group(found)
-        if found.error_code not in NOT_CONSUMER:
+        # Up to version 5 of DescribeGroups an unknown group is described as dead, without an error.
+        if found.error_code == ErrorCode.NONE and found.group_state != "Dead":
+            return view(found)
+        if found.error_code not in NOT_OF_THIS_TYPE:
             raise BrokerError(f"describe {group}", found.error_code, found.error_message)
-    response = cluster.ask_coordinator(group, DescribeGroupsRequest((group,)), _find_codes)
-    (found,) = response.groups
-    # Up to version 5 an unknown group is described as dead, without an error.
-    if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
-        return None
-    check(f"describe {group}", found.error_code, found.error_message)
-    return _view_classic_group(found)
+    return None
 
 
 def _find_codes(response: Any) -> list[int]:
@@ -100,7 +107,63 @@ def _view_consumer_member(member: ConsumerGroupDescribeResponseMember) -> Member
     )
 
 
-def _read_partitions(assignment: ConsumerGroupDescribeResponseAssignment) -> Partitions:
+def _view_share_group(found: ShareGroupDescribeResponseDescribedGroup) -> GroupView:
+    members = [
+        MemberView(
+            member_id=one.member_id,
+            instance_id=None,
+            client_id=one.client_id,
+            host=one.client_host,
+            protocol="share",
+            epoch=one.member_epoch,
+            topics=one.subscribed_topic_names,
+            regex=None,
+            assignment=_read_partitions(one.assignment),
+            target=None,
+        )
+        for one in found.members
+    ]
+    return GroupView(found.group_id, "share", found.group_state, found.assignor_name, found.group_epoch, tuple(members))
+
+
+def _view_streams_group(found: StreamsGroupDescribeResponseDescribedGroup) -> GroupView:
+    subtopologies = () if found.topology is None else found.topology.subtopologies or ()
+    topics = {
+        one.subtopology_id: (*one.source_topics, *(topic.name for topic in one.repartition_source_topics))
+        for one in subtopologies
+    }
+    members = [
+        MemberView(
+            member_id=one.member_id,
+            instance_id=one.instance_id,
+            client_id=one.client_id,
+            host=one.client_host,
+            protocol="streams",
+            epoch=one.member_epoch,
+            topics=(),
+            regex=None,
+            assignment=_read_tasks(one.assignment, topics),
+            target=_read_tasks(one.target_assignment, topics),
+        )
+        for one in found.members
+    ]
+    return GroupView(found.group_id, "streams", found.group_state, "", found.group_epoch, tuple(members))
+
+
+def _read_tasks(
+    assignment: StreamsGroupDescribeResponseAssignment, topics: Mapping[str, tuple[str, ...]]
+) -> Partitions:
+    """Return the partitions that the active tasks read: of each source topic of their subtopology."""
+    return {
+        topic: tuple(sorted(tasks.partitions))
+        for tasks in assignment.active_tasks
+        for topic in topics.get(tasks.subtopology_id, ())
+    }
+
+
+def _read_partitions(
+    assignment: ConsumerGroupDescribeResponseAssignment | ShareGroupDescribeResponseAssignment,
+) -> Partitions:
     return {one.topic_name: tuple(sorted(one.partitions)) for one in assignment.topic_partitions}
 
 
@@ -147,3 +210,12 @@ def _read_protocol(member: DescribeGroupsResponseDescribedGroupMember) -> tuple[
     except ProtocolError:
         pass
     return topics, assignment
+
+
+_DESCRIBED: Final[tuple[tuple[type[Any], str, Callable[[Any], GroupView]], ...]] = (
+    (ConsumerGroupDescribeRequest, "group_ids", _view_consumer_group),
+    (DescribeGroupsRequest, "groups", _view_classic_group),
+    (StreamsGroupDescribeRequest, "group_ids", _view_streams_group),
+    (ShareGroupDescribeRequest, "group_ids", _view_share_group),
+)
+"""The APIs that describe groups, most common first: the request, its field with the ids, how to read an entry."""

@@ -1,11 +1,51 @@
 """The commands know the kinds of groups and their states by heart, as to import them takes a while."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
 from coordinator.cli.groups import STATES, TYPES
+from coordinator.client import Client
 from coordinator.core import dispatch as dispatch  # registers the kinds
 from coordinator.core.kinds.kind import DEAD
 from coordinator.core.kinds.registry import KINDS, seen_states
+from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequestSubtopology as Subtopology
+from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequestTopology as Topology
+from tests.cli.command import Command
+from tests.live import Muster
+from tests.requests import commit
 
 
 def test_groups_are_filtered_by_each_state_and_each_type_that_there_is() -> None:
     assert {*STATES} == {*seen_states(), DEAD}
     assert {*KINDS} <= {*TYPES}
+
+
+@pytest.fixture
+def muster(tmp_path: Path) -> Iterator[Muster]:
+    intervals = ("initial.rebalance.delay.ms=0", "assignment.interval.ms=0")
+    settings = [word for one in intervals for word in ("--set", f"group.streams.{one}")]
+    with Muster(tmp_path, "--topic", "orders:4", *settings) as server:
+        yield server
+
+
+def test_a_streams_group_is_described_by_the_partitions_that_its_tasks_read(muster: Muster, command: Command) -> None:
+    topology = Topology(1, (Subtopology("0", source_topics=("orders",)),))
+    join = StreamsGroupHeartbeatRequest(
+        "app", "m", 0, -1, None, None, 30_000, topology, (), (), (), "one"
+    )  # fmt: skip
+    with Client.to(muster.kafka, client_id="till") as client:
+        assert client.ask(join, 0).error_code == 0
+        beat = StreamsGroupHeartbeatRequest("app", "m", 2, -1)
+        assert (
+            client.ask(commit("app", {"orders": {0: 0}}, 2, member_id="m"), 9).topics[0].partitions[0].error_code == 0
+        )
+        assert client.ask(beat, 0).error_code == 0
+    head, *rows = command.lines("groups", "describe", "app")
+    assert head == "app: Stable, streams, 1 member, epoch 2, lag 0"
+    assert [row.split()[:3] for row in rows[1:]] == [["orders", str(one), "0" if one == 0 else "-"] for one in range(4)]
+    members = command.lines("groups", "describe", "app", "--members")
+    assert members[-1] == "m - /127.0.0.1 till streams 2 - orders:0-3"
+    assert command.json("groups", "list", "--type", "streams")[0]["group"] == "app"
