@@ -30,7 +30,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.list_groups import ListGroupsRequest
 
-WITH_OFFSETS: Final = ("classic", "consumer", "")  # types of groups; "" where the broker is too old to say
+WITHOUT_OFFSETS: Final = ("share",)  # types of groups that keep what they have read elsewhere
 BY: Final = ("offset", "lag")
 OUT_OF_RANGE: Final = ("refuse", "clamp", "commit")
 OFFSETS_AT_ONCE: Final = 2_000  # in one OffsetCommit
@@ -102,7 +102,7 @@ def _list_groups(cluster: Cluster) -> Iterator[str]:
     for client in cluster.brokers().values():
         response = client.ask(ListGroupsRequest())
         check("list groups", response.error_code)
-        yield from (one.group_id for one in response.groups if one.group_type.lower() in WITH_OFFSETS)
+        yield from (one.group_id for one in response.groups if one.group_type.lower() not in WITHOUT_OFFSETS)
 
 
 def _partition_counts(cluster: Cluster, topics: set[str]) -> dict[str, int]:

@@ -49,3 +49,4 @@ def test_a_streams_group_is_described_by_the_partitions_that_its_tasks_read(must
     members = command.lines("groups", "describe", "app", "--members")
     assert members[-1] == "m - /127.0.0.1 till streams 2 - orders:0-3"
     assert command.json("groups", "list", "--type", "streams")[0]["group"] == "app"
+    assert any("app" in line for line in command.lines("offsets", "export")), "it has offsets, as consumer groups have"

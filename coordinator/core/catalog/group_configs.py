@@ -89,7 +89,10 @@ _BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "streams.assignment.interval.ms": (0, 15_000),
 }
 _PAIRS: Final = tuple(
-    (f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms") for kind in ("consumer", "share", "streams")
+    (name, f"{kind}.heartbeat.interval.ms")
+    for name in BY_NAME
+    for kind, _, what in [name.partition(".")]
+    if what == "session.timeout.ms"
 )
 
 
