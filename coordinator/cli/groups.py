@@ -109,6 +109,8 @@ def _describe(cluster: Cluster, args: argparse.Namespace) -> int:
     if args.json:
         print_json([_to_json(group, positions) for group, positions in descriptions])
         return code
+    if not names:
+        print("there are no groups")
     for number, (group, positions) in enumerate(descriptions):
         print(("\n" if number else "") + _headline(group, positions))
         if args.members:

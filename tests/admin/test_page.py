@@ -31,7 +31,7 @@ HOSTILE = (
 @pytest.fixture
 def muster(tmp_path: Path) -> Iterator[Muster]:
     need_browser()
-    with Muster(tmp_path, "--ephemeral", "--topic", "orders:4") as server:
+    with Muster(tmp_path, "--ephemeral", "--no-fast", "--topic", "orders:4") as server:
         yield server
 
 

@@ -39,7 +39,7 @@ def replay(one: Story, messages: set[str] | None = None) -> list[Event]:
 def replay_over_tcp(server: str, stories: list[Story], at_once: int = 48) -> dict[str, list[Event]]:
     """What a fresh Muster with the server's settings says to each of the stories, in real time."""
     options = [word for pair in pairs(settings(server)) for word in ("--set", pair)]
-    with TemporaryDirectory() as folder, Muster(Path(folder), "--ephemeral", *options) as muster:
+    with TemporaryDirectory() as folder, Muster(Path(folder), "--ephemeral", "--no-fast", *options) as muster:
         warm(Pump(*muster.address))
         with ThreadPoolExecutor(at_once) as pool:
             played = pool.map(lambda one: play(one, Pump(*muster.address)), stories)
