@@ -116,7 +116,7 @@ class Settings(msgspec.Struct, frozen=True):
         return bool(self.master and self.master.startswith("sc://"))
 
 
-_MASTER = re.compile(r"^(local(\[(\d+|\*)(,\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+)$")
+_MASTER = re.compile(r"^(local(\[([1-9]\d*|\*)(,[1-9]\d*)?\])?|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+)$")
 _MEMORY = re.compile(r"^(\d+)([kmgt]?)b?$", re.IGNORECASE)
 LEAST_MEMORY_MB = 472  # below this Spark refuses to start
 

@@ -67,7 +67,7 @@ def look(files: Files, directory: str, *, is_repair: bool = False) -> Layout:
     unreadable: list[tuple[str, str]] = []
     for base in _bases(names, SWAP):
         try:
-            swaps.append(_swap(files, directory, base, bases))
+            swaps.append(_swap(files, directory, base, names))
         except DamagedLog as damage:
             if not is_repair or base not in segments:
                 raise
@@ -98,20 +98,39 @@ def _bases(names: list[str], suffix: str) -> list[int]:
     return [base for name in names if (base := base_offset_of(name, suffix)) is not None]
 
 
-def _swap(files: Files, directory: str, base: int, bases: list[int]) -> Swap:
+def _swap(files: Files, directory: str, base: int, names: list[str]) -> Swap:
+    """Read a file under `.swap`. It spans the offsets of all that it replaces, so it ends where the last of these ends;
+    one that does not is no rewrite of them. Raises `DamagedLog`."""
     path = f"{directory}/{file_name(base, SWAP)}"
-    file = files.open(path, readonly=True)
-    end = base
+    try:
+        end = _find_end(files, path, base)
+    except BadBatch as bad:
+        raise DamagedLog(path, bad.position, bad.reason) from bad
+    if end == base:
+        raise DamagedLog(path, 0, "the rewritten segment is empty", base)
+    there = {b: suffix for suffix in (DELETED, ".log") for b in _bases(names, suffix) if base <= b < end}
+    if there:
+        last = max(there)
+        source = f"{directory}/{file_name(last, there[last])}"
+        try:
+            replaced = _find_end(files, source, last)
+        except BadBatch:
+            replaced = end  # damage in what is to be removed
+        if replaced not in (end, last):  # an empty one has nothing to lose
+            reason = f"the rewritten segment ends before offset {end}, and {source} before {replaced}"
+            raise DamagedLog(path, 0, reason, base)
+    return Swap(base, tuple(b for b in _bases(names, ".log") if base <= b < end))
+
+
+def _find_end(files: Files, path: str, base: int) -> int:
+    """Return the offset after the last batch of a file. Raises `BadBatch`."""
+    file, end = files.open(path, readonly=True), base
     try:
         for found in walk(file, checked=False):
             end = found.header.next_offset
-    except BadBatch as bad:
-        raise DamagedLog(path, bad.position, bad.reason, end) from bad
     finally:
         file.close()
-    if end == base:  # what is swapped in spans the offsets of all that it replaces
-        raise DamagedLog(path, 0, "the rewritten segment is empty", base)
-    return Swap(base, tuple(b for b in bases if base <= b < end))
+    return end
 
 
 def finish(files: Files, directory: str, swap: Swap) -> None:

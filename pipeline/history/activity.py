@@ -14,14 +14,10 @@ from pipeline.history.departures import together
 from pipeline.history.group import GroupHistory
 from pipeline.history.ownership import Partition
 from pipeline.history.records import (
-    GROUP_METADATA,
-    SCALES_MS,
     STEPS,
-    STRETCHES,
     Activity,
     Record,
     Row,
-    read_generation,
 )
 
 Steps = dict[Partition, Activity]
@@ -63,25 +59,13 @@ def gather_activity(records: list[Record], commits: Iterable[Mapping[str, Any]])
     found: dict[int, Steps] = defaultdict(dict)
     for row in commits:
         at = bisect_left(offsets, row["log_offset"])  # steps before the commit
-        until_ts = step_ts(steps[at]) if at < len(steps) else None
         step = found[offsets[at - 1] if at else -1]
         key = (row["topic"], row["partition"])
-        one = activity_of(row["record_ts"], until_ts, is_txn=row["is_txn"])
+        one = activity_of(row["record_ts"], is_txn=row["is_txn"])
         step[key] = together([step[key], one]) or one if key in step else one
     return found
 
 
-def activity_of(ts: int, until_ts: int | None, *, is_txn: bool) -> Activity:
-    """Return the activity that is one commit, in a step that ends at `until_ts` (None: the last one)."""
-    if is_txn or until_ts is None:
-        return Activity(ts, ts, None if is_txn else ts)
-    ago = [max(0, until_ts - ts) // ms for ms in SCALES_MS]
-    return Activity(ts, ts, ts, tuple(1 << stretches if stretches < STRETCHES else 0 for stretches in ago))
-
-
-def step_ts(record: Record) -> int:
-    """Return when a step begins (ms): for a generation the end of its join phase."""
-    if record.key_version == GROUP_METADATA and not record.is_tombstone:
-        since = read_generation(record).current_state_timestamp
-        return since if since > 0 else record.record_ts
-    return record.record_ts
+def activity_of(ts: int, *, is_txn: bool) -> Activity:
+    """Return the activity that is one commit."""
+    return Activity(ts, ts, None if is_txn else ts)

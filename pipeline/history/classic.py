@@ -2,7 +2,7 @@
 
 tombstone                                            deleted, or a part of `migrated`
 nobody is left                                       emptied
-a member is gone                                     leave, timeout or leave_or_timeout (`departures`)
+a member is gone                                     leave or leave_or_timeout (`departures`)
 a member is there that was not                       join
 an instance id under a new member id                 static_rejoin
 another protocol is chosen                           assignor_change
@@ -16,7 +16,7 @@ none of these, or nothing before it is in the log    unknown
 
 from collections.abc import Iterator, Mapping
 
-from pipeline.history.departures import classify_departure, together
+from pipeline.history.departures import classify_departure, may_have_missed_rebalance, together
 from pipeline.history.ownership import Change, Ownership, Partition
 from pipeline.history.records import (
     Activity,
@@ -99,7 +99,6 @@ class ClassicHistory:
         is_migrated: bool,
     ) -> Iterator[Row]:
         replaced = _find_replaced_members(self.members, now)
-        was_handing_over = self._ownership.is_handing_over
         changes = self._ownership.advance(value.members, _at(record, value))
         if not is_known:
             yield self._row(record, value, ["unknown"], "nothing before it is in the log", [], [])
@@ -108,10 +107,7 @@ class ClassicHistory:
         left = sorted(self.members.keys() - now.keys() - replaced.keys())
         is_same = not joined and not left and not replaced
         changed = self._changes_of_the_same_members(now, changes) if is_same else []
-        is_prompted = bool(
-            joined or replaced or was_handing_over or self._wants_other(now) or _has_gained_partitions(changes)
-        )
-        departures = {} if is_migrated else self._departures(record, value, left, replaced, step, is_prompted)
+        departures = {} if is_migrated else self._departures(record, value, left, step)
         causes = (
             ["migrated"] * is_migrated
             + ["emptied"] * (not now)
@@ -158,31 +154,31 @@ class ClassicHistory:
         )
 
     def _departures(
-        self,
-        record: Record,
-        value: Generation,
-        left: list[str],
-        replaced: Mapping[str, str],
-        step: Mapping[Partition, Activity],
-        is_prompted: bool,
+        self, record: Record, value: Generation, left: list[str], step: Mapping[Partition, Activity]
     ) -> dict[str, str]:
         """Say of each member that is gone how it left."""
         at_ts = _at(record, value)
-        patience_ms = max((member.rebalance_timeout for member in self.members.values()), default=0)
-        missed = is_prompted and at_ts - self._formed_ts >= patience_ms
         stayed = [
             _activity(member, step)
             for member_id, member in self.members.items()
             if member_id not in left and any(member.assignment.values())
         ]
+        before = self._value.protocol if self._value is not None else None
+        has_missed = may_have_missed_rebalance(
+            self._formed_ts,
+            at_ts,
+            max((member.rebalance_timeout for member in self.members.values()), default=0),
+            stayed,
+            is_alone=len(self.members) == 1 and not value.members,
+            is_eager="cooperative" not in (before or ""),
+        )
         return {
             member_id: classify_departure(
                 self.members[member_id],
                 self._alive.get(member_id, 0),
                 at_ts,
                 _activity(self.members[member_id], step),
-                stayed,
-                may_have_missed_rebalance=missed,
+                may_have_missed_rebalance=has_missed,
             )
             for member_id in left
         }

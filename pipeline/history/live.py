@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from coordinator.core import records as facts
-from pipeline.history.activity import step_ts
-from pipeline.history.beats import Beats
+from pipeline.history.activity import activity_of
+from pipeline.history.departures import together
 from pipeline.history.group import GroupHistory
 from pipeline.history.ownership import Partition
-from pipeline.history.records import STEPS, Rebalance, Record
+from pipeline.history.records import STEPS, Activity, Rebalance, Record
 from pipeline.history.values import epoch_of, group_of, member_of, readable
 from protocol import record_batch
 from protocol.compression import Meter
@@ -42,17 +42,18 @@ class GroupReplay:
     def __init__(self, group: str) -> None:
         self.history = GroupHistory(group)
         self.names: dict[str, MemberName] = {}
-        self._commits: dict[Partition, Beats] = {}
+        self._commits: dict[Partition, Activity] = {}
 
     def note_commit(self, topic: str, partition: int, ts: int, *, is_txn: bool) -> None:
         """Note a commit of the group."""
-        self._commits.setdefault((topic, partition), Beats()).note(ts, is_txn=is_txn)
+        one, key = activity_of(ts, is_txn=is_txn), (topic, partition)
+        self._commits[key] = together([self._commits[key], one]) or one if key in self._commits else one
 
     def apply(self, record: Record) -> list[Rebalance]:
         """Apply a record, and return the rebalances that are known now."""
         if record.key_version in STEPS:
-            for (topic, partition), beats in self._commits.items():
-                self.history.observe(topic, partition, beats.activity(step_ts(record)))
+            for (topic, partition), activity in self._commits.items():
+                self.history.observe(topic, partition, activity)
             self._commits = {}
         self._note_names(record)
         for _ in self.history.apply(record):

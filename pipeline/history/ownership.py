@@ -48,11 +48,6 @@ class Ownership:
         self.owners, self._released = now, released | waiting
         return sorted(changes, key=lambda change: change.partition)
 
-    @property
-    def is_handing_over(self) -> bool:
-        """Whether partitions wait for the members that gave them up to rejoin."""
-        return bool(self._released)
-
 
 def owners_of(members: tuple[ClassicMember, ...]) -> dict[Partition, str]:
     """Return the owner of each assigned partition."""

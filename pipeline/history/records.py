@@ -91,20 +91,11 @@ def read_generation(record: Record) -> Generation:
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """Commits of some partitions within a step. `last_plain_ts` and `beats` leave transactional ones out.
-
-    `beats` say when the commits were, counted back from the next step: for each of `SCALES_MS` one bit for each of the
-    last 63 stretches of that length, bit 0 being the last.
-    """
+    """Commits of some partitions within a step. `last_plain_ts` leaves transactional ones out."""
 
     first_ts: int
     last_ts: int
     last_plain_ts: int | None = None
-    beats: tuple[int, ...] = (0, 0, 0)
-
-
-SCALES_MS = (1_000, 4_000, 16_000)
-STRETCHES = 63  # they fit into a signed 64-bit number
 
 
 class Rebalance(msgspec.Struct):

@@ -14,10 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
 from pipeline.history.group import GroupHistory
 from pipeline.history.records import (
-    GROUP_METADATA,
-    SCALES_MS,
     STEPS,
-    STRETCHES,
     Activity,
     Move,
     Rebalance,
@@ -117,42 +114,28 @@ def step_activity(records: DataFrame, commits: DataFrame) -> DataFrame:
 
     `log_offset` is that of the record that began the step, -1 before the first.
     """
-    state_ts = F.get_json_object("payload", "$.current_state_timestamp").cast("bigint")
-    stated = (F.col("key_version") == GROUP_METADATA) & ~F.col("is_tombstone") & (state_ts > 0)
     in_group = Window.partitionBy("group").orderBy("log_offset")
-    steps = (
-        records.where(F.col("key_version").isin(*STEPS))
-        .withColumn("step_ts", F.when(stated, state_ts).otherwise(F.col("record_ts")))
-        .withColumn("step", F.struct("log_offset", F.lead("step_ts").over(in_group).alias("until_ts")))
+    steps = records.where(F.col("key_version").isin(*STEPS)).select(
+        "group", "log_offset", F.col("log_offset").alias("step")
     )
-    first = steps.groupBy("group").agg(F.min_by("step_ts", "log_offset").alias("first_ts"))
     counted = commits.where("effective and not is_tombstone").select(
         "group", "log_offset", "topic", "partition", "record_ts", "is_txn"
     )
-    both = counted.join(F.broadcast(first.select("group")), "group", "left_semi").unionByName(
-        steps.select("group", "log_offset", "step"), allowMissingColumns=True
+    both = counted.join(F.broadcast(steps.select("group").distinct()), "group", "left_semi").unionByName(
+        steps, allowMissingColumns=True
     )
     until_now = in_group.rowsBetween(Window.unboundedPreceding, 0)
     placed = (
         both.withColumn("step", F.last("step", ignorenulls=True).over(until_now))
         .where("record_ts is not null")
-        .join(F.broadcast(first), "group")
-        .withColumn("until_ts", F.when(F.col("step").isNull(), F.col("first_ts")).otherwise(F.col("step.until_ts")))
-        .withColumn("log_offset", F.coalesce("step.log_offset", F.lit(-1).cast("bigint")))
+        .withColumn("log_offset", F.coalesce("step", F.lit(-1).cast("bigint")))
     )
     plain = F.when(~F.col("is_txn"), F.col("record_ts"))
     return placed.groupBy("group", "log_offset", "topic", "partition").agg(
         F.min("record_ts").alias("first_ts"),
         F.max("record_ts").alias("last_ts"),
         F.max(plain).alias("last_plain_ts"),
-        *(F.coalesce(F.bit_or(_beat(ms)), F.lit(0)).alias(f"beats_{ms}") for ms in SCALES_MS),
     )
-
-
-def _beat(ms: int) -> Any:
-    """Return the bit of a commit: how many stretches of so many ms before the end of its step."""
-    ago = f"cast(floor(greatest(until_ts - record_ts, 0) / {ms}) as bigint)"
-    return F.expr(f"case when not is_txn and {ago} < {STRETCHES} then shiftleft(1L, cast({ago} as int)) end")
 
 
 def _histories(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -177,8 +160,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
                 group = row["group"]
                 history = GroupHistory(row["group"])
             if row["kind"]:
-                beats = tuple(row[f"beats_{ms}"] for ms in SCALES_MS)
-                activity = Activity(row["first_ts"], row["last_ts"], row["last_plain_ts"], beats)
+                activity = Activity(row["first_ts"], row["last_ts"], row["last_plain_ts"])
                 history.observe(row["topic"], row["partition"], activity)
             else:
                 yield from history.apply(Record(*(row[name] for name in Record.__struct_fields__)))

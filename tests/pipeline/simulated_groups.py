@@ -28,6 +28,9 @@ NEVER, RARELY, OFTEN = 0.0, 0.05, 0.9  # how probably a member commits at a hear
 EVENTS = ("join", "join", "leave", "time_out", "static_rejoin", "subscription_change", "partition_growth")
 MANY_EVENTS = ("join", "leave", "leave", "time_out", "time_out", "static_rejoin", "subscription_change",
                "partition_growth", "fall_quiet", "miss_rebalance")  # fmt: skip
+HARD_EVENTS = ("join", "join", "leave", "time_out", "static_rejoin", "get_stuck", "get_stuck", "give_up_joining",
+               "pause_and_leave", "pause_and_leave", "commit_and_die", "fall_quiet")  # fmt: skip
+"""What looks like something else in the log: members that are stuck, that pause, that commit last and go."""
 Shares = dict[str, list[int]]  # by topic
 
 
@@ -174,6 +177,54 @@ class SimulatedGroup:
         self._named += 1
         self.clients.append(Client(f"app-{self._named}"))
         self._rebalance_while_waiting([], stuck)
+
+    def get_stuck(self) -> None:
+        """A member leaves, and another one is busy until the others are tired of waiting; it beats, and may commit."""
+        if len(self.clients) < 3:
+            self.join()
+            return
+        gone, stuck = self.dice.sample(self.clients, 2)
+        for client in (gone, stuck):
+            self.clients.remove(client)
+        who = LeaveGroupRequestMemberIdentity(gone.member_id, gone.instance)
+        self.engine.ask(LeaveGroupRequest(self.group, members=(who,)), 5)
+        self._rebalance_while_waiting([], stuck)
+
+    def give_up_joining(self) -> None:
+        """A newcomer begins a rebalance and goes before it ends, so that no record shows it; another member is stuck."""
+        stuck = self.dice.choice(self.clients)
+        self.clients.remove(stuck)
+        self._named += 1
+        newcomer = Client(f"app-{self._named}")
+        ticket = self._join(newcomer)
+        if newcomer.member_id:
+            who = LeaveGroupRequestMemberIdentity(newcomer.member_id)
+            self.engine.ask(LeaveGroupRequest(self.group, members=(who,)), 5)
+            if self.engine.has_answered(ticket):
+                self.engine.answer(ticket)
+        self._rebalance_while_waiting([], stuck)
+
+    def pause_and_leave(self) -> None:
+        """A member has nothing to commit for about a session, and then says goodbye; the others are busy."""
+        gone = self.dice.choice(self.clients)
+        busy = [client for client in self.clients if client is not gone]
+        rounds = self.habits.session_ms // BEAT_MS + self.dice.randrange(-1, 4)
+        for _ in range(rounds):
+            self.engine.wait(BEAT_MS)
+            for client in self.clients:
+                if self._beat(client) == 0 and client in busy:
+                    self._commit_perhaps(client)
+        self.clients.remove(gone)
+        who = LeaveGroupRequestMemberIdentity(gone.member_id, gone.instance)
+        self.engine.ask(LeaveGroupRequest(self.group, members=(who,)), 5)
+        if self.clients:
+            self._rebalance()
+
+    def commit_and_die(self) -> None:
+        """A member commits, and is killed in the same moment."""
+        for client in self.clients[:1]:
+            self._commit(client)
+        self.time_out()
 
     def work(self, clients: list[Client]) -> None:
         """Some seconds in which these members beat and commit."""
@@ -345,13 +396,13 @@ class SimulatedConsumerGroup:
             for _ in range(self.dice.randrange(3, 12)):
                 self.work()
 
-    def join(self, instance: str | None = None) -> None:
+    def join(self, instance: str | None = None, **fields: Any) -> None:
         """A new member, with this instance id if one is given."""
         self._named += 1
         if instance is None and self.dice.random() < 0.4:
             instance = f"{self.group}-{self._named}"
         self.members.append(ConsumerMember(self.engine, f"member-{self._named}", self.group, instance=instance))
-        self._beat(self.members[-1], rebalance_timeout_ms=60_000)
+        self._beat(self.members[-1], rebalance_timeout_ms=60_000, **fields)
 
     def leave(self) -> None:
         """One or two members say goodbye."""
@@ -374,7 +425,10 @@ class SimulatedConsumerGroup:
         member = self.dice.choice(static)
         self._leave(member, -2)
         self.engine.wait(1_000)
-        self.join(member.instance)
+        if self.dice.random() < 0.3:
+            self.join()  # somebody else, so that the group's epoch is another one when it is back
+        topics = ("orders", "payments") if self.dice.random() < 0.4 else ("orders",)
+        self.join(member.instance, subscribed_topic_names=topics)
 
     def subscription_change(self) -> None:
         """A member wants another topic, too, or no longer."""
@@ -402,6 +456,17 @@ class SimulatedConsumerGroup:
     def _beat(self, member: ConsumerMember, **fields: Any) -> None:
         if member.beat(**fields).error_code:
             self.members.remove(member)
+
+
+def live_hard(engine: Engine, group: str, dice: Random, happenings: int) -> None:
+    """One classic group lives, whose members do what is easily mistaken."""
+    habits = msgspec.structs.replace(
+        Habits.draw(dice),
+        session_ms=dice.choice((6_000, 10_000, 45_000)),
+        rebalance_ms=dice.choice((6_000, 12_000, 60_000, 300_000)),
+        commits=dice.choice((RARELY, OFTEN, OFTEN, OFTEN)),
+    )
+    SimulatedGroup(engine, group, dice, habits).live(happenings, HARD_EVENTS, work=30)
 
 
 def live(engine: Engine, group: str, dice: Random, happenings: int) -> None:

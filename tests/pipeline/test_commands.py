@@ -124,6 +124,7 @@ def test_a_wrong_argument_is_named(words: tuple[object, ...], told: str, capsys:
         (("--memory", "abc"), "invalid --memory 'abc'"),
         (("--executor-memory", "1x"), "invalid --executor-memory '1x'"),
         (("--master", "foo"), "invalid --master 'foo': expected local[N]"),
+        (("--master", "local[0]"), "invalid --master 'local[0]': expected local[N]"),
         (("--py-files", "none.whl"), "invalid --py-files 'none.whl'"),
         (("--ends", "nowhere"), "invalid --ends nowhere: expected a directory"),
         (("--events", "nowhere"), "invalid --events nowhere: expected a file"),

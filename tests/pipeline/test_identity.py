@@ -11,7 +11,8 @@ from pipeline.decode.layout import TOPIC, LogDir, Position, log_dirs
 from pipeline.decode.positions import newest
 from pipeline.errors import UsageError
 from pipeline.jobs.ingest import Follower, ingest
-from pipeline.synth import Writer
+from pipeline.synth import Writer, commit
+from protocol.record_batch import header_at, rewrite
 from tests.pipeline.group_logs import fill
 
 
@@ -93,6 +94,23 @@ def test_a_log_whose_older_segments_were_cleaned_is_the_same(tmp_path: Path) -> 
     file.write_bytes(data[12 + int.from_bytes(data[8:12], "big") :])  # its first batch was superseded
     assert find_replacement(log, identity, position) is None
     file.unlink()  # and now the segment has been merged into the one before
+    assert find_replacement(log, identity, position) is None
+
+
+def test_a_first_batch_that_a_cleaner_has_rewritten_is_no_sign_of_another_log(tmp_path: Path) -> None:
+    """Some of its records were superseded, so its checksum is another one; its newest record, and time, stayed."""
+    directory = tmp_path / f"{TOPIC}-0"
+    commits = [commit(("g", "t", n), n, 1000 + n) for n in range(3)]
+    Writer(directory, 100).append(commits)
+    position, identity = reading(log_dirs([str(directory)])[0])
+    log = write(directory, 5, 5000, segment_bytes=100, first=3)
+    (file,) = (file for file in directory.glob("*.log") if int(file.stem) == 0)
+    header = header_at(file.read_bytes())
+    kept = [msgspec.structs.replace(commits[2], offset=2)]
+    file.write_bytes(rewrite(msgspec.structs.replace(header, count=1), kept))
+    now = identify(log, position)
+    assert now is not None
+    assert (now.max_ts, now.checksum != identity.checksum) == (identity.max_ts, True)
     assert find_replacement(log, identity, position) is None
 
 

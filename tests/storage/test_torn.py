@@ -143,6 +143,18 @@ def test_a_rewritten_segment_that_is_empty_or_cut_off_does_not_take_the_place_of
     assert (plan.is_needed, plan.losses, mended.end_offset) == (True, [], 200)
 
 
+@pytest.mark.parametrize("batches", [1, 4])
+def test_a_rewritten_segment_that_ends_elsewhere_does_not_take_the_place_of_its_source(batches: int) -> None:
+    """It is whole up to its end, as after a write that was cut off between two batches."""
+    disk = killed()
+    content = disk.contents()[PATH]
+    disk.put(f"{PATH}.swap", content[: batches * header_at(content).size])
+    damage = refused(disk)
+    assert damage.reason == f"the rewritten segment ends before offset {40 * batches}, and {PATH} before 200"
+    plan, mended = repaired(disk)
+    assert (plan.is_needed, plan.losses, mended.end_offset) == (True, [], 200)
+
+
 def test_a_repair_brings_back_what_an_unreadable_rewrite_was_to_replace() -> None:
     disk = CrashingDisk()
     log = Log.open(disk, DIRECTORY, LogConfig(segment_bytes=300))
