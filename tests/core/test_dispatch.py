@@ -44,7 +44,7 @@ def _values(field: object) -> list[object]:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-@pytest.mark.parametrize("request_type", REQUESTS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("request_type", sorted(REQUESTS, key=lambda one: one.__name__), ids=lambda one: one.__name__)
 def test_a_pair_without_a_handler_is_found_when_the_table_is_made(kind: object, request_type: type) -> None:
     """For each request that a kind answers itself: without it nothing is left but what other kinds say of it."""
     if request_type not in kind.handlers:  # type: ignore[attr-defined]
