@@ -92,7 +92,7 @@ def test_the_coordinators_records_are_decoded(server: Muster, muster: Shell) -> 
 
 
 def test_five_thousand_topics_are_made_and_removed_in_one_command(server: Muster, muster: Shell) -> None:
-    names = [f"t{number}" for number in range(2_500)]
-    assert muster(0, "topics", "create", *names).count("created ") == 2_500
+    names = [f"t{number}" for number in range(5_000)]
+    assert muster(0, "topics", "create", *names).count("created ") == 5_000
     assert muster(0, "topics", "alter", *names[:1_200], "--partitions", "2").count("altered ") == 1_200
-    assert muster(0, "topics", "delete", *names).count("deleted ") == 2_500
+    assert muster(0, "topics", "delete", *names).count("deleted ") == 5_000
