@@ -38,6 +38,11 @@ from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestResource,
+)
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
@@ -61,6 +66,7 @@ Offender = Callable[[Address, contextlib.ExitStack], None]
 TOPIC: Final = "load"
 LONG_ID: Final = 32_000
 GZIP: Final = 1
+ZSTD: Final = 4
 TIMEOUT_S: Final = 60.0
 
 
@@ -114,6 +120,57 @@ def bomb(count: int) -> bytes:
     plain = record_batch.encode([Record(None, b"", timestamp=1)])
     header = replace(record_batch.header_at(plain), attributes=GZIP, last_offset_delta=count - 1, count=count)
     return record_batch.seal(header, gzip.compress(plain[record_batch.HEADER_BYTES :] * count, 6))
+
+
+def large_records(attributes: int, pack: Callable[[bytes], bytes], *sizes: int) -> bytes:
+    """A batch of records with values of zeros, of so many bytes each."""
+    plain = record_batch.encode([Record(None, bytes(size), timestamp=1 + at) for at, size in enumerate(sizes)])
+    header = replace(record_batch.header_at(plain), attributes=attributes)
+    return record_batch.seal(header, pack(plain[record_batch.HEADER_BYTES :]))
+
+
+def pack_by_zstd(data: bytes) -> bytes:
+    import cramjam
+
+    return bytes(cramjam.zstd.compress(data))
+
+
+def bombs(attributes: int, pack: Callable[[bytes], bytes]) -> Offender:
+    """One partition named again and again, each time with a batch that unpacks to more than a batch may."""
+
+    def offend(address: Address, stack: contextlib.ExitStack) -> None:
+        batch = large_records(attributes, pack, (32 << 20) + 1)
+        ask(address, stack, produce(*[batch] * min(1_400, 7_500_000 // len(batch))))
+
+    return offend
+
+
+def lookups_in_bombs(address: Address, stack: contextlib.ExitStack) -> None:
+    """200 batches of a kilobyte that unpack to 24 MB each, and the offset of the last record by its time, in each."""
+    name, batch = "packed", large_records(ZSTD, pack_by_zstd, 10, 24_000_000, 10)
+    ask(address, stack, frame(CreateTopicsRequest((CreateTopicsRequestCreatableTopic(name, 200, 1),)), 19, 5))
+    for first in range(0, 200, 5):
+        parts = tuple([ProduceRequestPartitionData(index, batch) for index in range(first, first + 5)])
+        request = ProduceRequest(None, 1, 1_000, (ProduceRequestTopicData(name, partition_data=parts),))
+        ask(address, stack, frame(request, 0, 9))
+    for time in (1, 3, -3):
+        by_time = tuple([ListOffsetsRequestPartition(index, timestamp=time) for index in range(200)])
+        ask(address, stack, frame(ListOffsetsRequest(-1, topics=(ListOffsetsRequestTopic(name, by_time),)), 2, 7))
+
+
+def long_lists(address: Address, stack: contextlib.ExitStack) -> None:
+    """39 topics with a list of 5,400 words each, to which 8,000 others are appended."""
+    names, setting = [f"list-{number}" for number in range(39)], "leader.replication.throttled.replicas"
+    create = CreateTopicsRequest(tuple([CreateTopicsRequestCreatableTopic(name, 1, 1) for name in names]))
+    ask(address, stack, frame(create, 19, 5))
+    for operation, words in ((0, [f"{n}:1" for n in range(5_400)]), (2, ["1:2"] * 8_000)):
+        change = (
+            IncrementalAlterConfigsRequestAlterableConfig(
+                setting, operation, ",".join(words)[:32_000].rpartition(",")[0]
+            ),
+        )
+        resources = tuple([IncrementalAlterConfigsRequestResource(2, name, change) for name in names])
+        ask(address, stack, frame(IncrementalAlterConfigsRequest(resources), 44, 1))
 
 
 def commit(partitions: int, metadata: str = "") -> bytes:
@@ -444,4 +501,8 @@ OFFENDERS: Final[dict[str, Offender]] = {
     "3,000 transactional producers, listed and described": producers,
     "1,000 new partitions written, looked up, cut and deleted": written_partitions,
     "9,000 topics created, described, altered and deleted": many_topics,
+    "one partition named 1,000 times, each with a bomb by gzip": bombs(GZIP, gzip.compress),
+    "one partition named 1,000 times, each with a bomb by zstd": bombs(ZSTD, pack_by_zstd),
+    "offsets by time in 200 batches that unpack to 24 MB": lookups_in_bombs,
+    "8,000 words appended to lists of 5,400 in 39 topics": long_lists,
 }

@@ -107,7 +107,13 @@ def test_the_options_that_the_usage_page_names_exist() -> None:
 
 FOREIGN = {option for words in NAMED.values() for option in words} | {option for _, option in OTHERS}  # from habit
 FOREIGN |= {f"--{action}" for actions in ACTIONS.values() for action in actions}
-FOREIGN |= {"--rm", "--entrypoint", "--build", "--strict", "--offsets-decoder"}  # options of Docker, MkDocs and Kafka's tools
+FOREIGN |= {
+    "--rm",
+    "--entrypoint",
+    "--build",
+    "--strict",
+    "--offsets-decoder",
+}  # options of Docker, MkDocs and Kafka's tools
 
 
 @pytest.mark.parametrize("page", ["README.md", "usage.md", "testing.md", "docker.md", "troubleshooting.md", "index.md"])

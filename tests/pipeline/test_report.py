@@ -315,7 +315,12 @@ def test_a_group_that_rebalances_all_the_time_is_not_healthy() -> None:
     with duckdb.connect() as db:
         db.execute(SEVERITIES)
         db.execute('CREATE TABLE rebalances ("group" TEXT, at_ms BIGINT, cause TEXT)')
-        for group, count, step_ms in (("busy", 11, 3_500), ("deployed", 4, 1_000), ("late", 9, 1_000), ("slow", 40, 20_000)):
+        for group, count, step_ms in (
+            ("busy", 11, 3_500),
+            ("deployed", 4, 1_000),
+            ("late", 9, 1_000),
+            ("slow", 40, 20_000),
+        ):
             rows = [(group, 1_000_000 + number * step_ms, "leave" if number else "join") for number in range(count)]
             db.executemany("INSERT INTO rebalances VALUES (?, ?, ?)", rows)
         db.execute(
@@ -323,7 +328,7 @@ def test_a_group_that_rebalances_all_the_time_is_not_healthy() -> None:
         )
         db.execute("INSERT INTO group_state SELECT DISTINCT \"group\", 'classic', 1, 'range', 1, NULL FROM rebalances")
         db.execute(
-            'CREATE TABLE group_status AS SELECT \'late\' AS "group", \'WARN\' AS status, 1 AS total_lag, 1 AS max_lag, 1 AS partitions'
+            "CREATE TABLE group_status AS SELECT 'late' AS \"group\", 'WARN' AS status, 1 AS total_lag, 1 AS max_lag, 1 AS partitions"
         )
         found = dict(db.execute(f'SELECT "group", status FROM ({GROUPS_SQL})').fetchall())
         assert found == {"busy": "RESTLESS", "deployed": "OK", "late": "WARN", "slow": "OK"}
