@@ -16,7 +16,7 @@ from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.catalog import GROUP
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
-from coordinator.core.decision import Decision, InSteps, Outcome, Steps
+from coordinator.core.decision import Decision, Done, InSteps, Outcome, Steps
 from coordinator.core.events import Event
 from coordinator.core.offsets.commit_history import CommitHistory
 from coordinator.core.result import Call, Result
@@ -119,6 +119,8 @@ class Node(Engine):
         if route is None:
             raise UnsupportedVersion(api_key, call.version, 0)
         decision: Decision | Failure = self.edge.decide(route.api, route.handle, self, request, call, where)
+        if type(decision) is Done:  # nearly always
+            return decision
         if isinstance(decision, InSteps):
             return self.begin_steps(call.ticket, request, call.version, decision.steps)
         return failure_outcome(request, call.version) if isinstance(decision, Failure) else decision
