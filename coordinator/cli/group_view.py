@@ -30,8 +30,11 @@ from protocol.messages.streams_group_describe import (
     StreamsGroupDescribeResponseDescribedGroup,
 )
 
-NOT_OF_THIS_TYPE = frozenset({ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID})
-"""Errors that leave another API to be asked: DescribeGroups knows a group with an empty id too."""
+NOT_OF_THIS_TYPE = frozenset(
+    {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID, ErrorCode.UNSUPPORTED_VERSION}
+)
+"""Errors that leave another API to be asked: DescribeGroups knows a group with an empty id too, and a Kafka 3.9 whose
+consumer protocol is switched off offers ConsumerGroupDescribe and refuses it."""
 CONSUMER_PROTOCOL = "consumer"  # the protocol type of classic groups whose opaque bytes can be read
 Partitions = Mapping[str, tuple[int, ...]]
 

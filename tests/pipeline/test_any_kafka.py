@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from coordinator.cli import main
+from coordinator.client.cluster import BrokerError
 from coordinator.client.log_reader import LogReader
 from coordinator.client.offsets import EARLIEST, LATEST
 from pipeline.decode.cluster import open_reader
@@ -65,6 +66,10 @@ class Stage:
     def rebalances(self) -> list[Rebalance]:
         replay = Replay({self.group})
         with LogReader([KAFKA], TOPIC) as reader:
+            try:
+                reader.describe()
+            except BrokerError:
+                return []  # nobody has joined a group yet
             found = [
                 one
                 for data in reader.read(reader.offsets(EARLIEST), reader.offsets(LATEST))
