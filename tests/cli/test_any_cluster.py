@@ -140,3 +140,18 @@ def test_nothing_is_written_to_the_cluster(muster: Muster, command: Command) -> 
         ):
             assert command(*words)[0] == 0
         assert {file: file.read_bytes() for file in muster.data_dir.rglob("*.log")} == before
+
+
+def test_what_a_cluster_forbids_is_said_in_one_line_with_what_to_grant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    with Muster(tmp_path, "--set", authorizer, "--set", "super.users=User:admin") as muster:
+        command = Command(muster.kafka, capsys)
+        for words in (("why", "shop"), ("why",), ("events", "--since", "1h")):
+            code, lines, complaint = command(*words)
+            assert (code, lines, len(complaint.splitlines())) == (1, [], 1)
+            assert "grant it READ and DESCRIBE on it" in complaint
+        code, lines, complaint = command("groups", "watch", "--count", "1")
+        assert (code, len(lines)) == (0, 1), "the table is shown without rebalances"
+        assert "rebalances are not shown" in complaint
