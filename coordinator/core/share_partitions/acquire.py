@@ -1,0 +1,143 @@
+"""Acquire records for a member: those that are available again first, then those that were never delivered.
+
+A batch that has failed often is cut, so that one poison record does not take all others with it to the limit: from half
+of the limit on a delivery has half of what the one before it had, and the last has a single record.
+Kafka: `SharePartition.acquire`.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coordinator.core.share_partitions.runs import find_run, overlay, part
+from coordinator.core.share_partitions.values import Limits, Run, SharePartition
+from coordinator.core.share_state.values import DeliveryState
+
+CUT_FROM_MIN: Final = 2  # deliveries, whatever the limit is
+UNCUT_LIMIT: Final = 2  # with so few deliveries the last one is not cut into single records
+
+
+class Produced(Struct, frozen=True, gc=False):
+    """A batch of the log, by its offsets."""
+
+    first_offset: int
+    last_offset: int
+
+
+class Wish(Struct, frozen=True, gc=False):
+    """What a member asks for. Whole batches may exceed `max_records`, unless it `is_exact`."""
+
+    member_id: str
+    max_records: int
+    batch_size: int = 1
+    is_exact: bool = False
+
+
+class Acquisition(Struct, frozen=True, gc=False):
+    """The partition, and the runs that the member has acquired of it, in order."""
+
+    partition: SharePartition
+    acquired: tuple[Run, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return sum(run.size for run in self.acquired)
+
+
+def next_fetch_offset(partition: SharePartition) -> int:
+    """Return the first offset that somebody could acquire: it is fetched from the log. Kafka: `nextFetchOffset`."""
+    for run in partition.runs:
+        if run.state == DeliveryState.AVAILABLE:
+            return run.first_offset
+    return partition.end_offset
+
+
+def acquire(
+    partition: SharePartition, wish: Wish, fetched: Sequence[Produced], limits: Limits, now_ms: int
+) -> Acquisition:
+    """Acquire what a read of the log has found, from `next_fetch_offset` on. Nothing of it is written."""
+    if not fetched or wish.max_records <= 0 or fetched[-1].last_offset < partition.start_offset:
+        return Acquisition(partition)
+    taker = _Taker(wish, limits, now_ms)
+    is_done = taker.take_again(partition.runs, fetched[0].first_offset, fetched[-1].last_offset)
+    runs = overlay(partition.runs, taker.acquired) if taker.acquired else partition.runs
+    new: list[Run] = []
+    room = min(wish.max_records - taker.count, limits.record_locks_max - partition.in_flight)
+    if not is_done and room > 0:
+        new = taker.take_new(partition.end_offset, fetched, room)
+    if not taker.acquired and not new:
+        return Acquisition(partition)
+    return Acquisition(replace(partition, runs=(*runs, *new)), (*taker.acquired, *new))
+
+
+class _Taker:
+    """What one acquisition has taken so far."""
+
+    def __init__(self, wish: Wish, limits: Limits, now_ms: int) -> None:
+        self.wish = wish
+        self.limit = limits.delivery_count_limit
+        self.until_ms = now_ms + limits.lock_duration_ms
+        self.cut_from = max(CUT_FROM_MIN, -(-self.limit // 2))
+        self.acquired: list[Run] = []
+        self.count = 0
+
+    def take_again(self, runs: Sequence[Run], first_offset: int, last_offset: int) -> bool:
+        """Acquire what is available again between two offsets. Return whether nothing may be added to it."""
+        for at in range(find_run(runs, first_offset), len(runs)):
+            run = runs[at]
+            if run.first_offset > last_offset or self.count >= self.wish.max_records:
+                break
+            if run.state != DeliveryState.AVAILABLE:
+                continue
+            run = part(run, max(run.first_offset, first_offset), min(run.last_offset, last_offset))
+            if run.delivery_count >= self.cut_from:
+                if not self.acquired:
+                    self._take(run, self._size_of_cut(run))
+                return True
+            self._take(run, self.wish.max_records - self.count if self.wish.is_exact else run.size)
+        return False
+
+    def _size_of_cut(self, run: Run) -> int:
+        if run.delivery_count >= self.limit - 1 and self.limit > UNCUT_LIMIT:
+            return 1
+        size = max(1, (run.batch_last - run.batch_first + 1) >> (run.delivery_count - self.cut_from + 1))
+        return min(size, self.wish.max_records) if self.wish.is_exact else size
+
+    def _take(self, run: Run, size: int) -> None:
+        last = min(run.last_offset, run.first_offset + size - 1)
+        self.acquired.append(
+            replace(
+                run,
+                last_offset=last,
+                state=DeliveryState.ACQUIRED,
+                delivery_count=run.delivery_count + 1,
+                member_id=self.wish.member_id,
+                locked_until_ms=self.until_ms,
+            )
+        )
+        self.count += last - run.first_offset + 1
+
+    def take_new(self, first: int, fetched: Sequence[Produced], room: int) -> list[Run]:
+        """Acquire up to `room` records from the end of the window on: produced batches as a whole, unless the wish is
+        exact, in runs of about the size that the member likes."""
+        new: list[Run] = []
+        begin = first
+        for batch in fetched:
+            last = min(batch.last_offset, first + room - 1) if self.wish.is_exact else batch.last_offset
+            if last < begin:
+                continue
+            size = last - begin + 1
+            if size >= self.wish.batch_size or last - first + 1 >= room:
+                new.append(self._new_run(begin, last))
+                begin = last + 1
+            if last - first + 1 >= room:
+                return new
+        if fetched[-1].last_offset >= begin:
+            new.append(self._new_run(begin, fetched[-1].last_offset))
+        return new
+
+    def _new_run(self, first: int, last: int) -> Run:
+        member_id = self.wish.member_id
+        return Run(first, last, DeliveryState.ACQUIRED, 1, first, last, member_id, self.until_ms)

@@ -1,0 +1,298 @@
+"""A share partition is what it would be if each record had been looked at by itself, and what members were told holds:
+an accepted record is never delivered again, another one is until the limit, and no record is acquired by two at once."""
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec import Struct
+
+from coordinator.core.share_partitions.acknowledge import acknowledge, validate_batches
+from coordinator.core.share_partitions.acquire import Acquisition, Produced, Wish, acquire, next_fetch_offset
+from coordinator.core.share_partitions.load import load_partition
+from coordinator.core.share_partitions.locks import expire_locks, next_lock_ms, release_member
+from coordinator.core.share_partitions.transition import move_log_start
+from coordinator.core.share_partitions.values import TERMINAL, AcknowledgeType, Change, Limits, Run, SharePartition
+from coordinator.core.share_state.combine import combine_batches
+from coordinator.core.share_state.values import DeliveryState, ShareState, StateBatch
+from protocol.errors import ErrorCode
+
+LIMITS = Limits(delivery_count_limit=4, record_locks_max=40, lock_duration_ms=100)
+MEMBERS = st.sampled_from(("a", "b", "c"))
+ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
+AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
+
+
+class Batch(Struct, frozen=True):
+    first_offset: int
+    last_offset: int
+    acknowledge_types: tuple[int, ...]
+
+
+class Fate(Struct):
+    """One record of the slow model."""
+
+    state: DeliveryState = AVAILABLE
+    count: int = 0
+    member_id: str = ""
+    until_ms: int = 0
+
+
+def fates(partition: SharePartition) -> dict[int, tuple[Any, ...]]:
+    return {
+        offset: (run.state, run.delivery_count, run.member_id, run.locked_until_ms if run.member_id else 0)
+        for run in partition.runs
+        for offset in range(run.first_offset, run.last_offset + 1)
+    }
+
+
+def offsets(runs: tuple[Run, ...]) -> list[int]:
+    return [offset for run in runs for offset in range(run.first_offset, run.last_offset + 1)]
+
+
+class RecordByRecord(RuleBasedStateMachine):
+    """Members acquire and acknowledge at random; locks end, sessions are closed, the server starts again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.partition = SharePartition(0)
+        self.records: dict[int, Fate] = {}
+        self.accepted: set[int] = set()
+        self.written: list[StateBatch] = []
+        self.start_written = 0
+        self.log: list[Produced] = []
+        self.now_ms = 1_000
+
+    def note(self, change: Change) -> None:
+        self.partition = change.partition
+        if change.update is not None:
+            self.written.extend(change.update.batches)
+            self.start_written = change.update.start_offset
+
+    def free(self, fate: Fate) -> None:
+        fate.state = ARCHIVED if fate.count >= LIMITS.delivery_count_limit else AVAILABLE
+        fate.member_id, fate.until_ms = "", 0
+
+    @rule(size=st.integers(1, 9))
+    def produce(self, size: int) -> None:
+        first = self.log[-1].last_offset + 1 if self.log else 0
+        self.log.append(Produced(first, first + size - 1))
+
+    @rule(member=MEMBERS, most=st.integers(1, 12), batch_size=st.integers(1, 6), is_exact=st.booleans())
+    def acquire(self, member: str, most: int, batch_size: int, is_exact: bool) -> None:
+        begin = next_fetch_offset(self.partition)
+        fetched = [batch for batch in self.log if batch.last_offset >= begin]
+        before = self.partition
+        found = acquire(before, Wish(member, most, batch_size, is_exact), fetched, LIMITS, self.now_ms)
+        taken = offsets(found.acquired)
+        assert taken == sorted(set(taken)), "in order, and none twice"
+        assert found.count == len(taken)
+        if is_exact:
+            assert len(taken) <= most
+        if any(run.state == AVAILABLE for run in before.runs) and fetched:
+            assert taken, "what is available is delivered, however full the window is"
+        if fetched and before.in_flight < LIMITS.record_locks_max and fetched[-1].last_offset >= before.end_offset:
+            assert taken, "new records are delivered while there is room"
+        for offset in taken:
+            fate = self.records.setdefault(offset, Fate())
+            assert fate.state == AVAILABLE, "nobody else holds it, and it is not done"
+            assert offset not in self.accepted
+            fate.state, fate.member_id, fate.until_ms = ACQUIRED, member, self.now_ms + LIMITS.lock_duration_ms
+            fate.count += 1
+            assert fate.count <= LIMITS.delivery_count_limit
+        last_chance = [offset for offset in taken if self.records[offset].count == LIMITS.delivery_count_limit]
+        assert not last_chance or len(taken) == 1, "the last delivery has a single record"
+        self.partition = found.partition
+
+    @precondition(lambda self: self.partition.runs)
+    @rule(data=st.data(), member=MEMBERS)
+    def acknowledge(self, data: st.DataObject, member: str) -> None:
+        begin = data.draw(st.integers(max(self.partition.start_offset - 3, 0), self.partition.end_offset))
+        batches: list[Batch] = []
+        for _ in range(data.draw(st.integers(1, 3))):
+            first = begin + data.draw(st.integers(0, 2))
+            size = data.draw(st.integers(1, 6))
+            count = data.draw(st.sampled_from((1, size)))
+            types = data.draw(st.lists(st.sampled_from(tuple(AcknowledgeType)), min_size=count, max_size=count))
+            batches.append(Batch(first, first + size - 1, tuple(types)))
+            begin = first + size
+        assert validate_batches(batches, AcknowledgeType.RENEW) == ErrorCode.NONE
+        said = {
+            offset: batch.acknowledge_types[offset - batch.first_offset if len(batch.acknowledge_types) > 1 else 0]
+            for batch in batches
+            for offset in range(batch.first_offset, batch.last_offset + 1)
+            if offset >= self.partition.start_offset
+        }
+        answer = acknowledge(self.partition, member, batches, LIMITS, self.now_ms)
+        held = all(
+            offset in self.records
+            and (self.records[offset].state, self.records[offset].member_id) == (ACQUIRED, member)
+            and self.records[offset].until_ms > self.now_ms
+            for offset in said
+        )
+        assert isinstance(answer, Change) == held, "all ranges are held by the member, or all are refused"
+        if not isinstance(answer, Change):
+            return
+        for offset, kind in said.items():
+            fate = self.records[offset]
+            if kind == AcknowledgeType.RENEW:
+                fate.until_ms = self.now_ms + LIMITS.lock_duration_ms
+            elif kind == AcknowledgeType.RELEASE:
+                self.free(fate)
+            else:
+                fate.state = ACKNOWLEDGED if kind == AcknowledgeType.ACCEPT else ARCHIVED
+                fate.member_id, fate.until_ms = "", 0
+                if kind == AcknowledgeType.ACCEPT:
+                    self.accepted.add(offset)
+        self.note(answer)
+
+    @rule(member=MEMBERS)
+    def close_session(self, member: str) -> None:
+        self.note(release_member(self.partition, member, LIMITS))
+        for fate in self.records.values():
+            if fate.state == ACQUIRED and fate.member_id == member:
+                self.free(fate)
+
+    @rule(ms=st.integers(0, 120))
+    def wait(self, ms: int) -> None:
+        self.now_ms += ms
+        self.note(expire_locks(self.partition, LIMITS, self.now_ms))
+        for fate in self.records.values():
+            if fate.state == ACQUIRED and fate.until_ms <= self.now_ms:
+                self.free(fate)
+        deadline = next_lock_ms(self.partition)
+        assert deadline is None or deadline > self.now_ms
+
+    @precondition(lambda self: self.log)
+    @rule(data=st.data())
+    def remove_from_log(self, data: st.DataObject) -> None:
+        start = data.draw(st.integers(self.log[0].first_offset, self.log[-1].last_offset))
+        self.log = [batch for batch in self.log if batch.last_offset >= start]
+        self.partition = move_log_start(self.partition, start)
+        self.records = {offset: fate for offset, fate in self.records.items() if offset >= start}
+
+    @rule()
+    def start_again(self) -> None:
+        """The node has crashed: what was acquired is available, with the count of its last release."""
+        batches = combine_batches(self.written, self.start_written)
+        loaded = load_partition(ShareState(start_offset=self.start_written, batches=batches), 0)
+        if self.log:
+            loaded = move_log_start(loaded, self.log[0].first_offset)
+        self.partition = loaded
+        after = fates(loaded)
+        for offset in list(self.records):
+            if offset not in after:
+                assert offset < loaded.start_offset or self.records[offset].state not in TERMINAL
+                del self.records[offset]
+        for offset, (state, count, *_) in after.items():
+            if self.records.get(offset, Fate()).state in TERMINAL:
+                assert self.records[offset].state == state, "what was told is in the log"
+            self.records[offset] = Fate(state, count)
+
+    @invariant()
+    def each_record_is_as_the_model_says(self) -> None:
+        partition, found = self.partition, fates(self.partition)
+        assert list(found) == list(range(partition.start_offset, partition.end_offset)), "runs leave no gap"
+        assert found == {
+            offset: (fate.state, fate.count, fate.member_id, fate.until_ms)
+            for offset, fate in sorted(self.records.items())
+            if offset >= partition.start_offset
+        }
+        assert partition.complete_count == sum(state in TERMINAL for state, *_ in found.values())
+        assert not partition.runs or partition.runs[0].state not in TERMINAL
+        for offset, fate in self.records.items():
+            assert offset >= partition.start_offset or fate.state in TERMINAL
+
+
+RecordByRecord.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestRecordByRecord = RecordByRecord.TestCase
+
+
+def acquired_of(found: Acquisition) -> list[tuple[int, int, int]]:
+    return [(run.first_offset, run.last_offset, run.delivery_count) for run in found.acquired]
+
+
+def test_a_batch_that_is_released_again_and_again_is_cut() -> None:
+    partition, limits, told = SharePartition(0), Limits(), []
+    for _ in range(5):
+        found = acquire(partition, Wish("a", 500), [Produced(0, 9)], limits, 0)
+        told.append(acquired_of(found))
+        partition = release_member(found.partition, "a", limits).partition
+    assert told == [[(0, 9, 1)], [(0, 9, 2)], [(0, 9, 3)], [(0, 4, 4)], [(0, 0, 5)]]
+    assert partition.start_offset == 1, "after the limit it is archived"
+
+
+@pytest.mark.parametrize(("is_exact", "expected"), [(False, [(0, 3, 1), (4, 9, 1)]), (True, [(0, 3, 1), (4, 4, 1)])])
+def test_whole_batches_exceed_the_number_of_records_unless_it_is_exact(
+    is_exact: bool, expected: list[tuple[int, int, int]]
+) -> None:
+    fetched = [Produced(0, 3), Produced(4, 9), Produced(10, 12)]
+    assert acquired_of(acquire(SharePartition(0), Wish("a", 5, 2, is_exact), fetched, Limits(), 0)) == expected
+
+
+def test_a_full_window_takes_no_new_records_but_delivers_what_is_available() -> None:
+    limits = Limits(record_locks_max=10)
+    partition = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], limits, 0).partition
+    assert acquire(partition, Wish("b", 500), [Produced(10, 19)], limits, 0).acquired == ()
+    partition = release_member(partition, "a", limits).partition
+    again = acquire(partition, Wish("b", 500), [Produced(0, 9), Produced(10, 19)], limits, 0)
+    assert acquired_of(again) == [(0, 9, 2)]
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [
+        ([(0, 9, (1,))], ErrorCode.NONE),
+        ([(0, 2, (1, 2, 3))], ErrorCode.NONE),
+        ([(5, 4, (1,))], ErrorCode.INVALID_REQUEST),
+        ([(0, 2, (1, 2))], ErrorCode.INVALID_REQUEST),
+        ([(0, 2, ())], ErrorCode.INVALID_REQUEST),
+        ([(0, 2, (5,))], ErrorCode.INVALID_REQUEST),
+        ([(0, 2, (-1,))], ErrorCode.INVALID_REQUEST),
+        ([(4, 5, (1,)), (0, 1, (1,))], ErrorCode.INVALID_REQUEST),
+        ([(-2, -1, (1,))], ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_ranges_that_no_partition_could_take(
+    batches: list[tuple[int, int, tuple[int, ...]]], expected: ErrorCode
+) -> None:
+    assert validate_batches([Batch(*batch) for batch in batches], AcknowledgeType.RENEW) == expected
+
+
+def refused(first: int, last: int, member: str = "a", now_ms: int = 0) -> Change | ErrorCode:
+    found = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], Limits(), 0)
+    return acknowledge(found.partition, member, [Batch(first, last, (1,))], Limits(), now_ms)
+
+
+def test_offsets_outside_of_the_window_and_records_of_others_are_refused() -> None:
+    assert refused(0, 2**63 - 1) == ErrorCode.INVALID_REQUEST
+    assert refused(10, 10) == ErrorCode.INVALID_REQUEST
+    assert refused(0, 9, member="b") == ErrorCode.INVALID_RECORD_STATE
+    assert refused(0, 9, now_ms=Limits().lock_duration_ms) == ErrorCode.INVALID_RECORD_STATE
+
+
+def test_offsets_below_the_start_offset_count_as_success() -> None:
+    partition = SharePartition(100)
+    assert acknowledge(partition, "a", [Batch(0, 9, (1,))], Limits(), 0) == Change(partition)
+
+
+def test_the_start_offset_that_is_written_is_that_of_before() -> None:
+    change = refused(0, 4)
+    assert isinstance(change, Change)
+    assert change.partition.start_offset == 5
+    assert change.update is not None
+    assert (change.update.start_offset, change.update.delivery_complete_count) == (0, 5)
+    assert change.update.batches == (StateBatch(0, 4, ACKNOWLEDGED, 1),)
+
+
+def test_a_hundred_thousand_records_in_flight_are_acknowledged_one_by_one() -> None:
+    limits = Limits(record_locks_max=100_000)
+    found = acquire(SharePartition(0), Wish("a", 100_000), [Produced(0, 99_999)], limits, 0)
+    change = acknowledge(found.partition, "a", [Batch(offset, offset, (1,)) for offset in range(100_000)], limits, 0)
+    assert change.partition == SharePartition(100_000) if isinstance(change, Change) else False
+    every_other = [Batch(offset, offset, (2,)) for offset in range(0, 100_000, 2)]
+    change = acknowledge(found.partition, "a", every_other, limits, 0)
+    assert isinstance(change, Change)
+    assert len(change.partition.runs) == 100_000
