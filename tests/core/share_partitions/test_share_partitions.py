@@ -296,3 +296,35 @@ def test_a_hundred_thousand_records_in_flight_are_acknowledged_one_by_one() -> N
     change = acknowledge(found.partition, "a", every_other, limits, 0)
     assert isinstance(change, Change)
     assert len(change.partition.runs) == 100_000
+
+
+def test_a_lock_ends_at_its_time_and_not_before() -> None:
+    limits = Limits(lock_duration_ms=100)
+    held = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], limits, 1_000).partition
+    assert next_lock_ms(held) == 1_100
+    assert expire_locks(held, limits, 1_099) == Change(held)
+    freed = expire_locks(held, limits, 1_100)
+    assert freed.update is not None
+    assert freed.update.batches == (StateBatch(0, 9, AVAILABLE, 1),)
+    assert next_lock_ms(freed.partition) is None
+
+
+def test_what_was_acquired_when_the_server_ended_is_available() -> None:
+    batches = (StateBatch(10, 11, AVAILABLE, 2), StateBatch(15, 19, ACKNOWLEDGED, 1))
+    loaded = load_partition(ShareState(start_offset=10, batches=batches, state_epoch=3, leader_epoch=4), 0)
+    assert [(run.first_offset, run.last_offset, run.state, run.delivery_count) for run in loaded.runs] == [
+        (10, 11, AVAILABLE, 2),
+        (12, 14, AVAILABLE, 0),
+        (15, 19, ACKNOWLEDGED, 1),
+    ]
+    assert (loaded.complete_count, loaded.state_epoch, loaded.leader_epoch) == (5, 3, 4)
+    assert load_partition(ShareState(), 7) == SharePartition(7), "the first fetch decides where it begins"
+
+
+def test_what_is_available_again_is_cut_to_an_exact_number_of_records() -> None:
+    limits = Limits()
+    partition = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], limits, 0).partition
+    partition = release_member(partition, "a", limits).partition
+    found = acquire(partition, Wish("b", 3, is_exact=True), [Produced(0, 9)], limits, 0)
+    assert acquired_of(found) == [(0, 2, 2)]
+    assert acquired_of(acquire(found.partition, Wish("c", 500), [Produced(0, 9)], limits, 0)) == [(3, 9, 2)]
