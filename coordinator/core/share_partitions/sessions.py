@@ -1,0 +1,136 @@
+"""Share sessions (KIP-932): the partitions that a member of a share group fetches, known by what each request changes.
+
+A session belongs to a group and a member. The connection that opened it carries it: when that connection is lost, the
+session is closed and what the member has acquired is released. Other connections may send requests of it.
+
+    epoch 0 opens it, or opens it anew ──► 1, 2, 3 ... ──► -1 closes it
+
+Kafka: `ShareSessionCache`, `SharePartitionManager.newContext`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from protocol.errors import ErrorCode
+
+SessionKey: TypeAlias = tuple[str, str]  # group id, member id
+SessionPartition: TypeAlias = tuple[bytes, int]  # topic id, partition
+
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+EPOCH_MAX: Final = 2**31 - 1
+
+
+class ShareSession(Struct, frozen=True, gc=False):
+    """A session. `epoch` is that of the request that is expected next."""
+
+    key: SessionKey
+    connection: int
+    epoch: int
+    partitions: Mapping[SessionPartition, None]  # a set in the order in which they were named
+
+
+class ShareSessions:
+    """The share sessions of a server. A request that is refused has changed nothing."""
+
+    def __init__(self, sessions_max: int) -> None:
+        self._sessions_max = sessions_max
+        self._sessions: dict[SessionKey, ShareSession] = {}
+        self._by_connection: dict[int, dict[SessionKey, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, key: SessionKey) -> ShareSession | None:
+        """Return the session of a member, None if it has none."""
+        return self._sessions.get(key)
+
+    def open(
+        self, key: SessionKey, connection: int, partitions: Iterable[SessionPartition], has_acknowledgements: bool
+    ) -> ShareSession | ErrorCode:
+        """Open a session, in place of the member's session of before: what that has acquired stays acquired."""
+        if has_acknowledgements:
+            return ErrorCode.INVALID_REQUEST
+        if key not in self._sessions and len(self._sessions) >= self._sessions_max:
+            return ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        self._remove(key)
+        session = ShareSession(key, connection, _next(INITIAL_EPOCH), dict.fromkeys(partitions))
+        self._sessions[key] = session
+        self._by_connection.setdefault(connection, {})[key] = None
+        return session
+
+    def continue_fetching(
+        self,
+        key: SessionKey,
+        epoch: int,
+        named: Sequence[SessionPartition] = (),
+        forgotten: Sequence[SessionPartition] = (),
+    ) -> ShareSession | ErrorCode:
+        """Take the next ShareFetch of a session, which adds partitions to it and forgets others. FINAL_EPOCH is not
+        one: the caller reads what the session knows, and closes it."""
+        session = self._expect(key, epoch)
+        if isinstance(session, ErrorCode):
+            return session
+        partitions = session.partitions
+        if forgotten or not all(partition in partitions for partition in named):
+            kept = dict.fromkeys((*partitions, *named))
+            for partition in forgotten:
+                kept.pop(partition, None)
+            partitions = kept
+        return self._replace(replace(session, epoch=_next(epoch), partitions=partitions))
+
+    def continue_acknowledging(self, key: SessionKey, epoch: int) -> ShareSession | ErrorCode:
+        """Take a ShareAcknowledge of a session, which cannot open one. FINAL_EPOCH is followed by `close`."""
+        if epoch == INITIAL_EPOCH:
+            return ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        if epoch == FINAL_EPOCH:
+            return self._sessions.get(key) or ErrorCode.SHARE_SESSION_NOT_FOUND
+        session = self._expect(key, epoch)
+        if isinstance(session, ErrorCode):
+            return session
+        return self._replace(replace(session, epoch=_next(epoch)))
+
+    def close(self, key: SessionKey) -> ShareSession | ErrorCode:
+        """Close a session and return it. The caller releases what its member has acquired."""
+        session = self._remove(key)
+        return ErrorCode.SHARE_SESSION_NOT_FOUND if session is None else session
+
+    def close_connection(self, connection: int) -> list[ShareSession]:
+        """Close the sessions of a connection that is lost, and return them."""
+        keys = tuple(self._by_connection.get(connection, ()))
+        return [session for key in keys if (session := self._remove(key)) is not None]
+
+    def _expect(self, key: SessionKey, epoch: int) -> ShareSession | ErrorCode:
+        session = self._sessions.get(key)
+        if session is None:
+            return ErrorCode.SHARE_SESSION_NOT_FOUND
+        return session if epoch == session.epoch else ErrorCode.INVALID_SHARE_SESSION_EPOCH
+
+    def _replace(self, session: ShareSession) -> ShareSession:
+        self._sessions[session.key] = session
+        return session
+
+    def _remove(self, key: SessionKey) -> ShareSession | None:
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            keys = self._by_connection[session.connection]
+            del keys[key]
+            if not keys:
+                del self._by_connection[session.connection]
+        return session
+
+
+def _next(epoch: int) -> int:
+    return 1 if epoch == EPOCH_MAX else epoch + 1
+
+
+def rotate(partitions: Sequence[SessionPartition], epoch: int) -> Sequence[SessionPartition]:
+    """Begin with another partition at each request, so that none is always the last to be read.
+
+    Kafka: `PartitionRotateStrategy`.
+    """
+    begin = epoch % len(partitions) if partitions and epoch > INITIAL_EPOCH else 0
+    return (*partitions[begin:], *partitions[:begin])

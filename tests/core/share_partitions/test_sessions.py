@@ -1,0 +1,110 @@
+"""Share sessions: which epochs are taken, what a session knows, and when it ends."""
+
+import pytest
+
+from coordinator.core.share_partitions.sessions import (
+    EPOCH_MAX,
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    SessionPartition,
+    ShareSession,
+    ShareSessions,
+    rotate,
+)
+from protocol.errors import ErrorCode
+
+KEY = ("orders", "a")
+A, B, C = [(bytes(15) + bytes([number]), 0) for number in (1, 2, 3)]
+
+
+def opened(*partitions: SessionPartition, connection: int = 7, sessions_max: int = 2) -> ShareSessions:
+    sessions = ShareSessions(sessions_max)
+    assert isinstance(sessions.open(KEY, connection, partitions, False), ShareSession)
+    return sessions
+
+
+def known(session: ShareSession | ErrorCode | None) -> list[SessionPartition]:
+    assert isinstance(session, ShareSession)
+    return list(session.partitions)
+
+
+@pytest.mark.parametrize("epoch", [2, 0, -2, 5])
+def test_another_epoch_than_the_next_is_refused_and_changes_nothing(epoch: int) -> None:
+    sessions = opened(A)
+    before = sessions.find(KEY)
+    assert sessions.continue_fetching(KEY, epoch, (B,)) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert sessions.continue_acknowledging(KEY, epoch) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert sessions.find(KEY) == before
+
+
+def test_the_final_epoch_is_no_fetch() -> None:
+    sessions = opened(A)
+    assert sessions.continue_fetching(KEY, FINAL_EPOCH) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert known(sessions.continue_fetching(KEY, 1)) == [A]
+
+
+def test_fetches_and_acknowledgements_count_the_same_epochs() -> None:
+    sessions = opened(A)
+    for epoch in (1, 3, 5):
+        assert isinstance(sessions.continue_fetching(KEY, epoch), ShareSession)
+        assert isinstance(sessions.continue_acknowledging(KEY, epoch + 1), ShareSession)
+
+
+def test_an_acknowledgement_cannot_open_a_session() -> None:
+    sessions = ShareSessions(2)
+    assert sessions.continue_acknowledging(KEY, INITIAL_EPOCH) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    for epoch in (1, FINAL_EPOCH):
+        assert sessions.continue_acknowledging(KEY, epoch) == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert sessions.continue_fetching(KEY, 1) == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert sessions.close(KEY) == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_partitions_are_added_and_forgotten() -> None:
+    sessions = opened(A, B)
+    assert known(sessions.continue_fetching(KEY, 1)) == [A, B]
+    assert known(sessions.continue_fetching(KEY, 2, (B, C), (A,))) == [B, C]
+    assert known(sessions.continue_fetching(KEY, 3, (), (A, B, C))) == []
+
+
+def test_acknowledgements_do_not_open_a_session() -> None:
+    assert ShareSessions(2).open(KEY, 7, (A,), True) == ErrorCode.INVALID_REQUEST
+
+
+def test_a_session_is_opened_anew_and_counts_once() -> None:
+    sessions = opened(A, sessions_max=1)
+    assert sessions.open(("orders", "b"), 8, (A,), False) == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert known(sessions.open(KEY, 8, (B,), False)) == [B]
+    assert sessions.close_connection(7) == [], "the connection of before carries it no longer"
+    assert [session.key for session in sessions.close_connection(8)] == [KEY]
+    assert isinstance(sessions.open(("orders", "b"), 8, (A,), False), ShareSession)
+
+
+def test_a_lost_connection_closes_its_sessions_alone() -> None:
+    sessions = opened(A)
+    sessions.open(("bills", "a"), 7, (A,), False)
+    sessions.close(KEY)
+    assert sessions.continue_fetching(("bills", "a"), 1) != ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert sessions.close_connection(8) == []
+    assert [session.key for session in sessions.close_connection(7)] == [("bills", "a")]
+    assert len(sessions) == 0
+
+
+def test_a_final_acknowledgement_leaves_the_session_to_be_closed() -> None:
+    sessions = opened(A)
+    assert known(sessions.continue_acknowledging(KEY, FINAL_EPOCH)) == [A]
+    assert known(sessions.close(KEY)) == [A]
+
+
+def test_epochs_begin_again_at_one() -> None:
+    sessions = opened(A)
+    session = sessions.find(KEY)
+    assert session is not None
+    sessions._replace(ShareSession(KEY, 7, EPOCH_MAX, session.partitions))
+    found = sessions.continue_fetching(KEY, EPOCH_MAX)
+    assert isinstance(found, ShareSession)
+    assert found.epoch == 1
+
+
+def test_each_request_begins_with_another_partition() -> None:
+    assert [rotate((A, B, C), epoch)[0] for epoch in (0, 1, 2, 3, 4)] == [A, B, C, A, B]
+    assert rotate((), 5) == ()
