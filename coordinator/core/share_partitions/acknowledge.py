@@ -9,6 +9,8 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace
 from coordinator.core.share_partitions.runs import Segment, find_run, part
 from coordinator.core.share_partitions.transition import change_runs, free, settle
 from coordinator.core.share_partitions.values import AcknowledgeType, Change, Limits, Run, SharePartition
@@ -54,9 +56,12 @@ def validate_batches(batches: Iterable[AcknowledgementBatch], highest_type: int)
 
 def acknowledge(
     partition: SharePartition, member_id: str, batches: Iterable[AcknowledgementBatch], limits: Limits, now_ms: int
-) -> Change | ErrorCode:
-    """Return what becomes of the partition, or why the ranges, which are valid, are refused."""
-    changed: list[Run] = []
+) -> Steps[Change | ErrorCode]:
+    """Return what becomes of the partition, or why the ranges, which are valid, are refused.
+
+    With checkpoints: the caller lets nobody else change the partition until the last step is done.
+    """
+    pace, changed = Pace(), list[Run]()
     previous = partition.start_offset - 1
     for segment in _join(_segments(batches, partition.start_offset)):
         if segment.last_offset >= partition.end_offset:
@@ -65,9 +70,12 @@ def acknowledge(
             return ErrorCode.INVALID_RECORD_STATE
         previous = segment.last_offset
         for run in _runs_of(partition, segment):
+            if pace.is_due():
+                yield
             if run.state != DeliveryState.ACQUIRED or run.member_id != member_id or run.locked_until_ms <= now_ms:
                 return ErrorCode.INVALID_RECORD_STATE
             changed.append(_apply(run, segment.type, limits, now_ms))
+    yield
     return change_runs(partition, changed) if changed else Change(partition)
 
 

@@ -18,6 +18,7 @@ from coordinator.core.share_partitions.values import TERMINAL, AcknowledgeType, 
 from coordinator.core.share_state.combine import combine_batches
 from coordinator.core.share_state.values import DeliveryState, ShareState, StateBatch
 from protocol.errors import ErrorCode
+from tests.steps import count_steps, finish
 
 LIMITS = Limits(delivery_count_limit=4, record_locks_max=40, lock_duration_ms=100)
 MEMBERS = st.sampled_from(("a", "b", "c"))
@@ -125,7 +126,7 @@ class RecordByRecord(RuleBasedStateMachine):
             for offset in range(batch.first_offset, batch.last_offset + 1)
             if offset >= self.partition.start_offset
         }
-        answer = acknowledge(self.partition, member, batches, LIMITS, self.now_ms)
+        answer = finish(acknowledge(self.partition, member, batches, LIMITS, self.now_ms))
         held = all(
             offset in self.records
             and (self.records[offset].state, self.records[offset].member_id) == (ACQUIRED, member)
@@ -263,7 +264,7 @@ def test_ranges_that_no_partition_could_take(
 
 def refused(first: int, last: int, member: str = "a", now_ms: int = 0) -> Change | ErrorCode:
     found = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], Limits(), 0)
-    return acknowledge(found.partition, member, [Batch(first, last, (1,))], Limits(), now_ms)
+    return finish(acknowledge(found.partition, member, [Batch(first, last, (1,))], Limits(), now_ms))
 
 
 def test_offsets_outside_of_the_window_and_records_of_others_are_refused() -> None:
@@ -275,7 +276,7 @@ def test_offsets_outside_of_the_window_and_records_of_others_are_refused() -> No
 
 def test_offsets_below_the_start_offset_count_as_success() -> None:
     partition = SharePartition(100)
-    assert acknowledge(partition, "a", [Batch(0, 9, (1,))], Limits(), 0) == Change(partition)
+    assert finish(acknowledge(partition, "a", [Batch(0, 9, (1,))], Limits(), 0)) == Change(partition)
 
 
 def test_the_start_offset_that_is_written_is_that_of_before() -> None:
@@ -290,12 +291,15 @@ def test_the_start_offset_that_is_written_is_that_of_before() -> None:
 def test_a_hundred_thousand_records_in_flight_are_acknowledged_one_by_one() -> None:
     limits = Limits(record_locks_max=100_000)
     found = acquire(SharePartition(0), Wish("a", 100_000), [Produced(0, 99_999)], limits, 0)
-    change = acknowledge(found.partition, "a", [Batch(offset, offset, (1,)) for offset in range(100_000)], limits, 0)
-    assert change.partition == SharePartition(100_000) if isinstance(change, Change) else False
+    one_by_one = [Batch(offset, offset, (1,)) for offset in range(100_000)]
+    accepted = finish(acknowledge(found.partition, "a", one_by_one, limits, 0))
+    assert isinstance(accepted, Change)
+    assert accepted.partition == SharePartition(100_000)
     every_other = [Batch(offset, offset, (2,)) for offset in range(0, 100_000, 2)]
-    change = acknowledge(found.partition, "a", every_other, limits, 0)
+    steps, change = count_steps(acknowledge(found.partition, "a", every_other, limits, 0))
     assert isinstance(change, Change)
     assert len(change.partition.runs) == 100_000
+    assert steps > 900, "others have their turn meanwhile"
 
 
 def test_a_lock_ends_at_its_time_and_not_before() -> None:
