@@ -164,8 +164,8 @@ TABLE = (
     API(71, "GetTelemetrySubscriptions",     _upto(0),   0,     None,          None,          READ),
     API(74, "ListConfigResources",           _upto(1),   0,     _span(0, 1),   _span(0, 0),   READ),
     API(75, "DescribeTopicPartitions",       _upto(0),   0,     _span(0, 0),   _span(0, 0),   READ),
-    API(76, "ShareGroupHeartbeat",           _span(1, 1), 0,    None,          None,          HEARTBEAT),
-    API(77, "ShareGroupDescribe",            _span(1, 1), 0,    None,          None,          READ),
+    API(76, "ShareGroupHeartbeat",           _span(1, 1), 0,    _span(1, 1),   None,          HEARTBEAT),
+    API(77, "ShareGroupDescribe",            _span(1, 1), 0,    _span(1, 1),   None,          READ),
     API(78, "ShareFetch",                    _span(1, 2), 0,    None,          None,          CHANGE),
     API(79, "ShareAcknowledge",              _span(1, 2), 0,    None,          None,          CHANGE),
     API(80, "AddRaftVoter",                  _upto(1),   0,     _span(0, 1),   _span(0, 0),   CHANGE),
@@ -177,9 +177,9 @@ TABLE = (
     API(87, "ReadShareGroupStateSummary",    _upto(1),   0,     _span(0, 1),   None,          READ),
     API(88, "StreamsGroupHeartbeat",         _upto(0),   0,     _span(0, 0),   None,          HEARTBEAT),
     API(89, "StreamsGroupDescribe",          _upto(0),   0,     _span(0, 0),          None,          READ),
-    API(90, "DescribeShareGroupOffsets",     _upto(1),   0,     None,          None,          READ),
-    API(91, "AlterShareGroupOffsets",        _upto(0),   0,     None,          None,          CHANGE),
-    API(92, "DeleteShareGroupOffsets",       _upto(0),   0,     None,          None,          CHANGE),
+    API(90, "DescribeShareGroupOffsets",     _upto(1),   0,     _span(0, 1),         None,          READ),
+    API(91, "AlterShareGroupOffsets",        _upto(0),   0,     _span(0, 0),         None,          CHANGE),
+    API(92, "DeleteShareGroupOffsets",       _upto(0),   0,     _span(0, 0),         None,          CHANGE),
 )
 # fmt: on
 

@@ -31,7 +31,7 @@ RULES = {  # by prefix: the numbers that the rule book has
     "T": "1-20",
     "V": "1-7",
     "K": "1-402",  # consumer groups
-    "H": "101-115",  # share groups
+    "H": "1-26 101-115",  # share groups
     "S": "1-37",  # streams groups
 }
 LAST_SETTING = "K-028"  # the book of classic groups counts settings by the same letter
@@ -45,7 +45,6 @@ EXCUSED = {  # why a rule has no place in one server of this kind
     ),
     "the internal topics are there before the first client": "F-008 F-017",
     "a turn is a batch, which holds what its requests lead to, whatever its size": "O-048 K-379 K-380 K-381",
-    "there are no share groups and no streams groups": "C-505 K-230 K-288",
     "there are no clusters before KRaft and no brokers before 4.2": "C-401 K-064",
     "what is slow is resolved between two turns: there are no tasks to be scheduled twice": "K-397",
     "a summary of other rules, or advice": "K-011 K-110",

@@ -16,11 +16,18 @@ from coordinator.core.kinds.classic.kind import CLASSIC
 from coordinator.core.kinds.consumer.kind import CONSUMER
 from coordinator.core.kinds.kind import Handler, Kind, Late
 from coordinator.core.kinds.registry import counts_by as counts_by
+from coordinator.core.kinds.share.kind import SHARE
 from coordinator.core.kinds.streams.kind import STREAMS
 from coordinator.core.offsets.offset_commit import offset_commit
 from coordinator.core.offsets.offset_delete import offset_delete
 from coordinator.core.offsets.txn_offset_commit import txn_offset_commit
-from coordinator.core.result import TopicsCreated
+from coordinator.core.result import (
+    EndAllShareStates,
+    ShareStatesBegun,
+    ShareStatesEnded,
+    ShareStatesFailed,
+    TopicsCreated,
+)
 from coordinator.core.timers import EFFECTS
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
 from protocol.messages.offset_commit import OffsetCommitRequest
@@ -34,7 +41,8 @@ OF_EVERY_KIND: Final[Mapping[type, Handler]] = {
     TxnOffsetCommitRequest: txn_offset_commit,
     OffsetDeleteRequest: offset_delete,
     LoseCommits: failover.lose_commits,
-    TopicsCreated: verbs.ignore_outcome,
+    **dict.fromkeys((TopicsCreated, ShareStatesBegun, ShareStatesFailed, ShareStatesEnded), verbs.ignore_outcome),
+    EndAllShareStates: verbs.end_no_states,
 }
 """What groups of all kinds answer alike, and where there is none."""
 
@@ -127,5 +135,5 @@ def _mistakes(
             yield f"a class or a record is that of {other.name} groups as well"
 
 
-register(CLASSIC, CONSUMER, STREAMS)
+register(CLASSIC, CONSUMER, SHARE, STREAMS)
 assert sum(kind.of_offsets is not None for kind in registry.KINDS.values()) == 1, "one kind has groups of mere offsets"

@@ -99,6 +99,14 @@ CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE = Schema(t.ConsumerGroupCurrentMe
     Field("partitions_pending_revocation", _CURRENT_PARTITIONS),
 ))  # fmt: skip
 
+_TOPIC_PARTITIONS: Final = (Field("topic_id", UUID), Field("partitions", Array(INT32)))
+_STATE_PARTITIONS: Final = Array(
+    Schema(
+        t.ShareGroupStatePartitionMetadataValueTopicPartitionsInfo,
+        (Field("topic_id", UUID), Field("topic_name", STRING), Field("partitions", Array(INT32))),
+    )
+)
+
 KINDS: Final[tuple[Kind, ...]] = (
     Kind(
         1,
@@ -157,6 +165,81 @@ KINDS: Final[tuple[Kind, ...]] = (
         8,
         Schema(t.ConsumerGroupCurrentMemberAssignmentKey, GROUP_MEMBER),
         CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE,
+    ),
+    Kind(
+        10,
+        Schema(t.ShareGroupMemberMetadataKey, GROUP_MEMBER),
+        Schema(
+            t.ShareGroupMemberMetadataValue,
+            (
+                Field("rack_id", NULLABLE_STRING),
+                Field("client_id", STRING),
+                Field("client_host", STRING),
+                Field("subscribed_topic_names", Array(STRING)),
+            ),
+        ),
+    ),
+    Kind(
+        11,
+        Schema(t.ShareGroupMetadataKey, (Field("group_id", STRING),)),
+        Schema(t.ShareGroupMetadataValue, (Field("epoch", INT32), Field("metadata_hash", INT64))),
+    ),
+    Kind(
+        12,
+        Schema(t.ShareGroupTargetAssignmentMetadataKey, (Field("group_id", STRING),)),
+        Schema(
+            t.ShareGroupTargetAssignmentMetadataValue,
+            (Field("assignment_epoch", INT32), Field("assignment_timestamp", INT64, tag=0)),  # KIP-1263
+        ),
+    ),
+    Kind(
+        13,
+        Schema(t.ShareGroupTargetAssignmentMemberKey, GROUP_MEMBER),
+        Schema(
+            t.ShareGroupTargetAssignmentMemberValue,
+            (
+                Field(
+                    "topic_partitions",
+                    Array(Schema(t.ShareGroupTargetAssignmentMemberValueTopicPartition, _TOPIC_PARTITIONS)),
+                ),
+            ),
+        ),
+    ),
+    Kind(
+        14,
+        Schema(t.ShareGroupCurrentMemberAssignmentKey, GROUP_MEMBER),
+        Schema(
+            t.ShareGroupCurrentMemberAssignmentValue,
+            (
+                Field("member_epoch", INT32),
+                Field("previous_member_epoch", INT32),
+                Field("state", INT8),
+                Field(
+                    "assigned_partitions",
+                    Array(Schema(t.ShareGroupCurrentMemberAssignmentValueTopicPartitions, _TOPIC_PARTITIONS)),
+                ),
+            ),
+        ),
+    ),
+    Kind(
+        15,
+        Schema(t.ShareGroupStatePartitionMetadataKey, (Field("group_id", STRING),)),
+        Schema(
+            t.ShareGroupStatePartitionMetadataValue,
+            (
+                Field("initializing_topics", _STATE_PARTITIONS),
+                Field("initialized_topics", _STATE_PARTITIONS),
+                Field(
+                    "deleting_topics",
+                    Array(
+                        Schema(
+                            t.ShareGroupStatePartitionMetadataValueTopicInfo,
+                            (Field("topic_id", UUID), Field("topic_name", STRING)),
+                        )
+                    ),
+                ),
+            ),
+        ),
     ),
     Kind(
         16,

@@ -1,7 +1,7 @@
 """The facts that `__consumer_offsets` holds: one class for each key and each value, by Kafka's names in snake case.
 
-Types 0-2 are offsets and classic groups, 3-8 and 16 are consumer groups (KIP-848). A key without a value is a
-tombstone. Field by field these are Kafka's coordinator records; `record_schemas` draws their bytes.
+Types 0-2 are offsets and classic groups, 3-8 and 16 are consumer groups (KIP-848), 10-15 share groups (KIP-932). A key
+without a value is a tombstone. Field by field these are Kafka's records; `record_schemas` draws their bytes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -191,6 +191,102 @@ class ConsumerGroupRegularExpressionValue(Message, frozen=True, gc=False):
     timestamp: int = 0
 
 
+class ShareGroupMemberMetadataKey(Message, frozen=True, gc=False):
+    """Type 10: who a member of a share group is, and what it subscribes to."""
+
+    group_id: str = ""
+    member_id: str = ""
+
+
+class ShareGroupMemberMetadataValue(Message, frozen=True, gc=False):
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: tuple[str, ...] = ()
+
+
+class ShareGroupMetadataKey(Message, frozen=True, gc=False):
+    """Type 11: that a share group exists."""
+
+    group_id: str = ""
+
+
+class ShareGroupMetadataValue(Message, frozen=True, gc=False):
+    epoch: int = 0
+    metadata_hash: int = 0
+
+
+class ShareGroupTargetAssignmentMetadataKey(Message, frozen=True, gc=False):
+    """Type 12: the epoch of a share group's target assignment."""
+
+    group_id: str = ""
+
+
+class ShareGroupTargetAssignmentMetadataValue(Message, frozen=True, gc=False):
+    assignment_epoch: int = 0
+    assignment_timestamp: int = 0
+
+
+class ShareGroupTargetAssignmentMemberKey(Message, frozen=True, gc=False):
+    """Type 13: what one member of a share group shall read."""
+
+    group_id: str = ""
+    member_id: str = ""
+
+
+class ShareGroupTargetAssignmentMemberValueTopicPartition(Message, frozen=True, gc=False):
+    topic_id: bytes = NO_ID
+    partitions: tuple[int, ...] = ()
+
+
+class ShareGroupTargetAssignmentMemberValue(Message, frozen=True, gc=False):
+    topic_partitions: tuple[ShareGroupTargetAssignmentMemberValueTopicPartition, ...] = ()
+
+
+class ShareGroupCurrentMemberAssignmentKey(Message, frozen=True, gc=False):
+    """Type 14: what one member of a share group reads."""
+
+    group_id: str = ""
+    member_id: str = ""
+
+
+class ShareGroupCurrentMemberAssignmentValueTopicPartitions(Message, frozen=True, gc=False):
+    topic_id: bytes = NO_ID
+    partitions: tuple[int, ...] = ()
+
+
+class ShareGroupCurrentMemberAssignmentValue(Message, frozen=True, gc=False):
+    member_epoch: int = 0
+    previous_member_epoch: int = 0
+    state: int = 0
+    assigned_partitions: tuple[ShareGroupCurrentMemberAssignmentValueTopicPartitions, ...] = ()
+
+
+class ShareGroupStatePartitionMetadataKey(Message, frozen=True, gc=False):
+    """Type 15: the partitions of which the share coordinator has the state."""
+
+    group_id: str = ""
+
+
+class ShareGroupStatePartitionMetadataValueTopicPartitionsInfo(Message, frozen=True, gc=False):
+    topic_id: bytes = NO_ID
+    topic_name: str = ""
+    partitions: tuple[int, ...] = ()
+
+
+class ShareGroupStatePartitionMetadataValueTopicInfo(Message, frozen=True, gc=False):
+    topic_id: bytes = NO_ID
+    topic_name: str = ""
+
+
+class ShareGroupStatePartitionMetadataValue(Message, frozen=True, gc=False):
+    """Partitions of which the state is being begun, those of which it exists, and topics of which it is being ended."""
+
+    initializing_topics: tuple[ShareGroupStatePartitionMetadataValueTopicPartitionsInfo, ...] = ()
+    initialized_topics: tuple[ShareGroupStatePartitionMetadataValueTopicPartitionsInfo, ...] = ()
+    deleting_topics: tuple[ShareGroupStatePartitionMetadataValueTopicInfo, ...] = ()
+
+
 class UnknownKey(Message, frozen=True, gc=False):
     """A key of a type that nobody here knows, of a later version of Kafka. Kept as bytes, and skipped."""
 
@@ -214,6 +310,12 @@ Key = (
     | streams.StreamsGroupTargetAssignmentMemberKey
     | streams.StreamsGroupCurrentMemberAssignmentKey
     | streams.StreamsGroupTopologyKey
+    | ShareGroupMemberMetadataKey
+    | ShareGroupMetadataKey
+    | ShareGroupTargetAssignmentMetadataKey
+    | ShareGroupTargetAssignmentMemberKey
+    | ShareGroupCurrentMemberAssignmentKey
+    | ShareGroupStatePartitionMetadataKey
     | UnknownKey
 )
 Value = (
@@ -232,6 +334,12 @@ Value = (
     | streams.StreamsGroupTargetAssignmentMemberValue
     | streams.StreamsGroupCurrentMemberAssignmentValue
     | streams.StreamsGroupTopologyValue
+    | ShareGroupMemberMetadataValue
+    | ShareGroupMetadataValue
+    | ShareGroupTargetAssignmentMetadataValue
+    | ShareGroupTargetAssignmentMemberValue
+    | ShareGroupCurrentMemberAssignmentValue
+    | ShareGroupStatePartitionMetadataValue
     | bytes  # of an UnknownKey
 )
 

@@ -19,6 +19,7 @@ from coordinator.core.acls.authorizer import Rights
 from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.events import Event
 from coordinator.core.principal import ANONYMOUS, Principal
+from coordinator.core.share_state.values import StateKey
 from coordinator.core.timers import TimerKey
 
 G = TypeVar("G", covariant=True)
@@ -121,7 +122,60 @@ class TopicsCreated(Struct, frozen=True):
     errors: Mapping[str, str]
 
 
-Effect = Reply | SetTimer | CancelTimer | RemoveGroup | Markers | CreateTopics
+class BeginShareStates(Struct, frozen=True):
+    """Ask the share coordinator to begin the states of share partitions at these offsets.
+
+    The answer is an input of the group: `ShareStatesBegun`, or `ShareStatesFailed` if one of them could not be begun.
+    A `response` of an administrator gets the errors of its partitions.
+    """
+
+    group_id: str
+    offsets: Mapping[StateKey, int]
+    state_epoch: int
+    at_ms: int
+    response: Any = None
+
+
+class EndShareStates(Struct, frozen=True):
+    """Ask the share coordinator to forget the states of share partitions. The answer is `ShareStatesEnded`.
+
+    A `response` of an administrator gets an entry for each topic; without one the response is the first error.
+    """
+
+    group_id: str
+    keys: tuple[StateKey, ...]
+    at_ms: int
+    response: Any = None
+
+
+class ShareStatesBegun(Struct, frozen=True):
+    """The states of these partitions have begun."""
+
+    group_id: str
+    topics: Mapping[bytes, tuple[int, ...]]  # by topic id
+
+
+class ShareStatesFailed(Struct, frozen=True):
+    """The states of these partitions could not be begun."""
+
+    group_id: str
+    topics: Mapping[bytes, tuple[int, ...]]
+
+
+class ShareStatesEnded(Struct, frozen=True):
+    """The states of these topics are gone."""
+
+    group_id: str
+    topics: frozenset[bytes]
+
+
+class EndAllShareStates(Struct, frozen=True):
+    """The group is about to be deleted, and the states of its share partitions go first."""
+
+    group_id: str
+
+
+Effect = Reply | SetTimer | CancelTimer | RemoveGroup | Markers | CreateTopics | BeginShareStates | EndShareStates
 
 
 class Producer(Struct, frozen=True, gc=False):

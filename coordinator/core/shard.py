@@ -42,7 +42,17 @@ from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.offsets.tally import Tally, offsets_in
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, Record, UnknownKey
 from coordinator.core.renewal import Renewal, Renewals
-from coordinator.core.result import Call, CancelTimer, CreateTopics, RemoveGroup, Reply, Result, SetTimer
+from coordinator.core.result import (
+    BeginShareStates,
+    Call,
+    CancelTimer,
+    CreateTopics,
+    EndShareStates,
+    RemoveGroup,
+    Reply,
+    Result,
+    SetTimer,
+)
 from coordinator.core.timers import (
     EXPIRY,
     IMMEDIATELY,
@@ -61,13 +71,13 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.list_groups import ListGroupsResponseListedGroup
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 
+_OF_THE_RUNTIME: Final = frozenset({Reply, CreateTopics, BeginShareStates, EndShareStates})
 CLEANED_AT_ONCE: Final = 10_000  # offsets looked at before the next turn: some milliseconds
 
 _NO_TOPICS: Final[Mapping[str, Collection[bytes]]] = {}
 
 GROUP_BYTES: Final = 512  # of memory that a group without members takes beside its id, in the tables around it too
 
-_OF_THE_RUNTIME: Final = (Reply, CreateTopics)  # effects that a shard leaves to it
 
 Step = Callable[[], Result[Any]]
 Attempt = Callable[[str, Step], Result[Any] | None]
@@ -217,13 +227,24 @@ class Shard:
     def apply_topic_changes(self, topics: Topics, gone: AbstractSet[str], now_ms: int) -> list[Result[Any]]:
         """Apply that topics were created, grew or were deleted. What was committed to those that are `gone` goes with
         them."""
-        self.topics = topics
+        before, self.topics = self.topics, topics
         if not gone:
             return []
         # Asked first: there are few of them among tens of thousands, and a step of each takes a hundred times as long.
         groups = self.offsets.groups_of(gone)
-        return self._for_groups(
+        results = self._for_groups(
             "topics", groups, lambda group: cleanup.remove_orphans(group, self.offsets, gone), now_ms
+        )
+        return results + self._forget_topics("topics", frozenset([before.id_of(name) for name in gone]), now_ms)
+
+    def _forget_topics(self, kind: str, gone: frozenset[bytes], now_ms: int) -> list[Result[Any]]:
+        """Let the groups that remember topics by their ids forget those that are no more."""
+        forget = {group_id: one for group_id, group in self.groups.items() if (one := kind_of(group).without_topics)}
+        return self._for_groups(
+            kind,
+            forget,
+            lambda group_id: forget[group_id](self.groups[group_id], gone, self._env_at(group_id, now_ms)),
+            now_ms,
         )
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
@@ -291,8 +312,12 @@ class Shard:
         if not gone:
             return results
         offsets, topics = self.offsets, self.topics
-        return results + self._for_groups(
-            "load", offsets.groups(), lambda group: cleanup.remove_forgotten(group, offsets, topics, gone), now_ms
+        return (
+            results
+            + self._for_groups(
+                "load", offsets.groups(), lambda group: cleanup.remove_forgotten(group, offsets, topics, gone), now_ms
+            )
+            + self._forget_topics("load", frozenset().union(*gone.values()), now_ms)
         )
 
     def unload(self, now_ms: int, reason: str) -> list[Result[Any]]:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.result import Result
+from protocol.errors import ErrorCode
 
 BY = "operator"
 
@@ -67,3 +68,8 @@ def refuse_without_group(group: None, verb: Verb, env: Env) -> Result[Any]:
 def ignore_outcome(group: Any, outcome: Any, env: Env) -> Result[Any]:
     """Take note of what came of an effect: most groups have nothing to do then, or are gone."""
     return Result()
+
+
+def end_no_states(group: Any, request: Any, env: Env) -> Result[Any]:
+    """Succeed at once: most groups have no states of share partitions."""
+    return Result(response=ErrorCode.NONE)

@@ -349,6 +349,13 @@ class DataPlane:
             return 0 if log is None else log.end_offset
         return self._state.logs.end_offset((topic, index))
 
+    def find_end_offset(self, topic: str, index: int) -> int | ErrorCode:
+        """Return the offset of the next record of a partition, or why it cannot be read. The log is opened for that."""
+        if error := self._state.refusal(topic, index):
+            return error
+        log = self._state.log(topic, index)
+        return 0 if log is None else log.end_offset
+
     @property
     def traffic(self) -> Mapping[str, Traffic]:
         """Records and bytes in and out by topic, since the start."""

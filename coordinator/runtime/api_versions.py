@@ -34,10 +34,11 @@ FEATURES: Final = (
     Feature("group.version", 0, 1, 1),
     Feature("kraft.version", 0, 1, 0),
     Feature("metadata.version", 7, 30, 30),
+    Feature("share.version", 0, 1, 1),
     Feature("streams.version", 0, 1, 1),
     Feature("transaction.version", 0, 2, 2),
 )
-"""Those of a new Apache Kafka 4.3.1, except `share.version`: there are no such groups here."""
+"""Those of a new Apache Kafka 4.3.1."""
 
 FEATURES_EPOCH: Final = 1  # the features never change, so one number orders all responses
 _LOWEST_SINCE: Final = 4  # before, clients fail to read a feature that begins with 0 (KAFKA-17011)

@@ -29,13 +29,23 @@ from coordinator.core.failover import BrokerVerb
 from coordinator.core.growth import Shortage
 from coordinator.core.quotas.buckets import Buckets
 from coordinator.core.renewal import Renewal
-from coordinator.core.result import COORDINATOR_EPOCH, Call, CreateTopics, Markers, Reply, Result
+from coordinator.core.result import (
+    COORDINATOR_EPOCH,
+    BeginShareStates,
+    Call,
+    CreateTopics,
+    EndShareStates,
+    Markers,
+    Reply,
+    Result,
+)
 from coordinator.core.timers import Timers
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.verbs import Verb, VerbResponse
 from coordinator.dataplane.brokers import NOBODY, OPERATOR, Where
 from coordinator.dataplane.dataplane import DataPlane
+from coordinator.runtime import share_groups
 from coordinator.runtime.coordinators import Coordinators
 from coordinator.runtime.edge import Edge, Failure
 from coordinator.runtime.error_response import error_response, groups_full_response
@@ -345,16 +355,19 @@ class Engine:
             if self.is_synced:
                 group_commit.changed.add(partition if group_id is None else group_id)
                 group_commit.gathering.changes += 1
+        if result.events:
+            for event in result.events:
+                self._emit(event)
+        response = result.response
         if result.effects:
             for effect in result.effects:
                 if type(effect) is Reply:
                     self._replies.append((effect.ticket, Done(effect.response)))
                 elif type(effect) is CreateTopics:
                     self._create_topics(effect)
-        if result.events:
-            for event in result.events:
-                self._emit(event)
-        return result.response
+                elif type(effect) is BeginShareStates or type(effect) is EndShareStates:
+                    response = share_groups.perform(self, partition, effect, response)
+        return response
 
     def _create_topics(self, wanted: CreateTopics) -> None:
         from coordinator.runtime.group_topics import create_topics_of_group  # which few servers are asked for

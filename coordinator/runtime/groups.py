@@ -11,7 +11,7 @@ from coordinator.core.acls.names import ALL_OPERATIONS, Resource
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.decision import PARKED, Decision, Done, InSteps, Outcome, Steps, respond_in_steps
 from coordinator.core.kinds.kind import Kind
-from coordinator.core.kinds.registry import KINDS
+from coordinator.core.kinds.registry import KINDS, kind_of
 from coordinator.core.limits import Limits
 from coordinator.core.list_groups import Filters
 from coordinator.core.offsets.offset_fetch import (
@@ -22,13 +22,14 @@ from coordinator.core.offsets.offset_fetch import (
     split_groups,
 )
 from coordinator.core.pace import Pace, name_units, paced
-from coordinator.core.result import Call
+from coordinator.core.result import Call, EndAllShareStates
 from coordinator.core.transactions import add_offsets_to_txn as adding
 from coordinator.core.transactions.membership import add_to_transaction, verify_partition
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response, unserved_response
+from coordinator.runtime.partition import Partition
 from coordinator.runtime.parts import (
     PART_PARTITIONS,
     Topics,
@@ -222,11 +223,30 @@ def _delete(engine: Engine, group_id: str, call: Call, where: Where) -> DeleteGr
     partition = engine.partitions.owner(group_id)
     if code := engine.refuse(partition, where):
         return DeleteGroupsResponseDeletableGroupResult(group_id, code)
+    ended = engine.edge.attempt("DeleteGroups", _end_share_states, engine, partition, group_id, call)
+    if ended != ErrorCode.NONE:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if isinstance(ended, Failure) else ended
+        return DeleteGroupsResponseDeletableGroupResult(group_id, code)
     result = engine.edge.attempt("DeleteGroups", partition.shard.delete, group_id, call)
     if isinstance(result, Failure):
         return DeleteGroupsResponseDeletableGroupResult(group_id, ErrorCode.UNKNOWN_SERVER_ERROR)
     deleted: DeleteGroupsResponseDeletableGroupResult = engine.take(partition, result)
     return deleted
+
+
+def _end_share_states(engine: Engine, partition: Partition, group_id: str, call: Call) -> ErrorCode:
+    """End what the share coordinator keeps for a group, if it is about to be deleted. Returns why that cannot be."""
+    group = partition.shard.groups.get(group_id)
+    if group is None or not group.is_empty or not kind_of(group).has_share_states:
+        return ErrorCode.NONE
+    code: ErrorCode = engine.take(partition, partition.shard.handle(EndAllShareStates(group_id), call))
+    return code
+
+
+def share_group_offsets(engine: Engine, request: Any, call: Call, where: Where) -> Outcome:
+    """Alter or delete the offsets of a share group. The response rests on the states of its partitions, too."""
+    outcome = one_group(engine, request, call, where)
+    return Done(outcome.response) if isinstance(outcome, Done) else outcome
 
 
 def add_offsets_to_txn(engine: Engine, request: AddOffsetsToTxnRequest, call: Call, where: Where) -> Any:

@@ -78,6 +78,8 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     ),
     **dict.fromkeys(DATAPLANE, _dataplane),
     **{api: with_mutation_quota(api, _dataplane) for api in names_with(Trait.LIMITED)},
+    **dict.fromkeys(("AlterShareGroupOffsets", "DeleteShareGroupOffsets"), groups.share_group_offsets),
+    "DescribeShareGroupOffsets": _rare("share_group_offsets", "describe_share_group_offsets"),
     **{
         api: _rare("share_state_requests", handler)
         for api, handler in (

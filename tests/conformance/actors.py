@@ -299,6 +299,57 @@ class Streams:
         return self.ask(member_epoch=epoch, **values).answer()
 
 
+class Sharer:
+    """A member of a share group (KIP-932), on a connection of its own name."""
+
+    def __init__(self, k: Stage, name: str, group: str | None = None, *, member_id: str | None = None) -> None:
+        self.k, self.name = k, name
+        self.group = k.name("g") if group is None else group
+        self.line = k.line(name)
+        self.member_id = f"member-{name}" if member_id is None else member_id
+        self.epoch = 0
+
+    def known(self, **values: Any) -> dict[str, Any]:
+        return {"group_id": self.group, "member_id": self.member_id, "member_epoch": self.epoch, **values}
+
+    def learn(self, answer: Answer) -> Answer:
+        if answer.error_code == "NONE":
+            self.epoch = answer.member_epoch
+        return answer
+
+    def beat(self, **values: Any) -> Answer:
+        """Send a heartbeat with these fields; all others say that nothing changed."""
+        return self.learn(self.line.call("share_group_heartbeat", 1, **self.known(**values)))
+
+    def join(self, *topics: str, **values: Any) -> Answer:
+        """Join (or join again) with epoch 0, subscribed to these topics."""
+        return self.beat(**{"member_epoch": 0, "subscribed_topic_names": list(topics), **values})
+
+    def beat_until_assigned(self, topics: int = 1, within_ms: float = 10_000) -> Answer:
+        """Beat until an assignment of so many topics comes, or an error; only that answer is written down."""
+        while True:
+            answer = self.line.eventually(
+                "share_group_heartbeat",
+                1,
+                lambda found: found.error_code != "NONE" or found.assignment is not None,
+                within_ms=within_ms,
+                is_timed=False,  # how long it takes to begin a state
+                **self.known(),
+            )
+            self.learn(answer)
+            if answer.assignment is None or len(answer.assignment.topic_partitions) >= topics:
+                return answer
+
+    def settle(self, *topics: str) -> "Sharer":
+        """Join, and wait until all partitions of the topics are assigned."""
+        self.join(*topics)
+        self.beat_until_assigned(len(topics))
+        return self
+
+    def leave(self) -> Answer:
+        return self.beat(member_epoch=-1)
+
+
 class Producer:
     """A transactional producer, on a connection of its own name."""
 

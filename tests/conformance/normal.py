@@ -27,6 +27,11 @@ UNORDERED = {  # by API, the lists whose order is not the same in each run of Ka
     "describe_groups": {"groups", "members"},
     "consumer_group_describe": {"groups", "members", "topic_partitions", "subscribed_topic_names"},
     "consumer_group_heartbeat": {"topic_partitions", "partitions"},
+    "share_group_heartbeat": {"topic_partitions", "partitions"},
+    "share_group_describe": {"groups", "members", "topic_partitions", "subscribed_topic_names"},
+    "describe_share_group_offsets": {"topics", "partitions"},
+    "alter_share_group_offsets": {"responses"},
+    "delete_share_group_offsets": {"responses"},
     "list_groups": {"groups"},
     "streams_group_heartbeat": {
         *("active_tasks", "standby_tasks", "warmup_tasks", "partitions"),

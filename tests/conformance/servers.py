@@ -44,8 +44,17 @@ STREAMS: Settings = {
 
 SERVERS: Mapping[str, Settings] = {
     "plain": {},
-    "delay": {"group.initial.rebalance.delay.ms": "1000", "group.consumer.assignment.interval.ms": "1500"},
-    "full": {"group.max.size": "2", "group.consumer.max.size": "2", "auto.create.topics.enable": "false"},
+    "delay": {
+        "group.initial.rebalance.delay.ms": "1000",
+        "group.consumer.assignment.interval.ms": "1500",
+        "group.share.assignment.interval.ms": "1500",
+    },
+    "full": {
+        "group.max.size": "2",
+        "group.consumer.max.size": "2",
+        "group.share.max.size": "2",
+        "auto.create.topics.enable": "false",
+    },
     "expiry": {"offsets.retention.check.interval.ms": "300", "offsets.retention.minutes": "1"},
     "streams": STREAMS,
     "streams-delay": {

@@ -30,7 +30,7 @@ from tests.server.in_memory import InMemory
 
 OFFSETS, CATALOG = "data/__consumer_offsets-0", "data/__muster_catalog-0"
 ONE = {"offsets_topic_num_partitions": 1}
-FUTURE = record_batch.encode([Record(b"\0\x0bfuture", b"")])  # of a kind that is not known yet
+FUTURE = record_batch.encode([Record(b"\0\x63future", b"")])  # of a kind that is not known yet
 muster_log = shell_fixture("log")
 
 

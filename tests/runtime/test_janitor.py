@@ -23,12 +23,12 @@ def compactable(log: Log) -> None:
     """Fill a log with what a compaction would take, whatever its size."""
     log.config = msgspec.structs.replace(log.config, compaction_bytes_min=1)
     for number in range(10):
-        fact = Record(b"\0\x0bfuture", b"%d" % number, timestamp=WALL_MS)
+        fact = Record(b"\0\x63future", b"%d" % number, timestamp=WALL_MS)
         log.append(record_batch.encode([fact]))
 
 
 def values(log: Log) -> list[bytes | None]:
-    return [record.value for _, records in scan(log) for record in records if record.key == b"\0\x0bfuture"]
+    return [record.value for _, records in scan(log) for record in records if record.key == b"\0\x63future"]
 
 
 def test_records_are_not_deleted_by_their_age_right_after_a_start() -> None:

@@ -135,6 +135,11 @@ class Kind(Struct, frozen=True, kw_only=True):
     gives_way: Callable[[Any], bool] = _none  # type: ignore[assignment]  # nothing is a no
     """Whether a group may be replaced by records of another kind, without its own tombstones."""
 
+    # states of share partitions
+    has_share_states: bool = False  # whether `EndAllShareStates` comes before a group is deleted
+    without_topics: Callable[[Any, frozenset[bytes], Env], Result[Any]] | None = None
+    """Forgets topics that are no more: (group, topic ids, env)."""
+
     # begin and end
     restart: Callable[[Any, Env], Result[Any]]  # after the log was read
     unload: Callable[[Any, Env, str], Result[Any]]  # before another broker takes over, for a reason

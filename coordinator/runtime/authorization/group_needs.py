@@ -27,10 +27,12 @@ from protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from protocol.wire import ZERO_UUID
 
 Entry = Any
 Response = Any
 _O, _R = Operation, Resource
+TOPIC_DENIED_MESSAGE: Final = "Topic authorization failed."
 _TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -187,3 +189,44 @@ def topology_topics(asking: Asking) -> Iterable[str]:
 
 def one_group(asking: Asking) -> Iterable[str]:
     return (asking.request.group_id,) if asking.version < GROUPS_SINCE else ()
+
+
+def hide_readers(asking: Asking, response: Response) -> Response:
+    """Refuse to describe a share group of which a member reads a topic that the client may not describe."""
+    describes = need(_R.TOPIC, _O.DESCRIBE)
+
+    def is_seen(group: Entry) -> bool:
+        names = {one.topic_name for member in group.members for one in member.assignment.topic_partitions}
+        return all(describes.is_met(asking, name) for name in names)
+
+    def hide(group: Entry) -> Entry:
+        return type(group)(
+            error_code=_TOPIC_DENIED,
+            error_message="The group has topics that may not be described.",
+            group_id=group.group_id,
+        )
+
+    return replace(response, groups=tuple([one if is_seen(one) else hide(one) for one in response.groups]))
+
+
+def hide_share_offsets(asking: Asking, response: Response) -> Response:
+    """Say of topics that the client has named that they are denied; where it asks for all, leave them out.
+
+    Kafka: `KafkaApis.describeShareGroupOffsetsForGroup`, `describeShareGroupAllOffsetsForGroup`.
+    """
+    describes = need(_R.TOPIC, _O.DESCRIBE)
+    named = {group.group_id for group in asking.request.groups if group.topics is not None}
+
+    def hide(group: Entry) -> Entry:
+        found = [topic for topic in group.topics if describes.is_met(asking, topic.topic_name)]
+        denied = [_deny_share_offsets(topic) for topic in group.topics if topic not in found]
+        return replace(group, topics=(*found, *denied) if group.group_id in named else tuple(found))
+
+    return replace(response, groups=tuple([hide(group) for group in response.groups]))
+
+
+def _deny_share_offsets(topic: Entry) -> Entry:
+    partitions = [
+        type(one)(one.partition_index, -1, 0, -1, _TOPIC_DENIED, TOPIC_DENIED_MESSAGE) for one in topic.partitions
+    ]
+    return replace(topic, topic_id=ZERO_UUID, partitions=tuple(partitions))

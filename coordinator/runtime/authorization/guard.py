@@ -49,12 +49,13 @@ class Asking(Struct, frozen=True, gc=False):
     rights: Rights
 
     def topic(self, entry: Any) -> str | None:
-        """Return the topic that an entry names by `name`, `topic` or `topic_id`; None for an id that no topic has."""
+        """Return the topic that an entry names, by its name or by `topic_id`; None for an id that no topic has."""
         topic_id = getattr(entry, "topic_id", NO_ID)
         if topic_id != NO_ID:
             topic = self.engine.ledger.catalog.topics.by_id(topic_id)
             return None if topic is None else topic.name
-        name: str | None = entry.name if hasattr(entry, "name") else entry.topic
+        field = next(field for field in ("name", "topic", "topic_name") if hasattr(entry, field))
+        name: str | None = getattr(entry, field)
         return name
 
 

@@ -13,6 +13,8 @@ from coordinator.runtime.authorization.group_needs import (
     find_each,
     find_one,
     hide_members,
+    hide_readers,
+    hide_share_offsets,
     hide_topologies,
     offset_fetch_topics,
     one_group,
@@ -28,6 +30,7 @@ from coordinator.runtime.authorization.refusals import (
     refuse_credentials,
     refuse_log_dirs,
     refuse_quotas,
+    refuse_share_topics,
     refuse_states,
     refuse_to_alter_quotas,
     refuse_to_list_reassignments,
@@ -131,6 +134,29 @@ NEEDS: Final[Mapping[str, Guard]] = {
         each=(each_name("group_ids", "groups", need(_R.GROUP, _O.DESCRIBE), place=FIRST),),
         seen=(authorized_operations("groups", _R.GROUP, "authorized_operations", "group_id"), hide_topologies),
         what=("DESCRIBE on the topic, for each topic of the topology: TOPIC_AUTHORIZATION_FAILED for the group",),
+    ),
+    "ShareGroupHeartbeat": Guard((
+        group_check(_O.READ),
+        Whole(need(_R.TOPIC, _O.DESCRIBE), subscription_topics, " of each name that is subscribed to"),
+    )),
+    "ShareGroupDescribe": Guard(
+        each=(each_name("group_ids", "groups", need(_R.GROUP, _O.DESCRIBE), place=FIRST),),
+        seen=(authorized_operations("groups", _R.GROUP, "authorized_operations", "group_id"), hide_readers),
+        what=("DESCRIBE on the topic, for each topic of a member: TOPIC_AUTHORIZATION_FAILED for the group",),
+    ),
+    "DescribeShareGroupOffsets": Guard(
+        each=(Each("groups", "groups", lambda asking: lambda one: (
+            None if asking.rights.may(_O.DESCRIBE, _R.GROUP, one.group_id) else _GROUP_DENIED)),),
+        seen=(hide_share_offsets,),
+        what=("DESCRIBE on the topic, for each: TOPIC_AUTHORIZATION_FAILED, or left out where all are asked for",),
+    ),
+    "AlterShareGroupOffsets": Guard(
+        (group_check(_O.READ),),
+        (each_topic("topics", "responses", _O.READ, refuse=refuse_share_topics),),
+    ),
+    "DeleteShareGroupOffsets": Guard(
+        (group_check(_O.DELETE),),
+        (each_topic("topics", "responses", _O.READ, place=FIRST, refuse=refuse_share_topics),),
     ),
     "ListGroups": Guard(
         seen=(hide_what_is_denied("groups", _R.GROUP, "group_id", _DESCRIBES),),

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.runtime.error_response import error_response
+from coordinator.runtime.error_response import error_everywhere, error_response
 from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -27,6 +27,7 @@ from protocol.messages.list_partition_reassignments import (
 )
 
 AUTHORIZATION_FAILED: Final = "Authorization failed."
+TOPIC_AUTHORIZATION_FAILED: Final = "Topic authorization failed."
 CLUSTER_AUTHORIZATION_FAILED: Final = "Cluster authorization failed."
 
 
@@ -92,3 +93,16 @@ def refuse_states(request: Any, version: int, error: ErrorCode) -> Any:
         for topic in response.results
     ]
     return replace(response, results=tuple(results))
+
+
+def refuse_share_topics(request: Any, version: int, error: ErrorCode) -> Any:
+    """Return the response to an alteration or a deletion of share offsets, with the error in each topic."""
+    response = error_everywhere(request, version, error)
+    topics = []
+    for topic in response.responses:
+        if hasattr(topic, "partitions"):
+            told = [replace(one, error_message=TOPIC_AUTHORIZATION_FAILED) for one in topic.partitions]
+            topics.append(replace(topic, partitions=tuple(told)))
+        else:
+            topics.append(replace(topic, error_message=TOPIC_AUTHORIZATION_FAILED))
+    return replace(response, responses=tuple(topics))

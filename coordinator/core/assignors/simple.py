@@ -1,0 +1,251 @@
+"""The simple assignor of share groups: partitions are spread evenly over the members, which may share them.
+
+    members <= partitions      each partition has one member
+    members >  partitions      each partition has as many members as it takes for each member to have one
+
+Kafka: `SimpleAssignor`. Ties are decided by the order of its hash maps (`hash_order.py`), and so they are here. A topic
+of which a member has lost all partitions stays in its assignment without any, as in Kafka.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Generic, TypeVar
+
+from coordinator.core.assignors.hash_order import (
+    buckets_after_inserts,
+    members_in_order,
+    partitions_in_order,
+    topics_in_order,
+)
+from coordinator.core.assignors.spec import Assignment, GroupSpec
+
+Assignable = Mapping[bytes, Iterable[int]]
+"""By topic id the partitions that may be assigned: those whose state is initialized."""
+
+T = TypeVar("T")
+TopicPartition = tuple[bytes, int]
+
+_MASK: Final = 0xFFFFFFFF
+
+
+def assign(spec: GroupSpec, assignable: Assignable) -> Mapping[str, Assignment]:
+    """Return what each member shall read."""
+    builder = _Builder(spec)
+    if spec.is_homogeneous:
+        topics = next(iter(spec.members.values())).topics if spec.members else ()
+        _spread(builder, topics, range(len(builder.members)), assignable, _homogeneous_hash)
+        return builder.result(topics)
+    subscribed = dict.fromkeys(topic_id for one in spec.members.values() for topic_id in one.topics)
+    for topic_id in subscribed:
+        readers = [index for index, name in enumerate(builder.members) if topic_id in spec.members[name].topics]
+        _spread(builder, (topic_id,), readers, assignable, _heterogeneous_hash)
+    return builder.result(tuple(subscribed))
+
+
+class _HashSet(Generic[T]):
+    """A set in the order of Java's HashSet, which never shrinks its table."""
+
+    def __init__(self, hash_of: Callable[[T], int]) -> None:
+        self._items: dict[T, None] = {}
+        self._peak = 0
+        self._hash_of = hash_of
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, item: T) -> bool:
+        return item in self._items
+
+    def add(self, item: T) -> None:
+        self._items[item] = None
+        self._peak = max(self._peak, len(self._items))
+
+    def remove(self, item: T) -> None:
+        self._items.pop(item, None)
+
+    def ordered(self) -> list[T]:
+        mask = buckets_after_inserts(self._peak) - 1
+        return sorted(self._items, key=lambda item: self._hash_of(item) & mask)
+
+
+class _Builder:
+    """The members by their indexes, and what each shall read as far as that is known."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self.spec = spec
+        self.members = members_in_order(spec.members)
+        self.new: dict[int, dict[bytes, set[int]]] = {}  # of the members whose assignment changes
+
+    def previous(self, index: int) -> Assignment:
+        return self.spec.members[self.members[index]].previous
+
+    def change(self, index: int) -> dict[bytes, set[int]]:
+        """Return the assignment of a member, to be changed."""
+        found = self.new.get(index)
+        if found is None:
+            found = self.new[index] = {topic_id: set(held) for topic_id, held in self.previous(index).items()}
+        return found
+
+    def result(self, subscribed: Iterable[bytes]) -> Mapping[str, Assignment]:
+        """Return all assignments. Members that subscribe to nothing that exists have none."""
+        if not any(True for _ in subscribed):
+            return {}
+        return {
+            name: {topic_id: tuple(sorted(held)) for topic_id, held in self.new[index].items()}
+            if index in self.new
+            else self.previous(index)
+            for index, name in enumerate(self.members)
+        }
+
+
+def _spread(
+    builder: _Builder,
+    topics: Iterable[bytes],
+    readers: Iterable[int],
+    assignable: Assignable,
+    hash_of: Callable[[TopicPartition], int],
+) -> None:
+    """Spread the partitions of topics over the members that read all of them."""
+    members = list(readers)
+    topics = tuple(topics)
+    targets = [
+        (topic_id, index)
+        for topic_id in topics
+        for index in range(builder.spec.partition_count(topic_id))
+        if index in set(assignable.get(topic_id, ()))
+    ]
+    sharing = -(-len(members) // len(targets)) if targets else 0
+    each = sharing * len(targets) / len(members)
+    wanted = dict.fromkeys(range(len(builder.members)), 0)
+    for number, index in enumerate(members):
+        wanted[index] = _ceil(each * (number + 1)) - _ceil(each * number)
+    owners, held = _keep(builder, topics, hash_of)
+    _revoke_from_overfilled(builder, wanted, owners, held)
+    unfilled = {index for index in members if len(held.get(index, ())) < wanted[index]}
+    _revoke_overshared(builder, sharing, owners, held, hash_of, len(targets), unfilled)
+    for one in targets:
+        owners.setdefault(one, _HashSet(_int_hash))
+    _give(builder, sharing, wanted, owners, held, sorted(unfilled), hash_of, len(targets))
+
+
+def _ceil(number: float) -> int:
+    return -int(-number // 1)
+
+
+Owners = dict[TopicPartition, _HashSet[int]]
+Held = dict[int, _HashSet[TopicPartition]]
+
+
+def _keep(
+    builder: _Builder, topics: tuple[bytes, ...], hash_of: Callable[[TopicPartition], int]
+) -> tuple[Owners, Held]:
+    """Return who has what of these topics. Where all members subscribe alike, other topics are taken from them."""
+    owners: Owners = {}
+    held: Held = {}
+    for index in range(len(builder.members)):
+        previous = builder.previous(index)
+        for topic_id in topics_in_order(previous, copied=False):
+            if topic_id not in topics:
+                if builder.spec.is_homogeneous:
+                    builder.change(index).pop(topic_id, None)
+                continue
+            for partition in partitions_in_order(tuple(previous[topic_id])):
+                owners.setdefault((topic_id, partition), _HashSet(_int_hash)).add(index)
+                held.setdefault(index, _HashSet(hash_of)).add((topic_id, partition))
+    return owners, held
+
+
+def _revoke_from_overfilled(builder: _Builder, wanted: Mapping[int, int], owners: Owners, held: Held) -> None:
+    for index in sorted(held):
+        mine = held[index]
+        surplus = len(mine) - wanted[index]
+        for topic_id, partition in mine.ordered()[: max(surplus, 0)]:
+            builder.change(index)[topic_id].discard(partition)
+            owners[topic_id, partition].remove(index)
+            mine.remove((topic_id, partition))
+
+
+def _revoke_overshared(
+    builder: _Builder,
+    sharing: int,
+    owners: Owners,
+    held: Held,
+    hash_of: Callable[[TopicPartition], int],
+    targets: int,
+    unfilled: set[int],
+) -> None:
+    for one in _in_order(owners, hash_of, targets):
+        topic_id, partition = one
+        surplus = len(owners[one]) - sharing
+        for index in owners[one].ordered()[: max(surplus, 0)]:
+            builder.change(index)[topic_id].discard(partition)
+            owners[one].remove(index)
+            held[index].remove(one)
+            unfilled.add(index)
+
+
+def _give(
+    builder: _Builder,
+    sharing: int,
+    wanted: Mapping[int, int],
+    owners: Owners,
+    held: Held,
+    unfilled: list[int],
+    hash_of: Callable[[TopicPartition], int],
+    targets: int,
+) -> None:
+    """Give partitions that are shared by too few to members that have too few, one after the other.
+
+    A partition that no such member can take, because all have it, stays as it is.
+    """
+    at, has_given = 0, False
+    for one in _in_order(owners, hash_of, targets):
+        topic_id, partition = one
+        missing = sharing - len(owners[one])
+        while missing > 0 and unfilled:
+            if at >= len(unfilled):
+                if not has_given:
+                    break
+                at, has_given = 0, False
+            index = unfilled[at]
+            at += 1
+            if index in owners[one]:
+                continue
+            builder.change(index).setdefault(topic_id, set()).add(partition)
+            mine = held.setdefault(index, _HashSet(hash_of))
+            mine.add(one)
+            missing -= 1
+            has_given = True
+            if len(mine) >= wanted[index]:
+                at -= 1
+                del unfilled[at]
+        if not unfilled:
+            return
+
+
+def _in_order(owners: Owners, hash_of: Callable[[TopicPartition], int], targets: int) -> list[TopicPartition]:
+    """Return partitions as a HashMap yields them that was made for so many, and filled by `computeIfAbsent`, which puts
+    a key before the others of its bucket."""
+    buckets = 1
+    while buckets < int((targets + 1) / 0.75 + 1):
+        buckets *= 2
+    while len(owners) * 4 > buckets * 3:
+        buckets *= 2
+    last_first = list(reversed(owners))
+    return sorted(last_first, key=lambda one: hash_of(one) & (buckets - 1))
+
+
+def _int_hash(number: int) -> int:
+    return number ^ number >> 16
+
+
+def _homogeneous_hash(one: TopicPartition) -> int:
+    """Return the spread hash of Kafka's record of a topic id and a partition."""
+    whole = int.from_bytes(one[0], "big")
+    half = whole >> 64 ^ whole & 0xFFFFFFFFFFFFFFFF
+    number = ((half >> 32 ^ half & _MASK) * 31 + one[1]) & _MASK
+    return number ^ number >> 16
+
+
+def _heterogeneous_hash(one: TopicPartition) -> int:
+    """Return the spread hash of the partition alone: the topics are assigned one by one."""
+    return _int_hash(one[1])

@@ -1,0 +1,89 @@
+"""AlterShareGroupOffsets: an empty share group is to begin at other offsets. A group that is not there yet is made.
+
+What is decided here is which share partitions begin anew, and record 15; the runtime asks the share coordinator, and
+puts its errors into the response.
+"""
+
+from typing import Any
+
+from coordinator.core.env import Env
+from coordinator.core.kinds.modern.transition import GroupTransition
+from coordinator.core.kinds.share.group import ShareGroup, StatePartitions
+from coordinator.core.kinds.share.state_partitions import note_initializing
+from coordinator.core.kinds.share.validation import no_share_group
+from coordinator.core.result import BeginShareStates, Result
+from coordinator.core.share_state.values import StateKey
+from coordinator.core.topics import NO_ID, Topic
+from protocol.errors import ErrorCode
+from protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+
+BY = "AlterShareGroupOffsets"
+UNKNOWN_PARTITION = "This server does not host this topic-partition."
+
+
+def alter_share_group_offsets(
+    group: ShareGroup | None, request: AlterShareGroupOffsetsRequest, env: Env
+) -> Result[Any]:
+    """Decide which share partitions begin at which offsets. Kafka: `GroupMetadataManager.alterShareGroupOffsets`."""
+    if not request.group_id:
+        return refuse(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+    if group is not None and group.members:
+        return refuse(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+    transition = GroupTransition(group or ShareGroup(request.group_id), env, BY)
+    topics: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
+    missing: dict[bytes, StatePartitions] = {}
+    offsets: dict[StateKey, int] = {}
+    for asked in {one.topic_name: one for one in request.topics}.values():
+        topic = env.topics.get(asked.topic_name)
+        if topic is None:
+            topics[asked.topic_name] = _unknown_topic(asked)
+            continue
+        known = {
+            one.partition_index: one.start_offset for one in asked.partitions if one.partition_index < topic.partitions
+        }
+        offsets |= {StateKey(request.group_id, topic.id, index): offset for index, offset in known.items()}
+        missing[topic.id] = StatePartitions(topic.name, tuple(sorted(known)), transition.now_ms)
+        topics[asked.topic_name] = _answer(topic, asked)
+    if missing:
+        note_initializing(transition, missing)
+    response = AlterShareGroupOffsetsResponse(responses=tuple(topics.values()))
+    if offsets:
+        epoch, at_ms = transition.group.epoch, transition.now_ms
+        transition.effects.append(BeginShareStates(request.group_id, offsets, epoch, at_ms, response))
+    return transition.result(response) if missing else Result(response=response)
+
+
+def refuse_other_kind(group: Any, request: AlterShareGroupOffsetsRequest, env: Env) -> Result[Any]:
+    """Refuse to alter the offsets of a group of another kind."""
+    if not request.group_id:
+        return refuse(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+    refusal = no_share_group(request.group_id)
+    return refuse(refusal.error, refusal.message)
+
+
+def refuse(error: ErrorCode, message: str | None) -> Result[Any]:
+    """Answer with an error of the whole request."""
+    return Result(response=AlterShareGroupOffsetsResponse(error_code=error, error_message=message))
+
+
+def _answer(topic: Topic, asked: Any) -> AlterShareGroupOffsetsResponseTopic:
+    entry = AlterShareGroupOffsetsResponsePartition
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partitions = [
+        entry(one.partition_index)
+        if one.partition_index < topic.partitions
+        else entry(one.partition_index, unknown, UNKNOWN_PARTITION)
+        for one in asked.partitions
+    ]
+    return AlterShareGroupOffsetsResponseTopic(topic.name, topic.id, tuple(partitions))
+
+
+def _unknown_topic(asked: Any) -> AlterShareGroupOffsetsResponseTopic:
+    entry, unknown = AlterShareGroupOffsetsResponsePartition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partitions = [entry(one.partition_index, unknown, UNKNOWN_PARTITION) for one in asked.partitions]
+    return AlterShareGroupOffsetsResponseTopic(asked.topic_name, NO_ID, tuple(partitions))

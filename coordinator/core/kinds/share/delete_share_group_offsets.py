@@ -1,0 +1,114 @@
+"""DeleteShareGroupOffsets: the states of topics are forgotten, of a share group without members.
+
+DeleteShareGroupOffsets     record 15: the topics are being deleted     the runtime asks the share coordinator
+ShareStatesEnded            record 15: they are gone
+"""
+
+from typing import Any
+
+from coordinator.core.env import Env
+from coordinator.core.kinds.modern.transition import GroupTransition
+from coordinator.core.kinds.share import record_builders
+from coordinator.core.kinds.share.group import ShareGroup
+from coordinator.core.kinds.share.state_partitions import state_keys
+from coordinator.core.kinds.share.validation import no_share_group
+from coordinator.core.result import EndAllShareStates, EndShareStates, Result, ShareStatesEnded
+from coordinator.core.share_state.values import StateKey
+from coordinator.core.topics import Topic
+from protocol.errors import ErrorCode
+from protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+
+BY = "DeleteShareGroupOffsets"
+NOTHING_TO_DELETE = "There is no offset information to delete."
+UNKNOWN_TOPIC = "This server does not host this topic-partition."
+
+
+def delete_share_group_offsets(
+    group: ShareGroup | None, request: DeleteShareGroupOffsetsRequest, env: Env
+) -> Result[Any]:
+    """Decide which states end. Kafka: `GroupMetadataManager.sharePartitionsEligibleForOffsetDeletion`."""
+    if not request.group_id:
+        return refuse(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+    if group is None:
+        return _no_group(request.group_id)
+    if group.members:
+        return refuse(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+    initialized, deleting = dict(group.initialized), dict(group.deleting)
+    keys: list[StateKey] = []
+    errors: list[DeleteShareGroupOffsetsResponseTopic] = []
+    for name in (one.topic_name for one in request.topics):
+        topic = env.topics.get(name)
+        found = _partitions(group, topic)
+        if topic is None or not found:
+            message = UNKNOWN_TOPIC if topic is None else NOTHING_TO_DELETE
+            errors.append(_error(name, message))
+            continue
+        keys += [StateKey(group.group_id, topic.id, partition) for partition in found]
+        initialized.pop(topic.id, None)
+        deleting[topic.id] = topic.name
+    transition = GroupTransition(group, env, BY)
+    response = DeleteShareGroupOffsetsResponse(responses=tuple(errors))
+    if group.initializing or group.initialized or group.deleting:
+        transition.write(record_builders.states(group.group_id, group.initializing, initialized, deleting))
+    if keys:
+        transition.effects.append(EndShareStates(group.group_id, tuple(keys), transition.now_ms, response))
+    return transition.result(response)
+
+
+def end_all_states(group: ShareGroup, request: EndAllShareStates, env: Env) -> Result[Any]:
+    """Begin to end all states of an empty group, which is deleted next.
+
+    Kafka: `GroupMetadataManager.shareGroupBuildPartitionDeleteRequest`.
+    """
+    transition = GroupTransition(group, env, "DeleteGroups")
+    keys = state_keys(group)
+    if not keys:
+        return Result(response=ErrorCode.NONE)
+    names = {topic_id: one.name for topic_id, one in (*group.initializing.items(), *group.initialized.items())}
+    transition.write(record_builders.states(group.group_id, {}, {}, names))
+    transition.effects.append(EndShareStates(group.group_id, keys, transition.now_ms))
+    return transition.result()
+
+
+def note_ended(group: ShareGroup, told: ShareStatesEnded, env: Env) -> Result[Any]:
+    """Write that the states of topics are gone. Kafka: `completeDeleteShareGroupOffsets`."""
+    transition = GroupTransition(group, env, "ShareStates")
+    deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in told.topics}
+    transition.write(record_builders.states(group.group_id, group.initializing, group.initialized, deleting))
+    return transition.result()
+
+
+def refuse_other_kind(group: Any, request: DeleteShareGroupOffsetsRequest, env: Env) -> Result[Any]:
+    """Refuse to delete the share offsets of a group of another kind."""
+    if not request.group_id:
+        return refuse(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+    return _no_group(request.group_id)
+
+
+def refuse(error: ErrorCode, message: str | None) -> Result[Any]:
+    """Answer with an error of the whole request."""
+    return Result(response=DeleteShareGroupOffsetsResponse(error_code=error, error_message=message))
+
+
+def _no_group(group_id: str) -> Result[Any]:
+    refusal = no_share_group(group_id)
+    return refuse(refusal.error, refusal.message)
+
+
+def _partitions(group: ShareGroup, topic: Topic | None) -> tuple[int, ...]:
+    """Return the partitions of a topic of which states may exist."""
+    if topic is None:
+        return ()
+    if topic.id in group.initialized:
+        return group.initialized[topic.id].partitions
+    return tuple(range(topic.partitions)) if topic.id in group.deleting else ()
+
+
+def _error(name: str, message: str) -> DeleteShareGroupOffsetsResponseTopic:
+    return DeleteShareGroupOffsetsResponseTopic(
+        topic_name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=message
+    )

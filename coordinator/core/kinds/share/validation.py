@@ -1,0 +1,70 @@
+"""Whether a request to a share group counts: what is wrong with a heartbeat as such, and with a member's epoch."""
+
+from typing import Final
+
+from coordinator.core.kinds.share.group import LEFT, Member, ShareGroup
+from coordinator.core.limits import Limits
+from coordinator.core.refusal import Refusal
+from protocol.errors import ErrorCode
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+
+MEMBER_ID_MAX: Final = 36  # characters. Kafka: `KafkaApis.isMemberIdValid`
+
+
+def validate_heartbeat(request: ShareGroupHeartbeatRequest) -> Refusal | None:
+    """Return the first thing that is wrong, None if nothing is. Kafka: `throwIfShareGroupHeartbeatRequestIsInvalid`."""
+    if not 1 <= _utf16_units(request.member_id) <= MEMBER_ID_MAX:
+        return Refusal(ErrorCode.INVALID_REQUEST)  # without words, as by Kafka
+    if _is_blank(request.member_id):
+        return _invalid("MemberId can't be empty.")
+    if _is_blank(request.group_id):
+        return _invalid("GroupId can't be empty.")
+    if _is_blank(request.rack_id):
+        return _invalid("RackId can't be empty.")
+    if request.member_epoch == 0 and not request.subscribed_topic_names:
+        return _invalid("SubscribedTopicNames must be set in first request.")
+    if request.member_epoch < LEFT:
+        return _invalid("MemberEpoch is invalid.")
+    return None
+
+
+def validate_room(group: ShareGroup, member_id: str, limits: Limits) -> Refusal | None:
+    """Return why nobody may join. Kafka: `throwIfShareGroupIsFull`."""
+    if len(group.members) < limits.group_share_max_size or member_id in group.members:
+        return None
+    message = f"The share group has reached its maximum capacity of {limits.group_share_max_size} members."
+    return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+
+
+def validate_epoch(member: Member, epoch: int) -> Refusal | None:
+    """Return why a member may not go on with this epoch. The one before is taken for a retry; 0 rejoins."""
+    if epoch in (0, member.epoch) or (epoch < member.epoch and epoch == member.previous_epoch):
+        return None
+    which = "greater" if epoch > member.epoch else "smaller"
+    message = (
+        f"The share group member has a {which} member epoch ({epoch}) than the one known by the group coordinator"
+        f" ({member.epoch}). The member must abandon all its partitions and rejoin."
+    )
+    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
+
+
+def unknown_member(member_id: str, group_id: str) -> Refusal:
+    """No member of that id."""
+    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
+
+
+def no_share_group(group_id: str) -> Refusal:
+    """No share group of that id; there may be one of another kind."""
+    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group, or does not exist.")
+
+
+def _utf16_units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _is_blank(text: str | None) -> bool:
+    return text is not None and not text.strip()
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,125 @@
+"""What share groups ask of the share coordinator, and what becomes of the answers.
+
+    group decides ──► effect ──► share coordinator, for each partition ──► append ──► input of the group
+
+The states are in their log before the group's records say that they are there, and the group's records say that they
+are going before they go: whatever a crash leaves, nobody waits for a state that will never be.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from coordinator.core.result import (
+    BeginShareStates,
+    Call,
+    EndShareStates,
+    ShareStatesBegun,
+    ShareStatesEnded,
+    ShareStatesFailed,
+)
+from coordinator.core.share_state.values import StateKey
+from coordinator.runtime.partition import Partition
+from coordinator.runtime.share_states import NOT_SERVED
+from protocol.errors import ErrorCode
+from protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+from protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from coordinator.runtime.engine import Engine
+
+Codes = dict[StateKey, ErrorCode]
+_MESSAGES: Final = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.FENCED_STATE_EPOCH: "The share coordinator rejected the request because the share-group state epoch did"
+    " not match.",
+    ErrorCode.INVALID_REQUEST: "The share coordinator found the request invalid.",
+}
+
+
+def perform(engine: "Engine", partition: Partition, effect: BeginShareStates | EndShareStates, response: Any) -> Any:
+    """Do what a group asks of the share coordinator. Returns the response of the request, with what came of it."""
+    if isinstance(effect, BeginShareStates):
+        codes = _begin(engine, partition, effect)
+        return response if effect.response is None else _with_errors(effect.response, codes)
+    return _end(engine, partition, effect)
+
+
+def _begin(engine: "Engine", partition: Partition, effect: BeginShareStates) -> Codes:
+    states = engine.share_states
+    codes = {
+        key: states.initialize(key, effect.state_epoch, offset, effect.at_ms) for key, offset in effect.offsets.items()
+    }
+    failed = {key: code for key, code in codes.items() if code}
+    if not failed:
+        engine.append()
+        _tell(engine, partition, ShareStatesBegun(effect.group_id, _by_topic(codes)), effect.at_ms)
+    elif effect.response is None:
+        later = [key for key, code in failed.items() if code in NOT_SERVED]
+        if len(later) == len(failed):
+            states.call_when_served(later[0], lambda now_ms: _retry(engine, partition, effect, now_ms))
+        else:
+            _tell(engine, partition, ShareStatesFailed(effect.group_id, _by_topic(codes)), effect.at_ms)
+    return failed
+
+
+def _retry(engine: "Engine", partition: Partition, effect: BeginShareStates, now_ms: int) -> None:
+    if partition.is_loaded:  # else the next heartbeat asks again
+        _begin(engine, partition, replace(effect, at_ms=now_ms))
+
+
+def _end(engine: "Engine", partition: Partition, effect: EndShareStates) -> Any:
+    engine.append()
+    codes = {key: engine.share_states.delete(key, effect.at_ms) for key in effect.keys}
+    failed = {key.topic_id: code for key, code in codes.items() if code}
+    ended = frozenset(key.topic_id for key in codes) - failed.keys()
+    if ended:
+        _tell(engine, partition, ShareStatesEnded(effect.group_id, ended), effect.at_ms)
+    if effect.response is None:
+        return next(iter(failed.values()), ErrorCode.NONE)
+    topics = engine.ledger.catalog.topics
+    entries = []
+    for topic_id in dict.fromkeys(key.topic_id for key in effect.keys):
+        topic, code = topics.by_id(topic_id), failed.get(topic_id, ErrorCode.NONE)
+        name = "" if topic is None else topic.name
+        message = _MESSAGES.get(code) if code else None
+        entries.append(DeleteShareGroupOffsetsResponseTopic(name, topic_id, code, message))
+    response: DeleteShareGroupOffsetsResponse = effect.response
+    return replace(response, responses=(*response.responses, *entries))
+
+
+def _tell(engine: "Engine", partition: Partition, told: Any, now_ms: int) -> None:
+    call = Call(0, now_ms, 0, None, "", _no_id)
+    engine.take(partition, partition.shard.handle(told, call), told.group_id)
+
+
+def _no_id() -> str:
+    raise AssertionError("what the share coordinator tells needs no id")
+
+
+def _by_topic(codes: Codes) -> dict[bytes, tuple[int, ...]]:
+    topics: dict[bytes, tuple[int, ...]] = {}
+    for key in codes:
+        topics[key.topic_id] = (*topics.get(key.topic_id, ()), key.partition)
+    return topics
+
+
+def _with_errors(response: AlterShareGroupOffsetsResponse, failed: Codes) -> AlterShareGroupOffsetsResponse:
+    """Return the response with the errors of the share coordinator."""
+    if not failed:
+        return response
+    codes = {(key.topic_id, key.partition): code for key, code in failed.items()}
+    topics = []
+    for topic in response.responses:
+        partitions = [
+            one
+            if one.error_code or not (code := codes.get((topic.topic_id, one.partition_index)))
+            else replace(one, error_code=code, error_message=_MESSAGES.get(code))
+            for one in topic.partitions
+        ]
+        topics.append(replace(topic, partitions=tuple(partitions)))
+    return replace(response, responses=tuple(topics))
