@@ -1,0 +1,52 @@
+"""Records of aborted transactions are archived, and not told to the member that has acquired what is around them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.core.share_partitions.aborted import leave_out
+from coordinator.core.share_partitions.acquire import Acquisition, Produced, Wish, acquire
+from coordinator.core.share_partitions.locks import release_member
+from coordinator.core.share_partitions.values import TERMINAL, Limits, Run, SharePartition
+from coordinator.core.share_state.values import DeliveryState
+
+SIZES = st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=10)
+
+
+def offsets(runs: tuple[Run, ...]) -> list[int]:
+    return [offset for run in runs for offset in range(run.first_offset, run.last_offset + 1)]
+
+
+@given(SIZES, st.integers(1, 40), st.integers(1, 8), st.booleans())
+def test_exactly_the_records_of_aborted_batches_are_left_out(
+    sizes: list[tuple[int, bool]], most: int, batch_size: int, is_exact: bool
+) -> None:
+    log: list[Produced] = []
+    for size, _ in sizes:
+        first = log[-1].last_offset + 1 if log else 0
+        log.append(Produced(first, first + size - 1))
+    aborted = [batch for batch, (_, is_aborted) in zip(log, sizes, strict=True) if is_aborted]
+    gone = {offset for batch in aborted for offset in range(batch.first_offset, batch.last_offset + 1)}
+    all_of_it = acquire(SharePartition(0), Wish("a", most, batch_size, is_exact), log, Limits(), 0)
+    found = leave_out(all_of_it, aborted)
+    assert offsets(found.acquired) == [offset for offset in offsets(all_of_it.acquired) if offset not in gone]
+    partition = found.partition
+    assert partition.end_offset == all_of_it.partition.end_offset
+    for run in partition.runs:
+        for offset in range(run.first_offset, run.last_offset + 1):
+            assert (run.state == DeliveryState.ARCHIVED) == (offset in gone)
+    assert gone.issuperset(range(partition.start_offset)), "only what is done is below the start offset"
+    assert not partition.runs or partition.runs[0].state not in TERMINAL
+    assert partition.complete_count == sum(run.size for run in partition.runs if run.state in TERMINAL)
+
+
+def test_what_is_left_out_is_not_delivered_after_a_release() -> None:
+    limits, log = Limits(), [Produced(0, 4), Produced(5, 9)]
+    found = leave_out(acquire(SharePartition(0), Wish("a", 500, 10), log, limits, 0), [Produced(5, 9)])
+    assert [(run.first_offset, run.last_offset) for run in found.acquired] == [(0, 4)]
+    again = acquire(release_member(found.partition, "a", limits).partition, Wish("a", 500), log, limits, 0)
+    assert offsets(again.acquired) == [0, 1, 2, 3, 4]
+
+
+def test_nothing_is_left_out_of_an_empty_acquisition() -> None:
+    nothing = Acquisition(SharePartition(3))
+    assert leave_out(nothing, [Produced(0, 9)]) == nothing
