@@ -1,0 +1,1 @@
+"""The largest requests of every API, and what each costs a server that holds much."""

@@ -1,0 +1,61 @@
+"""What the largest request of each shape costs: the longest thing that nothing can interrupt, and memory.
+
+    python -m tests.worst [--only TEXT] [--sample N --seed S] [--small] [--acls N] [--all]
+
+Prints each shape that takes more than 50 ms of processor time at once, or 16 MiB, or 256 MiB in all; with --all every one.
+Exit code 1 if there is any.
+"""
+
+import argparse
+import random
+import sys
+
+from tests.worst.server import SMALL, Cost, Size, WorstServer
+from tests.worst.shapes import shapes
+
+STEP_S, STEP_BYTES, ALL_BYTES = 0.050, 16 << 20, 256 << 20
+
+
+def is_too_much(cost: Cost) -> bool:
+    return cost.longest_s > STEP_S or cost.longest_bytes > STEP_BYTES or cost.all_bytes > ALL_BYTES
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="shapes whose name holds this text")
+    parser.add_argument("--sample", type=int, default=0, help="so many of them")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--small", action="store_true", help="a server that holds little")
+    parser.add_argument("--acls", type=int, default=0, help="so many rules, and an authorizer")
+    parser.add_argument("--all", action="store_true", help="print every shape")
+    parser.add_argument("--newest", action="store_true", help="only the newest version of each API")
+    options = parser.parse_args()
+    chosen = [one for one in shapes() if options.only in one.name]
+    if options.newest:
+        chosen = [one for one in chosen if one.version == one.api.kafka_4_3[-1]]
+    if options.sample:
+        chosen = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
+    base = SMALL if options.small else Size()
+    size = Size(**{name: getattr(base, name) for name in base.__struct_fields__} | {"acls": options.acls})
+    server, bad = WorstServer(size), 0
+    print(f"{len(chosen)} shapes")
+    for number, shape in enumerate(chosen):
+        if number % 40 == 39:
+            server = WorstServer(size)  # what earlier requests have created is gone
+        cost = server.measure(shape)
+        if cost is None:
+            continue
+        bad += is_too_much(cost)
+        if options.all or is_too_much(cost):
+            print(
+                f"{shape.name:70}{cost.elements:>9,}{cost.frame_bytes / 2**20:>7.1f} MiB{cost.steps:>7,} steps"
+                f"{1e3 * cost.longest_s:>8.0f} ms in {cost.what:12}"
+                f"{cost.longest_bytes / 2**20:>7.0f} MiB{cost.all_bytes / 2**20:>7.0f} MiB",
+                flush=True,
+            )
+    print(f"{bad} are too much")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""A server that holds much, and the cost of one request to it: of each thing that nothing can interrupt."""
+
+import resource
+from collections.abc import Callable
+from time import thread_time
+from typing import Any, Final
+
+from msgspec import Struct
+
+from coordinator.config import Config
+from coordinator.core.decision import Done, Outcome, Parked
+from coordinator.core.principal import USER, Principal
+from coordinator.core.result import Call
+from coordinator.dataplane.brokers import Broker, Where
+from coordinator.runtime.clock import Clock
+from coordinator.runtime.dice import fresh_ids
+from coordinator.runtime.node import Node, Setup
+from coordinator.runtime.steps import ProcessorTime
+from coordinator.server.encoding import SHORT
+from protocol.codec import decode_request, encode_response, encode_response_in_pieces
+from protocol.errors import ProtocolError, UnsupportedVersion
+from protocol.messages import (
+    add_partitions_to_txn,
+    consumer_group_heartbeat,
+    create_acls,
+    init_producer_id,
+)
+from storage.memory_files import MemoryFiles
+from tests import requests
+from tests.worst.shapes import Names, Shape, largest
+
+PAGE_BYTES: Final = resource.getpagesize()
+WHERE: Final = Where((Broker(0, "localhost", 9092),))
+CLIENT: Final = Principal(USER, "client")
+
+
+class Size(Struct, frozen=True):
+    """How much the server holds."""
+
+    topics: int = 2_000
+    partitions: int = 10  # of each topic but the first
+    most_partitions: int = 10_000  # of the first topic
+    groups: int = 2_000
+    offsets: int = 20_000  # of the first group
+    members: int = 500  # of the second group
+    transactions: int = 2_000
+    acls: int = 0  # none: without an authorizer
+
+
+SMALL: Final = Size(200, 4, 1_000, 200, 1_000, 40, 200)
+
+
+class Cost(Struct, frozen=True):
+    """What a request has cost, in processor time and memory."""
+
+    shape: Shape
+    elements: int
+    frame_bytes: int
+    steps: int
+    longest_s: float  # of one thing that nothing can interrupt
+    what: str  # that was
+    longest_bytes: int  # by which the process has grown in one of them
+    all_bytes: int
+
+
+class WorstServer:
+    """A node with much state, whose requests are decided as a server decides them."""
+
+    def __init__(self, size: Size) -> None:
+        self._clock = Clock(1_700_000_000_000, lambda: 0.0)
+        settings: dict[str, Any] = {"group.consumer.max.size": 10_000, "offsets.topic.num.partitions": 4}
+        if size.acls:
+            settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+            settings["super.users"] = "User:operator"
+        topics = {f"t{number}": size.partitions for number in range(1, size.topics)} | {"t0": size.most_partitions}
+        setup = Setup(
+            config=Config(settings), files=MemoryFiles(), data_dir="data", fresh_id=fresh_ids(7),
+            real_ms=self._clock.now_ms, tell=lambda event: None, topics=topics, meter=ProcessorTime(thread_time),
+        )  # fmt: skip
+        self.node = Node(setup)
+        self.node.open(self._clock.now_ms())
+        for _ in self.node.load(self._clock.now_ms):
+            pass
+        self._ticket = 0
+        self._principal = Principal(USER, "operator")
+        self._fill(size)
+        self._principal = CLIENT if size.acls else self._principal
+        by_name = self.node.ledger.catalog.topics_by_name
+        ids = [by_name[name].id for name in ("t0", *sorted(topics)) if name in by_name]
+        self.names = Names(_name, lambda at: ids[at % len(ids)], size.most_partitions)
+
+    def _fill(self, size: Size) -> None:
+        ask = self.ask
+        for number in range(size.groups):
+            ask(8, 8, requests.commit(f"g{number}", {"t1": {0: 1}}))
+        ask(8, 8, requests.commit("g0", {"t0": dict.fromkeys(range(min(size.offsets, size.most_partitions)), 1)}))
+        for number in range(size.members):
+            ask(68, 1, consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+                "members", f"m{number}", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("t0",), topic_partitions=(),
+            ))  # fmt: skip
+        for number in range(size.transactions):
+            ask(22, 5, init_producer_id.InitProducerIdRequest(f"x{number}", 60_000))
+        answer = ask(22, 5, init_producer_id.InitProducerIdRequest("x0", 60_000))
+        topic = add_partitions_to_txn.AddPartitionsToTxnRequestTopic("t0", tuple(range(size.most_partitions)))
+        ask(24, 3, add_partitions_to_txn.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x0", v3_and_below_producer_id=answer.producer_id,
+            v3_and_below_producer_epoch=answer.producer_epoch, v3_and_below_topics=(topic,),
+        ))  # fmt: skip
+        rule = create_acls.CreateAclsRequestAclCreation
+        for kind in (2, 3, 4, 5):
+            rules = [rule(kind, "*", 3, f"User:u{number}", "*", 2, 3) for number in range(size.acls // 4)]
+            if rules:
+                rules.append(rule(kind, "kafka-cluster" if kind == 4 else "*", 3, "User:client", "*", 2, 3))
+                ask(30, 3, create_acls.CreateAclsRequest(tuple(rules)))
+
+    def ask(self, api_key: int, version: int, request: Any) -> Any:
+        """Return the response to a request, None if it stays parked."""
+        outcome = self._handle(api_key, version, request)
+        while isinstance(outcome, Parked) and self.node.has_steps:
+            self.node.step()
+            outcome = next((one for ticket, one in self.node.replies() if ticket == self._ticket), outcome)
+        self.node.flush()
+        return outcome.response if isinstance(outcome, Done) else None
+
+    def _handle(self, api_key: int, version: int, request: Any) -> Outcome:
+        self._ticket += 1
+        call = Call(self._ticket, self._clock.now_ms(), version, "c", "/127.0.0.1", fresh_ids(8), self._principal)
+        return self.node.handle(api_key, request, call, WHERE)
+
+    def measure(self, shape: Shape) -> Cost | None:
+        """Give the node the largest request of a shape. None if it has none."""
+        count, data = largest(shape, self.names)
+        if not count:
+            return None
+        meter = _Meter()
+        body = meter.run("decode", lambda: decode_request(data)).body
+        try:
+            outcome = meter.run("first step", lambda: self._handle(shape.api.key, shape.version, body))
+        except (UnsupportedVersion, ProtocolError):
+            return meter.cost(shape, count, data)
+        while isinstance(outcome, Parked) and self.node.has_steps:
+            meter.run(f"step {meter.steps}", self.node.step)
+            found = meter.run("replies", self.node.replies)
+            outcome = next((one for ticket, one in found if ticket == self._ticket), outcome)
+        if isinstance(outcome, Done):
+            self._encode(shape, outcome.response, meter)
+        elif isinstance(outcome, Parked):
+            self.node.forget(self._ticket)
+        meter.run("flush", self.node.flush)
+        del outcome
+        while self.node.has_steps:
+            meter.run("afterwards", self.node.step)
+        return meter.cost(shape, count, data)
+
+    @staticmethod
+    def _encode(shape: Shape, response: Any, meter: "_Meter") -> None:
+        if shape.api.key in SHORT:
+            meter.run("encode", lambda: encode_response(shape.api.key, shape.version, 1, response))
+            return
+        pieces = encode_response_in_pieces(shape.api.key, shape.version, 1, response)
+        while meter.run("encode", lambda: next(pieces, None)) is not None:
+            pass
+
+
+class _Meter:
+    def __init__(self) -> None:
+        self.steps = 0
+        self._longest_s, self._what, self._longest_bytes = 0.0, "", 0
+        self._began_bytes = self._most_bytes = _resident_bytes()
+
+    def run(self, what: str, action: Callable[[], Any]) -> Any:
+        before, began_s = _resident_bytes(), thread_time()
+        result = action()
+        took_s, after = thread_time() - began_s, _resident_bytes()
+        self.steps += 1
+        if took_s > self._longest_s:
+            self._longest_s, self._what = took_s, what
+        self._longest_bytes = max(self._longest_bytes, after - before)
+        self._most_bytes = max(self._most_bytes, after)
+        return result
+
+    def cost(self, shape: Shape, count: int, data: bytes) -> Cost:
+        grown = self._most_bytes - self._began_bytes
+        return Cost(shape, count, len(data), self.steps, self._longest_s, self._what, self._longest_bytes, grown)
+
+
+def _name(kind: str, number: int) -> str:
+    return {"topic": "t", "group": "g", "transaction": "x", "member": "m"}.get(kind, "o") + str(number)
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - many times a second
+        return int(file.read().split()[1]) * PAGE_BYTES
