@@ -90,4 +90,9 @@ def _partition(engine: Engine, topic: str, index: int, summary: StateSummary | E
     end = engine.dataplane.find_end_offset(topic, index)
     if isinstance(end, ErrorCode):
         return Partition(index, 0, 0, error_code=end)
-    return Partition(index, start, summary.leader_epoch, end - start - count)
+    return Partition(index, start, summary.leader_epoch, _wrap(end - start - count))
+
+
+def _wrap(number: int) -> int:
+    """Return a number as 64 bits have it: states may hold any offset and any count, and Kafka counts so as well."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)

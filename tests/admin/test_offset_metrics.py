@@ -52,7 +52,7 @@ def test_states_of_groups_have_series_from_zero() -> None:
     now = finish(count_in_steps(InMemory().node, {}, 0.0, 0))
     assert now.groups["classic", "Stable"] == now.groups["consumer", "Reconciling"] == 0
     assert ("classic", "Dead") not in now.groups
-    assert now.members == {"classic": 0, "consumer": 0, "streams": 0}
+    assert now.members == {"classic": 0, "consumer": 0, "share": 0, "streams": 0}
 
 
 def test_records_and_bytes_are_counted_in_and_out() -> None:

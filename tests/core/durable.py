@@ -8,7 +8,7 @@ from coordinator.core.kinds.consumer.owners import holders
 from coordinator.core.shard import Shard
 from coordinator.core.table import Table
 
-SOFT = {"topics_seen", "resolving"}  # of a consumer group
+SOFT = {"topics_seen", "resolving"}  # of groups with epochs
 
 
 def facts(shard: Shard) -> dict[str, Any]:
@@ -33,7 +33,11 @@ def _group(group: Any) -> Any:
     """A classic group is what was written only while it is settled; while it moves, only that it exists."""
     if not isinstance(group, ClassicGroup):
         fields = {name: _plain(getattr(group, name)) for name in group.__struct_fields__ if name not in SOFT}
-        return fields | {"owners": holders(group.owners)}
+        if "owners" in fields:
+            fields["owners"] = holders(group.owners)
+        if "initializing" in fields:  # of a share group: when its states were asked for is in no record
+            fields["initializing"] = {one: (asked.name, asked.partitions) for one, asked in group.initializing.items()}
+        return fields
     if group.state not in (State.STABLE, State.EMPTY):
         return "moving"
     return {
