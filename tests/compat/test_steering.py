@@ -85,17 +85,20 @@ def test_half_an_applied_commit_doubles_the_work_of_a_consumer_that_trusts_it(mu
 def test_a_reset_under_load_leaks_nothing_of_the_old_world(muster: Muster) -> None:
     """Producers and a consumer are at work; after the reset there is no record, no offset and no member of before."""
     producer = Producer({"bootstrap.servers": muster.kafka, "message.timeout.ms": 60_000})
-    with Confluent(muster, "a", **CLASSIC) as a:
-        for number in range(200):
-            producer.produce("orders", f"old {number}".encode())
-        producer.flush(30)
-        wait_for_share([a])
-        before = muster.steer("GET", "/groups/shop")["members"][0]["member_id"]
-        muster.steer("POST", "/reset")
-        assert muster.steer("GET", "/state") == {"topics": {"orders": PARTITIONS}, "offsets": {}}
-        wait_until(f"a has seen {a.seen}", lambda: a.seen.count("assigned") > 1)
-        after = muster.steer("POST", "/wait", group="shop", state="Stable")["members"][0]["member_id"]
-        assert before != after
+    a = Confluent(muster, "a", **CLASSIC)
+    a.__enter__()
+    for number in range(200):
+        producer.produce("orders", f"old {number}".encode())
+    producer.flush(30)
+    wait_for_share([a])
+    before = muster.steer("GET", "/groups/shop")["members"][0]["member_id"]
+    muster.steer("POST", "/reset")
+    assert muster.steer("GET", "/state") == {"topics": {"orders": PARTITIONS}, "offsets": {}}
+    with Confluent(muster, "b", **CLASSIC) as b:
+        wait_for_share([b])
+        (after,) = muster.steer("POST", "/wait", group="shop", state="Stable")["members"]
+        assert after["member_id"] != before, "members of before the reset are kept out"
+    a.abandon()
     reader = librdkafka(muster.kafka, "reader")
     low, high = reader.get_watermark_offsets(TopicPartition("orders", 0), timeout=30)
     reader.close()
