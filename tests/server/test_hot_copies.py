@@ -42,13 +42,25 @@ class Load(threading.Thread):
 
 
 def copy_directory(source: Path, target: Path) -> None:
-    """Copy as `cp -r` does: a file that has vanished meanwhile is left out."""
-    for path in [source, *source.rglob("*")]:
+    """Copy in the order of docs/backup.md: checkpoints and the catalog first, which say what must be in the logs.
+
+    A file that has vanished meanwhile is left out.
+    """
+    first = [path for path in source.rglob("*") if path.suffix == ".checkpoint" or "__muster_catalog-0" in path.parts]
+    for path in (source, *(path for path in source.rglob("*") if path.is_dir()), *first):
+        _copy(path, target / path.relative_to(source))
+    for path in source.rglob("*"):
+        if path not in first:
+            _copy(path, target / path.relative_to(source))
+
+
+def _copy(path: Path, target: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
         if path.is_dir():
-            (target / path.relative_to(source)).mkdir(parents=True, exist_ok=True)
-            continue
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copyfile(path, target / path.relative_to(source))
+            target.mkdir(parents=True, exist_ok=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
 
 
 @pytest.mark.timeout(300)
