@@ -20,6 +20,9 @@ TEXT_HEAP = 64  # a str, beside its bytes
 WIDE_HEAP, WIDE_HEAP_PER_BYTE = 16, 3  # more, if not all is ASCII: one wide character makes all of them take four bytes
 BLOB_HEAP = 48  # bytes, beside their content, which is the frame's own size at most
 ARRAY_HEAP, SLOT_HEAP = 48, 16  # a tuple; an entry in it, and in the list that it is made of
+NESTED_HEAP = 48
+"""An element's own array, even an empty one, beside what is in it. It takes less memory, but as much time to read as an
+element of that price: so what any frame may cost is read in less than 50 ms."""
 
 TEXT_BYTES_MAX = 0x7FFF  # Kafka's own limit, of compact strings as well
 TAGS_MAX = 1024  # in one section; Kafka's messages define fewer than ten

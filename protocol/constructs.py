@@ -20,6 +20,7 @@ from construct.core import stream_read
 from protocol.bounds import (
     ARRAY_HEAP,
     BLOB_HEAP,
+    NESTED_HEAP,
     SCALAR_HEAP,
     SLOT_HEAP,
     TEXT_BYTES_MAX,
@@ -196,6 +197,8 @@ class Blob(CountedArray):
 
 class ArrayOf(CountedArray):
     """An array as a tuple. With `in_columns`, the fast decoder may return `Rows` instead."""
+
+    heap = NESTED_HEAP
 
     def __init__(self, element: Construct, prefix: Construct, *, nullable: bool, in_columns: bool = False) -> None:
         super().__init__(prefix, nullable=nullable)

@@ -73,6 +73,16 @@ def respond_in_steps(steps: Steps[Any]) -> Steps[Done]:
     return Done((yield from steps))
 
 
+def begin(steps: Steps[Outcome]) -> Decision:
+    """Do the steps up to their first checkpoint: most have none, and need no request to be parked."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+    return InSteps(steps)
+
+
 def map_response(decision: Decision, finish: Callable[[Any], Any]) -> Decision:
     """Finish the response of a decision, if it comes now or in steps. Nothing else can be finished."""
     if type(decision) is Done:

@@ -32,12 +32,10 @@ from coordinator.runtime.error_response import error_response, unserved_response
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.parts import (
     PART_PARTITIONS,
-    Topics,
+    JoinedTopics,
     cut_topics,
     decide_in_parts,
-    freeze_topics,
     is_long,
-    join_topics,
 )
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -52,6 +50,7 @@ from protocol.messages.list_groups import (
     ListGroupsResponseListedGroup,
 )
 from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -62,6 +61,7 @@ from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 GROUP_OPERATIONS: Final = ALL_OPERATIONS[Resource.GROUP]
 _GROUP_WORK: Final = 5  # what a group costs beside its offsets, counted in partitions
+_CHARACTERS: Final = 50  # of its id, to find its partition: they cost as much as a partition
 _JOINS_SINCE: Final = 5  # KIP-890: a transactional commit joins its group's partition to the transaction
 _ABORTABLE_SINCE: Final = 4  # before, clients do not know TRANSACTION_ABORTABLE
 
@@ -90,6 +90,13 @@ def offset_commit(engine: Engine, request: OffsetCommitRequest, call: Call, wher
     return InSteps(decide_in_parts(request, lambda part: one_group(engine, part, call, where)))
 
 
+def offset_delete(engine: Engine, request: OffsetDeleteRequest, call: Call, where: Where) -> Decision:
+    """Delete offsets of one group, those of many partitions in parts."""
+    if not is_long(request):
+        return one_group(engine, request, call, where)
+    return InSteps(decide_in_parts(request, lambda part: one_group(engine, part, call, where)))
+
+
 def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Decision:
     """Fetch offsets of one group, or from version 8 on of several, those of many partitions in steps."""
     wanted = split_groups(request, call.version)
@@ -103,6 +110,9 @@ def _wants_few(engine: Engine, groups: tuple[OffsetFetchRequestGroup, ...]) -> b
     """Return whether so few partitions are wanted that their offsets are fetched at once."""
     work = _GROUP_WORK * len(groups)
     for group in groups:
+        work += len(group.group_id) // _CHARACTERS
+        if group.topics is not None:
+            work += len(group.topics)
         if work > PART_PARTITIONS:
             return False
         if group.topics is not None:
@@ -125,19 +135,20 @@ def _fetch_in_steps(
     groups: list[Any] = []
     work = 0  # since the last step, counted in partitions
     for wanted in all_wanted:
-        topics: Topics = []
+        topics = JoinedTopics()
         for part, goes_on in _parts(engine, wanted, call, where):
             if work >= PART_PARTITIONS:
                 work = 0
                 yield
             group = _fetch(engine, part, request, call, where)
-            work += _GROUP_WORK + sum([len(topic.partitions) for topic in group.topics])
+            work += _GROUP_WORK + len(group.group_id) // _CHARACTERS + len(group.topics)
+            work += sum([len(topic.partitions) for topic in group.topics])
             # Before groups there is one, and its topics have another form.
             found = merge_groups((group,), request, call.version) if call.version < GROUPS_SINCE else group
             if group.error_code:
                 break
-            join_topics(topics, found.topics, goes_on=goes_on)
-        groups.append(found if group.error_code else replace(found, topics=freeze_topics(topics)))
+            topics.add(found.topics, goes_on=goes_on)
+        groups.append(found if group.error_code else replace(found, topics=(yield from topics.freeze())))
     if call.version < GROUPS_SINCE:
         return groups[0]
     return OffsetFetchResponse(groups=tuple(groups))
@@ -151,7 +162,8 @@ def _parts(
     if engine.refuse(partition, where):
         return ((wanted, False),)
     named = name_topics(wanted, call.version, partition.shard.offsets, partition.shard.topics)
-    if sum([len(topic.partition_indexes) for topic in named.topics or ()]) <= PART_PARTITIONS:
+    topics = named.topics or ()
+    if len(topics) + sum([len(topic.partition_indexes) for topic in topics]) <= PART_PARTITIONS:
         return ((named, False),)
     return cut_topics(named, "partition_indexes")
 

@@ -1,7 +1,8 @@
 """Requests about many offsets, decided in parts: other requests are decided in between.
 
 A commit of a hundred thousand partitions takes half a second. Each part of it is a commit of its own to the group, with
-its own validation and records, so that a group that changes between two parts refuses those that come later. Offsets
+its own validation and records, so that a group that changes between two parts refuses those that come later; the same
+holds for offsets that are deleted. Offsets
 that are fetched are those of the moment at which their part is decided.
 """
 
@@ -10,55 +11,77 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.decision import Decision, Done, Steps
+from coordinator.core.decision import Decision, Done, InSteps, Steps
+from coordinator.core.pace import paced
+from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-Request = OffsetCommitRequest | TxnOffsetCommitRequest
-PART_PARTITIONS: Final = 2_000  # some ten milliseconds
+Request = OffsetCommitRequest | OffsetDeleteRequest | TxnOffsetCommitRequest
+PART_PARTITIONS: Final = 2_000  # and topics: some ten milliseconds
+_PARTITIONS_A_UNIT: Final = 100  # that are copied
 
 
 def is_long(request: Request) -> bool:
-    """Return whether a commit is to be decided in parts."""
-    count = 0
-    for topic in request.topics:
-        count += len(topic.partitions)
+    """Return whether a request is to be decided in parts."""
+    count = len(request.topics)
+    if count <= PART_PARTITIONS:
+        for topic in request.topics:
+            count += len(topic.partitions)
     return count > PART_PARTITIONS
 
 
 def decide_in_parts(request: Request, decide: Callable[[Any], Decision]) -> Steps[Done]:
-    """Decide one part in each step, and respond to all of them."""
+    """Decide one part in each step, and respond to all of them. An error of the whole request ends it."""
     response: Any = None
-    topics: list[Any] = []
+    topics = JoinedTopics(is_each_once=type(request) is OffsetCommitRequest)
     for part, goes_on in cut_topics(request):
         yield  # before the first one as well: it took long to read so many
         decision = decide(part)
-        assert type(decision) is Done, "a part of a commit is decided at once"
-        response = decision.response
-        join_topics(topics, response.topics, goes_on=goes_on)
-    return Done(replace(response, topics=freeze_topics(topics)))
+        outcome = (yield from decision.steps) if type(decision) is InSteps else decision
+        assert type(outcome) is Done, "nothing is waited for by a part of a request"
+        response = outcome.response
+        if getattr(response, "error_code", ErrorCode.NONE):
+            return Done(response)
+        topics.add(response.topics, goes_on=goes_on)
+    return Done(replace(response, topics=(yield from topics.freeze())))
 
 
-Topics = list[tuple[Any, list[Any]]]  # each with its partitions so far
+class JoinedTopics:
+    """The topics of the responses to all parts, each with its partitions so far."""
+
+    def __init__(self, *, is_each_once: bool = False) -> None:
+        """With `is_each_once`, a topic that comes again has more partitions, and else is there again."""
+        self._topics: list[tuple[Any, list[Any]]] = []
+        self._places: dict[str | bytes, int] | None = {} if is_each_once else None
+
+    def add(self, topics: Iterable[Any], *, goes_on: bool) -> None:
+        """Add the topics of a part's response. `goes_on`: the first one has more partitions of the last one so far."""
+        for topic in topics:
+            at = len(self._topics)
+            if goes_on:
+                at -= 1
+                goes_on = False
+            elif self._places is not None:
+                at = self._places.setdefault(topic.name or topic.topic_id, at)
+            if at < len(self._topics):
+                self._topics[at][1].extend(topic.partitions)
+            else:
+                self._topics.append((topic, list(topic.partitions)))
+
+    def freeze(self) -> Steps[tuple[Any, ...]]:
+        """Return the topics, in steps."""
+        frozen = yield from paced(self._topics, lambda one: replace(one[0], partitions=tuple(one[1])), units=_units)
+        return tuple(frozen)
 
 
-def join_topics(topics: Topics, more: Iterable[Any], *, goes_on: bool) -> None:
-    """Add the topics of a part's response. `goes_on`: the first one has more partitions of the last one so far."""
-    for topic in more:
-        if goes_on:
-            topics[-1][1].extend(topic.partitions)
-            goes_on = False
-        else:
-            topics.append((topic, list(topic.partitions)))
-
-
-def freeze_topics(topics: Topics) -> tuple[Any, ...]:
-    """Return the topics of all parts, each with all of its partitions."""
-    return tuple([replace(topic, partitions=tuple(partitions)) for topic, partitions in topics])
+def _units(topic: tuple[Any, list[Any]]) -> int:
+    return 1 + len(topic[1]) // _PARTITIONS_A_UNIT
 
 
 def cut_topics(request: Any, field: str = "partitions") -> Iterator[tuple[Any, bool]]:
-    """Cut a request into requests of at most `PART_PARTITIONS` partitions, which its topics have in `field`.
+    """Cut a request into requests of at most so many partitions, which its topics have in `field`, and topics.
 
     With each comes whether its first topic goes on from the last one of the part before.
     """

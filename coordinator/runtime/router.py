@@ -64,7 +64,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "SaslHandshake": answers(lambda engine, request, call, where: sasl_handshake(request)),
     "SaslAuthenticate": answers(lambda engine, request, call, where: sasl_authenticate(request)),
     **{api: handler for kind in KINDS.values() for api, handler in own_apis(kind).items()},
-    "OffsetDelete": groups.one_group,
+    "OffsetDelete": groups.offset_delete,
     "OffsetFetch": groups.offset_fetch,
     "ListGroups": in_steps(groups.list_groups),
     "DeleteGroups": in_steps(groups.delete_groups),

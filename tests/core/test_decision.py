@@ -8,6 +8,7 @@ from coordinator.core.decision import (
     Done,
     InSteps,
     answers,
+    begin,
     decision_of,
     in_steps,
     map_response,
@@ -46,3 +47,15 @@ def test_a_response_is_finished_wherever_it_comes_and_keeps_its_scope() -> None:
 def test_a_parked_request_cannot_be_finished() -> None:
     with pytest.raises(AssertionError):
         map_response(PARKED, str)
+
+
+def test_steps_that_pass_no_checkpoint_are_decided_at_once() -> None:
+    def steps(checkpoints: int):
+        for _ in range(checkpoints):
+            yield
+        return Done(checkpoints)
+
+    assert begin(steps(0)) == Done(0)
+    begun = begin(steps(2))
+    assert isinstance(begun, InSteps)
+    assert count_steps(begun.steps) == (2, Done(2))

@@ -11,6 +11,7 @@ from coordinator.core.result import Call
 from coordinator.runtime.authorization.needs import NEEDS
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.router import HANDLERS, routes, supported_versions
+from coordinator.runtime.steps import UnfinishedRequests
 from protocol.apis import ADVERTISED_ONLY, APIS, BY_NAME
 from protocol.codec import encode_response
 from protocol.errors import ErrorCode
@@ -23,7 +24,9 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestAclCreation
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
 from protocol.messages.describe_acls import DescribeAclsRequest
+from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from storage.memory_files import MemoryFiles
 from tests import requests
 from tests.dataplane.broker import batch
@@ -246,3 +249,32 @@ def test_there_is_room_for_so_many_rules(monkeypatch: pytest.MonkeyPatch) -> Non
     said = [one.error_code for one in admin.ask(CreateAclsRequest(rules), 3).results]
     assert said == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
     assert [one.error_code for one in admin.ask(CreateAclsRequest(rules[:1]), 3).results] == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("count", [3, 400])
+def test_checks_of_many_entries_are_steps_and_say_the_same(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each other name is denied, before the groups are described, and after topics are."""
+    steps: list[Any] = []
+    advance = UnfinishedRequests.advance
+    monkeypatch.setattr(UnfinishedRequests, "advance", lambda *args: steps.append(args) or advance(*args))
+    one = server()
+    admin, alice = user(one, "admin"), user(one)
+    kinds = ((Resource.GROUP, "g"), (Resource.TOPIC, "t"))
+    rules = [
+        rule(resource_type=kind, resource_name=f"{letter}{number}", operation=Operation.DESCRIBE)
+        for kind, letter in kinds
+        for number in range(0, count, 2)
+    ]
+    admin.ask(CreateAclsRequest(tuple(rules)), 3)
+    names = tuple([f"g{number}" for number in range(count)])
+    steps.clear()
+    codes = {group.group_id: group.error_code for group in alice.ask(DescribeGroupsRequest(names), 5).groups}
+    denied = {name for name in codes if codes[name] == ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    assert len(codes) == count and denied == {f"g{number}" for number in range(1, count, 2)}
+    assert (len(steps) > 10) == (count > 50)
+    topics = tuple([OffsetFetchRequestTopics(f"t{number}", partition_indexes=(0,)) for number in range(count)])
+    fetched = alice.ask(OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g0", topics=topics),)), 8)
+    errors = {topic.name: topic.partitions[0].error_code for topic in fetched.groups[0].topics}
+    assert [errors[f"t{number}"] for number in range(count)] == [
+        ErrorCode.NONE if number % 2 == 0 else ErrorCode.TOPIC_AUTHORIZATION_FAILED for number in range(count)
+    ]

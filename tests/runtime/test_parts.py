@@ -17,6 +17,11 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -115,3 +120,30 @@ def test_offsets_are_fetched_at_once_as_in_steps(monkeypatch: pytest.MonkeyPatch
     assert [each.committed_offset for each in at_once[0].groups[0].topics[0].partitions] == [0, -1, 0, 0]
     monkeypatch.setattr(groups, "_wants_few", lambda *_: False)
     assert [peer.ask(*one) for one in asked] == at_once
+
+
+def test_topics_without_partitions_are_work_too_and_each_is_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PART_PARTITIONS", 10)
+    empty = request(*[0] * 35)
+    again = replace(empty, topics=(*empty.topics, *request(2).topics, *request(1).topics))
+    assert is_long(empty)
+    count, outcome = count_steps(decide_in_parts(again, lambda part: Done(answer(part))))
+    assert count > 3
+    assert [topic.name for topic in outcome.response.topics] == [topic.name for topic in empty.topics]
+    assert [len(topic.partitions) for topic in outcome.response.topics] == [3, *[0] * 34]
+
+
+def test_offsets_are_deleted_in_parts_until_the_group_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PART_PARTITIONS", 2)
+    server = InMemory()
+    peer = server.connect()
+    orders = replace(request(4), topics=(replace(request(4).topics[0], name="orders"),))
+    peer.ask(orders, 8)
+    partitions = tuple(map(OffsetDeleteRequestPartition, (0, 1, 2, 3, 4)))
+    asked = OffsetDeleteRequest("g", topics=(OffsetDeleteRequestTopic("orders", partitions),))
+    (topic,) = peer.ask(asked, 0).topics
+    assert [each.error_code for each in topic.partitions] == [0, 0, 0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    (group,) = peer.ask(fetch_offsets("g", {"orders": (0, 3)}), 8).groups
+    assert [each.committed_offset for each in group.topics[0].partitions] == [-1, -1]
+    refused = peer.ask(replace(asked, group_id="nobody"), 0)
+    assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND and not refused.topics

@@ -138,12 +138,13 @@ class WorstServer:
             outcome = meter.run("first step", lambda: self._handle(shape.api.key, shape.version, body))
         except (UnsupportedVersion, ProtocolError):
             return meter.cost(shape, count, data)
+        is_inline = shape.api.key in SHORT and isinstance(outcome, Done)  # else it is encoded in pieces
         while isinstance(outcome, Parked) and self.node.has_steps:
             meter.run(f"step {meter.steps}", self.node.step)
             found = meter.run("replies", self.node.replies)
             outcome = next((one for ticket, one in found if ticket == self._ticket), outcome)
         if isinstance(outcome, Done):
-            self._encode(shape, outcome.response, meter)
+            self._encode(shape, outcome.response, meter, is_inline=is_inline)
         elif isinstance(outcome, Parked):
             self.node.forget(self._ticket)
         meter.run("flush", self.node.flush)
@@ -153,8 +154,8 @@ class WorstServer:
         return meter.cost(shape, count, data)
 
     @staticmethod
-    def _encode(shape: Shape, response: Any, meter: "_Meter") -> None:
-        if shape.api.key in SHORT:
+    def _encode(shape: Shape, response: Any, meter: "_Meter", *, is_inline: bool) -> None:
+        if is_inline:
             meter.run("encode", lambda: encode_response(shape.api.key, shape.version, 1, response))
             return
         pieces = encode_response_in_pieces(shape.api.key, shape.version, 1, response)

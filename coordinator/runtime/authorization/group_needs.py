@@ -1,6 +1,6 @@
 """What requests about groups and offsets need, where it is more than one check of one name."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -8,8 +8,10 @@ from msgspec.structs import replace
 from coordinator.core import refusal
 from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
+from coordinator.core.decision import Steps
 from coordinator.core.kinds.streams.topology import names_in
 from coordinator.core.offsets.offset_fetch import GROUPS_SINCE
+from coordinator.core.pace import Pace, paced_steps
 from coordinator.runtime.authorization.guard import Asking, Judge, Whole, need
 from coordinator.runtime.authorization.shapes import deny_nothing
 from coordinator.runtime.find_coordinator import GROUP as GROUP_KEY
@@ -82,32 +84,37 @@ def subscription_topics(asking: Asking) -> Iterable[str]:
     return asking.request.subscribed_topic_names or ()
 
 
-def offset_fetch_topics(asking: Asking, response: Response) -> Response:
+def offset_fetch_topics(asking: Asking, response: Response) -> Steps[Response]:
     """Say of topics that the client has named that they are denied; where it asks for all, leave them out.
 
     Kafka: `KafkaApis.fetchOffsets`, `fetchAllOffsetsForGroup`.
     """
-    describes = need(_R.TOPIC, _O.DESCRIBE)
+    describes, pace = need(_R.TOPIC, _O.DESCRIBE), Pace()
 
-    def hide_denied_topics(topics: Iterable[Entry], is_named: bool) -> tuple[Entry, ...]:
+    def hide_denied_topics(topics: Iterable[Entry], is_named: bool) -> Steps[tuple[Entry, ...]]:
         found, denied = [], []
         for topic in topics:
+            if pace.is_due():
+                yield
             name = asking.topic(topic)
             if name is None or describes.is_met(asking, name):
                 found.append(topic)
             elif is_named:
                 denied.append(_deny_offsets(topic))
+                pace.is_due(len(topic.partitions))
         return (*denied, *found)
 
     request = asking.request
     if asking.version < GROUPS_SINCE:
-        return replace(response, topics=hide_denied_topics(response.topics, request.topics is not None))
-    named = [group.topics is not None for group in request.groups]
-    groups = zip(response.groups, named, strict=True)
-    return replace(
-        response,
-        groups=tuple([replace(one, topics=hide_denied_topics(one.topics, is_named)) for one, is_named in groups]),
-    )
+        topics = yield from hide_denied_topics(response.topics, request.topics is not None)
+        return replace(response, topics=topics)
+
+    def hide(group: tuple[Entry, Entry]) -> Steps[Entry]:
+        found, wanted = group
+        return replace(found, topics=(yield from hide_denied_topics(found.topics, wanted.topics is not None)))
+
+    groups = yield from paced_steps(zip(response.groups, request.groups, strict=True), hide)
+    return replace(response, groups=tuple(groups))
 
 
 def _deny_offsets(topic: Entry) -> Entry:
@@ -133,43 +140,54 @@ def refuse_offset_delete(request: OffsetDeleteRequest, version: int, error: Erro
     )  # fmt: skip
 
 
-def hide_members(asking: Asking, response: Response) -> Response:
+def hide_members(asking: Asking, response: Response) -> Steps[Response]:
     """Refuse to describe a group of which a member owns or wants a topic that the client may not describe (K-319)."""
-    describes = need(_R.TOPIC, _O.DESCRIBE)
 
-    def is_seen(group: Entry) -> bool:
-        names = {
-            name
-            for member in group.members
-            for name in (
-                *(member.subscribed_topic_names or ()),
-                *(one.topic_name for one in member.assignment.topic_partitions),
-                *(one.topic_name for one in member.target_assignment.topic_partitions),
-            )
-        }
-        return all(describes.is_met(asking, name) for name in names)
+    def names_of(member: Entry) -> Iterable[str]:
+        return (
+            *(member.subscribed_topic_names or ()),
+            *(one.topic_name for one in member.assignment.topic_partitions),
+            *(one.topic_name for one in member.target_assignment.topic_partitions),
+        )
 
-    return replace(response, groups=tuple([one if is_seen(one) else _hide(one) for one in response.groups]))
+    return hide_groups(asking, response, lambda group: map(names_of, group.members))
 
 
-def hide_topologies(asking: Asking, response: Response) -> Response:
+def hide_groups(
+    asking: Asking, response: Response, names_of: Callable[[Entry], Iterable[Iterable[str]]]
+) -> Steps[Response]:
+    """Refuse to describe a group with a topic that the client may not describe. `names_of` returns all names of a
+    group's topics in parts, such as those of each member."""
+    describes, pace = need(_R.TOPIC, _O.DESCRIBE), Pace()
+
+    def look_at(group: Entry) -> Steps[Entry]:
+        known: set[str] = set()
+        for names in names_of(group):
+            for name in names:
+                if pace.is_due():
+                    yield
+                if name not in known and not describes.is_met(asking, name):
+                    return _hide(group)
+                known.add(name)
+        return group
+
+    return replace(response, groups=tuple((yield from paced_steps(response.groups, look_at))))
+
+
+def hide_topologies(asking: Asking, response: Response) -> Steps[Response]:
     """Refuse to describe a streams group whose topology has a topic that the client may not describe."""
-    describes = need(_R.TOPIC, _O.DESCRIBE)
 
-    def is_seen(group: Entry) -> bool:
-        parts = () if group.topology is None else group.topology.subtopologies or ()
-        names = {
-            name
-            for part in parts
-            for name in (
-                *part.source_topics,
-                *part.repartition_sink_topics,
-                *(topic.name for topic in (*part.repartition_source_topics, *part.state_changelog_topics)),
-            )
-        }
-        return all(describes.is_met(asking, name) for name in names)
+    def names_of(part: Entry) -> Iterable[str]:
+        return (
+            *part.source_topics,
+            *part.repartition_sink_topics,
+            *(topic.name for topic in (*part.repartition_source_topics, *part.state_changelog_topics)),
+        )
 
-    return replace(response, groups=tuple([one if is_seen(one) else _hide(one) for one in response.groups]))
+    def parts(group: Entry) -> Iterable[Iterable[str]]:
+        return () if group.topology is None else map(names_of, group.topology.subtopologies or ())
+
+    return hide_groups(asking, response, parts)
 
 
 def _hide(group: Entry) -> Entry:
@@ -191,38 +209,36 @@ def one_group(asking: Asking) -> Iterable[str]:
     return (asking.request.group_id,) if asking.version < GROUPS_SINCE else ()
 
 
-def hide_readers(asking: Asking, response: Response) -> Response:
+def hide_readers(asking: Asking, response: Response) -> Steps[Response]:
     """Refuse to describe a share group of which a member reads a topic that the client may not describe."""
-    describes = need(_R.TOPIC, _O.DESCRIBE)
 
-    def is_seen(group: Entry) -> bool:
-        names = {one.topic_name for member in group.members for one in member.assignment.topic_partitions}
-        return all(describes.is_met(asking, name) for name in names)
+    def names_of(member: Entry) -> Iterable[str]:
+        return [one.topic_name for one in member.assignment.topic_partitions]
 
-    def hide(group: Entry) -> Entry:
-        return type(group)(
-            error_code=_TOPIC_DENIED,
-            error_message="The group has topics that may not be described.",
-            group_id=group.group_id,
-        )
-
-    return replace(response, groups=tuple([one if is_seen(one) else hide(one) for one in response.groups]))
+    return hide_groups(asking, response, lambda group: map(names_of, group.members))
 
 
-def hide_share_offsets(asking: Asking, response: Response) -> Response:
+def hide_share_offsets(asking: Asking, response: Response) -> Steps[Response]:
     """Say of topics that the client has named that they are denied; where it asks for all, leave them out.
 
     Kafka: `KafkaApis.describeShareGroupOffsetsForGroup`, `describeShareGroupAllOffsetsForGroup`.
     """
-    describes = need(_R.TOPIC, _O.DESCRIBE)
+    describes, pace = need(_R.TOPIC, _O.DESCRIBE), Pace()
     named = {group.group_id for group in asking.request.groups if group.topics is not None}
 
-    def hide(group: Entry) -> Entry:
-        found = [topic for topic in group.topics if describes.is_met(asking, topic.topic_name)]
-        denied = [_deny_share_offsets(topic) for topic in group.topics if topic not in found]
-        return replace(group, topics=(*found, *denied) if group.group_id in named else tuple(found))
+    def hide(group: Entry) -> Steps[Entry]:
+        found, denied = [], []
+        for topic in group.topics:
+            if pace.is_due():
+                yield
+            if describes.is_met(asking, topic.topic_name):
+                found.append(topic)
+            elif group.group_id in named:
+                denied.append(_deny_share_offsets(topic))
+                pace.is_due(len(topic.partitions))
+        return replace(group, topics=(*found, *denied))
 
-    return replace(response, groups=tuple([hide(group) for group in response.groups]))
+    return replace(response, groups=tuple((yield from paced_steps(response.groups, hide))))
 
 
 def _deny_share_offsets(topic: Entry) -> Entry:

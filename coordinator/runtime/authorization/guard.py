@@ -7,11 +7,12 @@ A guard stands before the handler of an API, where there is an authorizer; witho
     seen     of the response, what the client may not see is left out or blanked
     asks     the handler itself asks `call.may`, because what is denied depends on its state
 
+All checks are steps: whoever names twenty thousand topics, or has as many described, lets others have their turns.
+
 The response about what is denied is `error_response`, the same that tells any other failure.
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
@@ -20,7 +21,8 @@ from msgspec.structs import replace
 
 from coordinator.core.acls.authorizer import Authorizer, Rights
 from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource, code_of
-from coordinator.core.decision import SILENT, Decision, Done, InSteps, map_response
+from coordinator.core.decision import SILENT, Decision, Done, InSteps, Outcome, Steps, begin
+from coordinator.core.pace import Pace
 from coordinator.core.result import Call
 from coordinator.core.topics import NO_ID
 from coordinator.dataplane.brokers import Where
@@ -30,6 +32,7 @@ from coordinator.runtime.parts import decide_in_parts, is_long
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
 
+_REFUSED_AT_ONCE: Final = 200  # entries of a request
 FIRST, LAST, IN_ORDER = "first", "last", "in order"  # where the response has what is denied
 
 ERRORS: Final = {
@@ -61,8 +64,8 @@ class Asking(Struct, frozen=True, gc=False):
 
 Refuse = Callable[[Any, int, ErrorCode], Any]
 """Makes the response of a request and a version that says one error."""
-Seen = Callable[[Asking, Any], Any]
-"""Returns a response without what the client may not see."""
+Seen = Callable[[Asking, Any], Steps[Any]]
+"""Returns a response without what the client may not see, in steps."""
 
 
 class Need(Struct, frozen=True):
@@ -91,11 +94,15 @@ class Whole(Struct, frozen=True):
     field: str | None = None  # of the request, which has the only name, where `names` looks nowhere else
     refuse: Refuse = error_response
 
-    def refusal(self, asking: Asking) -> Any:
+    def refusal(self, asking: Asking) -> Steps[Any]:
         """Return the response that refuses the request, None if it is allowed."""
-        if all(self.need.is_met(asking, name) for name in self.names(asking)):
-            return None
-        return self.refuse(asking.request, asking.version, self.need.error)
+        pace = Pace()
+        for name in self.names(asking):
+            if pace.is_due():
+                yield
+            if not self.need.is_met(asking, name):
+                return self.refuse(asking.request, asking.version, self.need.error)
+        return None
 
 
 Judge = Callable[[Any], ErrorCode | None]
@@ -115,24 +122,34 @@ class Each(Struct, frozen=True):
     refuse: Refuse = error_response  # makes the response about what is denied
     is_asked_empty: bool = False  # whether the handler is asked though all entries are denied: it may refuse the rest
 
-    def divide(self, asking: Asking) -> "DividedRequest | None":
+    def divide(self, asking: Asking) -> "Steps[DividedRequest | None]":
         """Return the request in two parts, None if nothing of it is denied."""
         entries = getattr(asking.request, self.array)
         if not entries:
             return None
-        judge = self.judge(asking)
-        errors = {at: error for at, entry in enumerate(entries) if (error := judge(entry)) is not None}
-        if not errors:
+        judge, pace = self.judge(asking), Pace()
+        by_error: dict[ErrorCode, list[int]] = {}  # the places of those that are denied
+        allowed: list[Any] = []
+        for at, entry in enumerate(entries):
+            if pace.is_due():
+                yield
+            if (error := judge(entry)) is None:
+                allowed.append(entry)
+            else:
+                by_error.setdefault(error, []).append(at)
+        if not by_error:
             return None
         refused: dict[int, Any] = {}
-        for error in dict.fromkeys(errors.values()):
-            places = [at for at in errors if errors[at] == error]
-            part = replace(asking.request, **{self.array: tuple([entries[at] for at in places])})
-            answered = getattr(self.refuse(part, asking.version, error), self.answers)
-            assert len(answered) == len(places), f"{self.array}: {len(places)} entries have {len(answered)} answers"
-            refused |= zip(places, [self._finish_entry(asking, one) for one in answered], strict=True)
-        allowed = tuple([entry for at, entry in enumerate(entries) if at not in errors])
-        return DividedRequest(replace(asking.request, **{self.array: allowed}), refused, len(entries))
+        for error, places in by_error.items():
+            for first in range(0, len(places), _REFUSED_AT_ONCE):
+                if first:
+                    yield
+                some = places[first : first + _REFUSED_AT_ONCE]
+                part = replace(asking.request, **{self.array: tuple([entries[at] for at in some])})
+                answered = getattr(self.refuse(part, asking.version, error), self.answers)
+                assert len(answered) == len(some), f"{self.array}: {len(some)} entries have {len(answered)} answers"
+                refused |= zip(some, [self._finish_entry(asking, one) for one in answered], strict=True)
+        return DividedRequest(replace(asking.request, **{self.array: tuple(allowed)}), refused, len(entries))
 
     def _finish_entry(self, asking: Asking, entry: Any) -> Any:
         if self.message is not None and hasattr(entry, "error_message"):
@@ -246,39 +263,48 @@ def _with_memory(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handl
 def _guard_entries(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
     def check(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
         rights = Rights(authorizer, call.principal, call.client_host)
-        asking = Asking(engine, request, call.version, rights)
-        for one in guard.whole:
-            refused = one.refusal(asking)
-            if refused is not None:
-                return _answer_if_wanted(request, refused)
-        if guard.asks:
-            call = replace(call, rights=rights)
-        for each in guard.each:
-            divided = each.divide(asking)
-            if divided is None:
-                continue
-            if divided.is_empty and not each.is_asked_empty:
-                response = error_response(divided.request, call.version, ErrorCode.NONE)
-                return _answer_if_wanted(request, _see(guard, asking, each.join(response, divided)))
-            decision = handle(engine, divided.request, call, where)
-            return map_response(decision, partial(_join_responses, guard, asking, each, divided))
-        decision = handle(engine, request, call, where)
-        return map_response(decision, partial(_see, guard, asking)) if guard.seen else decision
+        return begin(_check(handle, guard, Asking(engine, request, call.version, rights), call, where))
 
     return check
 
 
-def _join_responses(guard: Guard, asking: Asking, each: Each, divided: DividedRequest, response: Any) -> Any:
-    return _see(guard, asking, each.join(response, divided))
+def _check(handle: Handler, guard: Guard, asking: Asking, call: Call, where: Where) -> Steps[Outcome]:
+    """Check a request, and have it decided as far as it is allowed."""
+    request = asking.request
+    for one in guard.whole:
+        refused = yield from one.refusal(asking)
+        if refused is not None:
+            return _answer_if_wanted(request, refused)
+    if guard.asks:
+        call = replace(call, rights=asking.rights)
+    for each in guard.each:
+        divided = yield from each.divide(asking)
+        if divided is None:
+            continue
+        if divided.is_empty and not each.is_asked_empty:
+            response = each.join(error_response(divided.request, call.version, ErrorCode.NONE), divided)
+            return _answer_if_wanted(request, (yield from _see(guard, asking, response)))
+        outcome = yield from _outcome_of(handle(asking.engine, divided.request, call, where))
+        if type(outcome) is not Done:
+            return outcome
+        return Done((yield from _see(guard, asking, each.join(outcome.response, divided))), outcome.group_id)
+    outcome = yield from _outcome_of(handle(asking.engine, request, call, where))
+    if type(outcome) is not Done or not guard.seen:
+        return outcome
+    return Done((yield from _see(guard, asking, outcome.response)), outcome.group_id)
 
 
-def _see(guard: Guard, asking: Asking, response: Any) -> Any:
+def _outcome_of(decision: Decision) -> Steps[Outcome]:
+    return (yield from decision.steps) if isinstance(decision, InSteps) else decision
+
+
+def _see(guard: Guard, asking: Asking, response: Any) -> Steps[Any]:
     for one in guard.seen:
-        response = one(asking, response)
+        response = yield from one(asking, response)
     return response
 
 
-def _answer_if_wanted(request: Any, response: Any) -> Decision:
+def _answer_if_wanted(request: Any, response: Any) -> Outcome:
     """Respond, but not to a producer with acks=0, which expects no response even to an error."""
     return SILENT if type(request) is ProduceRequest and not request.acks else Done(response)
 

@@ -1,11 +1,14 @@
 """The shapes that rows of the table of needs have in common."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from itertools import compress
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from coordinator.core.acls.names import CLUSTER_NAME, NOT_ASKED, Operation, Resource
+from coordinator.core.decision import Steps
+from coordinator.core.pace import paced
 from coordinator.runtime.authorization.guard import (
     LAST,
     Asking,
@@ -25,6 +28,7 @@ from protocol.errors import ErrorCode
 Entry = Any
 Response = Any
 _O, _R = Operation, Resource
+_OPERATIONS: Final = 5  # units that it takes to decide about all operations on one resource
 
 
 def cluster_check(*operations: Operation, refuse: Refuse = error_response) -> Whole:
@@ -100,11 +104,12 @@ def hide_what_is_denied(array: str, kind: Resource, field: str, unless: Need | N
     """Leave out the entries of a response that the client may not describe."""
     describes = need(kind, _O.DESCRIBE)
 
-    def see(asking: Asking, response: Response) -> Response:
+    def see(asking: Asking, response: Response) -> Steps[Response]:
         if unless is not None and all(unless.is_met(asking, name) for name in cluster(asking)):
             return response
-        entries = [one for one in getattr(response, array) if describes.is_met(asking, getattr(one, field))]
-        return replace(response, **{array: tuple(entries)})
+        entries = getattr(response, array)
+        is_seen = yield from paced(entries, lambda one: describes.is_met(asking, getattr(one, field)))
+        return replace(response, **{array: tuple(compress(entries, is_seen))})
 
     return see
 
@@ -112,21 +117,21 @@ def hide_what_is_denied(array: str, kind: Resource, field: str, unless: Need | N
 def authorized_operations(array: str, kind: Resource, field: str, name: str) -> Seen:
     """Tell the operations that the client may do, where the response would tell all that there are."""
 
-    def see(asking: Asking, response: Response) -> Response:
-        entries = getattr(response, array)
-        if all(getattr(one, field) == NOT_ASKED for one in entries):
-            return response
-        return replace(response, **{array: tuple([
-            one if getattr(one, field) == NOT_ASKED or getattr(one, name) is None
-            else replace(one, **{field: asking.rights.operations(kind, getattr(one, name))})
-            for one in entries
-        ])})  # fmt: skip
+    def see(asking: Asking, response: Response) -> Steps[Response]:
+        def tell(one: Entry) -> Entry:
+            if getattr(one, field) == NOT_ASKED or getattr(one, name) is None:
+                return one
+            return replace(one, **{field: asking.rights.operations(kind, getattr(one, name))})
+
+        told = yield from paced(getattr(response, array), tell, units=lambda one: _OPERATIONS)
+        return replace(response, **{array: tuple(told)})
 
     return see
 
 
-def cluster_operations(asking: Asking, response: Response) -> Response:
+def cluster_operations(asking: Asking, response: Response) -> Steps[Response]:
     """The same for the cluster: none without DESCRIBE."""
+    yield from ()
     if response.cluster_authorized_operations == NOT_ASKED:
         return response
     is_seen = asking.rights.may(_O.DESCRIBE, _R.CLUSTER)

@@ -10,6 +10,8 @@ from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource
 from coordinator.core.catalog.catalog import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from coordinator.core.catalog.describe_configs import unknown_broker
 from coordinator.core.catalog.names import RESERVED, reason_invalid
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace, paced
 from coordinator.core.topics import NO_ID
 from coordinator.dataplane.metadata import wants_all
 from coordinator.runtime.authorization.guard import ERRORS, Asking, Each, Judge, need
@@ -28,14 +30,17 @@ _TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 BY_ID_SINCE: Final = 6  # DeleteTopics
 
 
-def see_topics(asking: Asking, response: Response) -> Response:
+def see_topics(asking: Asking, response: Response) -> Steps[Response]:
     """Metadata: say of topics that the client has named that they are denied; where it asks for all, leave them out."""
     describes, creates = need(_R.TOPIC, _O.DESCRIBE), _may_create(asking)
     is_all = wants_all(asking.request, asking.version)
     by_id = not is_all and any(topic.topic_id != NO_ID for topic in asking.request.topics)
     found: list[MetadataResponseTopic] = []
     denied: list[MetadataResponseTopic] = []
+    pace = Pace()
     for topic in response.topics:
+        if pace.is_due():
+            yield
         name = asking.topic(topic)
         is_missing = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if name is None or (describes.is_met(asking, name) and (not is_missing or creates(name))):
@@ -63,7 +68,7 @@ def once(array: str) -> Callable[[Asking], Callable[[Entry], bool]]:
     return is_checked
 
 
-def hide_configs(asking: Asking, response: Response) -> Response:
+def hide_configs(asking: Asking, response: Response) -> Steps[Response]:
     """CreateTopics: tell the settings of a topic only to who may see them (KIP-525)."""
     describes = need(_R.TOPIC, _O.DESCRIBE_CONFIGS)
 
@@ -74,7 +79,7 @@ def hide_configs(asking: Asking, response: Response) -> Response:
             topic, topic_config_error_code=_TOPIC_DENIED, num_partitions=-1, replication_factor=-1, configs=()
         )
 
-    return replace(response, topics=tuple(map(hide, response.topics)))
+    return replace(response, topics=tuple((yield from paced(response.topics, hide))))
 
 
 def deletable() -> Callable[[Asking], Judge]:

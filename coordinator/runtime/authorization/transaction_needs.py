@@ -6,6 +6,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from coordinator.core.acls.names import Operation, Resource
+from coordinator.core.decision import Steps
+from coordinator.core.pace import paced
 from coordinator.core.transactions.add_partitions_to_txn import BATCHED_SINCE
 from coordinator.dataplane.produce import is_transactional
 from coordinator.runtime.authorization.guard import Asking, cluster
@@ -19,14 +21,17 @@ def of_nobody(asking: Asking, entry: Entry) -> Entry:
     return replace(entry, producer_id=0, producer_epoch=0)
 
 
-def transaction_topics(asking: Asking, response: Response) -> Response:
+def transaction_topics(asking: Asking, response: Response) -> Steps[Response]:
     """Leave out the topics of transactions that the client may not describe."""
 
     def hide_denied_topics(state: Entry) -> Entry:
         topics = [one for one in state.topics if asking.rights.may(_O.DESCRIBE, _R.TOPIC, one.topic)]
         return replace(state, topics=tuple(topics))
 
-    return replace(response, transaction_states=tuple(map(hide_denied_topics, response.transaction_states)))
+    states = yield from paced(
+        response.transaction_states, hide_denied_topics, units=lambda state: 1 + len(state.topics)
+    )
+    return replace(response, transaction_states=tuple(states))
 
 
 def produce_transaction(asking: Asking) -> str | None:
