@@ -7,7 +7,7 @@ loop is a generator that passes a checkpoint, a bare `yield`, each time that it 
 
 A checkpoint costs next to nothing, and does not end the step: the driver (`runtime/steps`) looks there how much
 processor time the step has used, and lets others have their turn if that is enough. So the units here are no promise,
-only a rough idea of how often it is worth looking. `tests/test_pace.py` finds loops of handlers without checkpoints.
+only a rough idea of how often it is worth looking. `tests/test_loops.py` finds loops of handlers without checkpoints.
 """
 
 from collections.abc import Callable, Iterable

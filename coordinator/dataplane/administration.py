@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from coordinator.core.catalog.alter_configs import alter_configs
 from coordinator.core.catalog.alter_user_scram_credentials import alter_user_scram_credentials
@@ -18,8 +18,6 @@ from coordinator.core.catalog.list_config_resources import list_config_resources
 from coordinator.core.decision import answers, in_steps
 from coordinator.core.quotas.alter_client_quotas import alter_client_quotas
 from coordinator.core.quotas.describe_client_quotas import describe_client_quotas
-from coordinator.core.transactions.describe_transactions import describe_transactions
-from coordinator.core.transactions.list_transactions import list_transactions
 from coordinator.dataplane.alter_partition_reassignments import alter_partition_reassignments
 from coordinator.dataplane.alter_replica_log_dirs import alter_replica_log_dirs
 from coordinator.dataplane.delete_records import delete_records
@@ -29,10 +27,9 @@ from coordinator.dataplane.describe_producers import describe_producers
 from coordinator.dataplane.describe_quorum import describe_quorum
 from coordinator.dataplane.describe_topic_partitions import describe_topic_partitions
 from coordinator.dataplane.elect_leaders import elect_leaders
-from coordinator.dataplane.handlers import Handler, by_catalog, by_catalog_in_steps, by_configs, by_transactions
+from coordinator.dataplane.handlers import Handler, by_catalog_in_steps, by_configs
 from coordinator.dataplane.list_partition_reassignments import list_partition_reassignments
 from coordinator.dataplane.raft_voters import add_raft_voter, remove_raft_voter
-from coordinator.dataplane.state import Env, State
 from coordinator.dataplane.unregister_broker import unregister_broker
 from protocol.messages.add_raft_voter import AddRaftVoterRequest
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -51,46 +48,37 @@ from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.list_config_resources import ListConfigResourcesRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from protocol.messages.unregister_broker import UnregisterBrokerRequest
 
-
-def _list_transactions(state: State, request: ListTransactionsRequest, env: Env) -> Any:
-    return list_transactions(state.transactions, request, env.call)
-
-
 HANDLERS: Final[Mapping[type, Handler]] = {
     AddRaftVoterRequest: answers(add_raft_voter),
-    AlterClientQuotasRequest: by_catalog(alter_client_quotas),
+    AlterClientQuotasRequest: by_catalog_in_steps(alter_client_quotas),
     AlterConfigsRequest: by_configs(alter_configs),
-    AlterPartitionReassignmentsRequest: answers(alter_partition_reassignments),
-    AlterReplicaLogDirsRequest: answers(alter_replica_log_dirs),
-    AlterUserScramCredentialsRequest: by_catalog(alter_user_scram_credentials),
+    AlterPartitionReassignmentsRequest: in_steps(alter_partition_reassignments),
+    AlterReplicaLogDirsRequest: in_steps(alter_replica_log_dirs),
+    AlterUserScramCredentialsRequest: by_catalog_in_steps(alter_user_scram_credentials),
     CreatePartitionsRequest: by_catalog_in_steps(create_partitions),
     CreateTopicsRequest: by_catalog_in_steps(create_topics),
     DeleteRecordsRequest: in_steps(delete_records),
     DeleteTopicsRequest: by_catalog_in_steps(delete_topics),
-    DescribeClientQuotasRequest: by_catalog(describe_client_quotas),
+    DescribeClientQuotasRequest: by_catalog_in_steps(describe_client_quotas),
     DescribeClusterRequest: answers(describe_cluster),
     DescribeConfigsRequest: by_catalog_in_steps(describe_configs),
     DescribeLogDirsRequest: in_steps(describe_log_dirs),
     DescribeProducersRequest: in_steps(describe_producers),
-    DescribeQuorumRequest: answers(describe_quorum),
-    DescribeTopicPartitionsRequest: answers(describe_topic_partitions),
-    DescribeTransactionsRequest: by_transactions(describe_transactions),
-    DescribeUserScramCredentialsRequest: by_catalog(describe_user_scram_credentials),
-    ElectLeadersRequest: answers(elect_leaders),
+    DescribeQuorumRequest: in_steps(describe_quorum),
+    DescribeTopicPartitionsRequest: in_steps(describe_topic_partitions),
+    DescribeUserScramCredentialsRequest: by_catalog_in_steps(describe_user_scram_credentials),
+    ElectLeadersRequest: in_steps(elect_leaders),
     IncrementalAlterConfigsRequest: by_configs(incremental_alter_configs),
-    ListConfigResourcesRequest: by_catalog(list_config_resources),
+    ListConfigResourcesRequest: by_catalog_in_steps(list_config_resources),
     ListPartitionReassignmentsRequest: answers(list_partition_reassignments),
-    ListTransactionsRequest: in_steps(_list_transactions),
     RemoveRaftVoterRequest: answers(remove_raft_voter),
     UnregisterBrokerRequest: answers(unregister_broker),
 }

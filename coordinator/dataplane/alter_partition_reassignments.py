@@ -1,5 +1,7 @@
 """AlterPartitionReassignments: a partition can be given the replicas that it has, and no others."""
 
+from coordinator.core.decision import Steps
+from coordinator.core.pace import paced, paced_steps
 from coordinator.core.refusal import Refusal
 from coordinator.dataplane.brokers import replicas_of
 from coordinator.dataplane.state import Env, State
@@ -7,6 +9,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsRequestReassignablePartition,
+    AlterPartitionReassignmentsRequestReassignableTopic,
     AlterPartitionReassignmentsResponse,
     AlterPartitionReassignmentsResponseReassignablePartitionResponse,
     AlterPartitionReassignmentsResponseReassignableTopicResponse,
@@ -15,18 +18,20 @@ from protocol.messages.alter_partition_reassignments import (
 
 def alter_partition_reassignments(
     state: State, request: AlterPartitionReassignmentsRequest, env: Env
-) -> AlterPartitionReassignmentsResponse:
+) -> Steps[AlterPartitionReassignmentsResponse]:
     """Answer for each partition. The message of a response without topics is empty, as in Kafka."""
+
+    def alter(
+        topic: AlterPartitionReassignmentsRequestReassignableTopic,
+    ) -> Steps[AlterPartitionReassignmentsResponseReassignableTopicResponse]:
+        results = yield from paced(topic.partitions, lambda one: _result(state, topic.name, one, request, env))
+        return AlterPartitionReassignmentsResponseReassignableTopicResponse(topic.name, tuple(results))
+
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None if request.topics else "",
-        responses=tuple([
-            AlterPartitionReassignmentsResponseReassignableTopicResponse(
-                topic.name, tuple([_result(state, topic.name, one, request, env) for one in topic.partitions])
-            )
-            for topic in request.topics
-        ]),
-    )  # fmt: skip
+        responses=tuple((yield from paced_steps(request.topics, alter))),
+    )
 
 
 def _result(

@@ -421,13 +421,11 @@ ADMINISTRATION: Final = (
     "DescribeProducers",
     "DescribeQuorum",
     "DescribeTopicPartitions",
-    "DescribeTransactions",
     "DescribeUserScramCredentials",
     "ElectLeaders",
     "IncrementalAlterConfigs",
     "ListConfigResources",
     "ListPartitionReassignments",
-    "ListTransactions",
     "RemoveRaftVoter",
     "UnregisterBroker",
 )

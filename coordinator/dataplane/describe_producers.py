@@ -3,6 +3,7 @@
 from collections.abc import Generator
 
 from coordinator.core.catalog.names import reason_invalid
+from coordinator.core.response_budget import ResponseBudget
 from coordinator.dataplane.pace import Pace
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
@@ -20,7 +21,7 @@ def describe_producers(
     state: State, request: DescribeProducersRequest, env: Env
 ) -> Generator[None, None, DescribeProducersResponse]:
     """Describe the producers of each partition, in steps."""
-    pace = Pace(state.logs)
+    pace, budget = Pace(state.logs), ResponseBudget()
     topics: list[DescribeProducersResponseTopic] = []
     for topic in request.topics:
         reason = reason_invalid(topic.name)
@@ -33,6 +34,7 @@ def describe_producers(
             else:
                 described = _partition(state, topic.name, index)
                 pace.add(len(described.active_producers))
+                budget.charge_elements(1 + 2 * len(described.active_producers))
             partitions.append(described)
         topics.append(DescribeProducersResponseTopic(topic.name, tuple(partitions)))
     return DescribeProducersResponse(topics=tuple(topics))

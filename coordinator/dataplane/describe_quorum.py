@@ -2,10 +2,13 @@
 
 from typing import Final
 
+from coordinator.core.decision import Steps
+from coordinator.core.pace import paced, paced_steps
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
+    DescribeQuorumRequestTopicData,
     DescribeQuorumResponse,
     DescribeQuorumResponseNode,
     DescribeQuorumResponsePartitionData,
@@ -18,20 +21,18 @@ _EPOCH: Final = 1  # of the leader: there has been one election
 _MESSAGE: Final = "This server does not host this topic-partition."
 
 
-def describe_quorum(state: State, request: DescribeQuorumRequest, env: Env) -> DescribeQuorumResponse:
+def describe_quorum(state: State, request: DescribeQuorumRequest, env: Env) -> Steps[DescribeQuorumResponse]:
     """Describe partition 0 of the metadata topic, which is the only one there is."""
-    wanted = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
-    return DescribeQuorumResponse(
-        error_message="",
-        topics=tuple([
-            DescribeQuorumResponseTopicData(
-                topic.topic_name,
-                tuple([_partition(state, topic.topic_name, one.partition_index, env) for one in topic.partitions]),
-            )
-            for topic in request.topics
-        ]),
-        nodes=(DescribeQuorumResponseNode(env.brokers[0].node_id),) if (METADATA_TOPIC, 0) in wanted else (),
-    )  # fmt: skip
+
+    def describe(topic: DescribeQuorumRequestTopicData) -> Steps[DescribeQuorumResponseTopicData]:
+        indexes = [one.partition_index for one in topic.partitions]
+        partitions = yield from paced(indexes, lambda index: _partition(state, topic.topic_name, index, env))
+        return DescribeQuorumResponseTopicData(topic.topic_name, tuple(partitions))
+
+    topics = yield from paced_steps(request.topics, describe)
+    has_any = any(one.error_code == ErrorCode.NONE for topic in topics for one in topic.partitions)
+    nodes = (DescribeQuorumResponseNode(env.brokers[0].node_id),) if has_any else ()
+    return DescribeQuorumResponse(error_message="", topics=tuple(topics), nodes=nodes)
 
 
 def _partition(state: State, topic: str, index: int, env: Env) -> DescribeQuorumResponsePartitionData:

@@ -1,9 +1,12 @@
 """DescribeTopicPartitions (KIP-966): topics in the order of their names, a page of partitions at a time."""
 
+from itertools import compress
 from typing import Final
 
 from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace, name_units, paced
 from coordinator.dataplane.brokers import LEADER_EPOCH, Where
 from coordinator.dataplane.metadata import TOPIC_OPERATIONS
 from coordinator.dataplane.state import Env, State
@@ -22,17 +25,24 @@ PAGE_MAX: Final = 2000  # max.request.partition.size.limit
 
 def describe_topic_partitions(
     state: State, request: DescribeTopicPartitionsRequest, env: Env
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     """One page, and the cursor to the next one if there is more."""
     catalog = state.catalog
     cursor = request.cursor
     named = {topic.name for topic in request.topics}
-    names = sorted(named or [name for name in catalog.topics_by_name if env.call.may(_DESCRIBE, _TOPIC, name)])
+    if not named:
+        every = tuple(catalog.topics_by_name)
+        seen = yield from paced(every, lambda name: env.call.may(_DESCRIBE, _TOPIC, name))
+        named = set(compress(every, seen))
+    names = sorted(named)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
     room = max(1, min(request.response_partition_limit, PAGE_MAX))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
+    pace = Pace()
     for name in names:
+        if pace.is_due(name_units(name)):
+            yield
         if room <= 0:
             return _page(topics, DescribeTopicPartitionsResponseCursor(name, 0))
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0

@@ -2,10 +2,13 @@
 
 from typing import Final
 
+from coordinator.core.decision import Steps
+from coordinator.core.pace import paced, paced_steps
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.elect_leaders import (
     ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
     ElectLeadersResponse,
     ElectLeadersResponsePartitionResult,
     ElectLeadersResponseReplicaElectionResult,
@@ -16,35 +19,26 @@ _NOT_NEEDED: Final = (ErrorCode.ELECTION_NOT_NEEDED, "The leader of the partitio
 _UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 
-def elect_leaders(state: State, request: ElectLeadersRequest, env: Env) -> ElectLeadersResponse:
+def elect_leaders(state: State, request: ElectLeadersRequest, env: Env) -> Steps[ElectLeadersResponse]:
     """Answer for each partition; where all are meant, name the topics and no partition, as Kafka does."""
+    refused = None
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return _refuse(request)
-    if request.topic_partitions is None:
-        results = tuple([ElectLeadersResponseReplicaElectionResult(name) for name in state.catalog.topics_by_name])
-        return ElectLeadersResponse(replica_election_results=results)
-    return ElectLeadersResponse(
-        replica_election_results=tuple([
-            ElectLeadersResponseReplicaElectionResult(
-                one.topic,
-                tuple([
-                    ElectLeadersResponsePartitionResult(
-                        index, *(_NOT_NEEDED if state.has(one.topic, index) else _UNKNOWN)
-                    )
-                    for index in one.partitions
-                ]),
-            )
-            for one in request.topic_partitions
-        ])
-    )  # fmt: skip
-
-
-def _refuse(request: ElectLeadersRequest) -> ElectLeadersResponse:
-    error, message = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
-    results = [
-        ElectLeadersResponseReplicaElectionResult(
-            one.topic, tuple([ElectLeadersResponsePartitionResult(index, error, message) for index in one.partitions])
+        refused = (ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+    elif request.topic_partitions is None:
+        names = tuple(state.catalog.topics_by_name)
+        return ElectLeadersResponse(
+            replica_election_results=tuple((yield from paced(names, ElectLeadersResponseReplicaElectionResult)))
         )
-        for one in request.topic_partitions or ()
-    ]
-    return ElectLeadersResponse(error_code=error, replica_election_results=tuple(results))
+
+    def result(topic: str, index: int) -> ElectLeadersResponsePartitionResult:
+        told = refused or (_NOT_NEEDED if state.has(topic, index) else _UNKNOWN)
+        return ElectLeadersResponsePartitionResult(index, *told)
+
+    def results(one: ElectLeadersRequestTopicPartitions) -> Steps[ElectLeadersResponseReplicaElectionResult]:
+        partitions = yield from paced(one.partitions, lambda index: result(one.topic, index))
+        return ElectLeadersResponseReplicaElectionResult(one.topic, tuple(partitions))
+
+    topics = yield from paced_steps(request.topic_partitions or (), results)
+    return ElectLeadersResponse(
+        error_code=ErrorCode.NONE if refused is None else refused[0], replica_election_results=tuple(topics)
+    )

@@ -11,7 +11,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from protocol.errors import UnreadableValue
+from msgspec import Struct
+
+from coordinator.core.response_budget import ResponseTooLarge
+from protocol.errors import ErrorCode, UnreadableValue
 from storage.files import StorageError
 
 log = logging.getLogger("muster.edge")
@@ -19,11 +22,15 @@ log = logging.getLogger("muster.edge")
 T = TypeVar("T")
 
 
-class Failure:
-    """The result of a step that failed."""
+class Failure(Struct, frozen=True):
+    """The result of a step that failed, and the error that tells a client of it."""
+
+    code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 FAILED: Final = Failure()
+TOO_LARGE: Final = Failure(ErrorCode.POLICY_VIOLATION)
+"""The result of a request whose response would take more memory than it may, which is no failure of ours."""
 
 
 class Edge:
@@ -33,7 +40,7 @@ class Edge:
         self.failures: Counter[str] = Counter()
 
     def attempt(self, kind: str, step: Callable[..., T], *args: Any) -> T | Failure:
-        """Return the result of the step, or FAILED. Raises StorageError, UnreadableValue and nothing else."""
+        """Return the result of the step, or a failure. Raises StorageError, UnreadableValue and nothing else."""
         return self.decide(kind, lambda *_: step(*args), None, None, None, None)
 
     def decide(
@@ -45,6 +52,9 @@ class Edge:
             return handle(engine, request, call, where)
         except (StorageError, UnreadableValue):
             raise
+        except ResponseTooLarge:
+            log.warning("request refused: its response is too large", extra={"kind": kind})
+            return TOO_LARGE
         except Exception as error:
             self.report(kind, error)
             return FAILED

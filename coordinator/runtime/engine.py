@@ -341,7 +341,9 @@ class Engine:
     def _advance(self, unfinished: UnfinishedRequest, noted: StepInput, most: int | None) -> Outcome | None:
         """Do a step. Returns what comes of the request, None if it has further steps."""
         outcome = self.edge.attempt(unfinished.name, self._steps.advance, unfinished, noted, most)
-        return failure_outcome(unfinished.request, unfinished.version) if isinstance(outcome, Failure) else outcome
+        if not isinstance(outcome, Failure):
+            return outcome
+        return failure_outcome(unfinished.request, unfinished.version, outcome.code)
 
     # -- what inputs lead to -------------------------------------------------------------------------------------------
 
@@ -524,11 +526,13 @@ def marker(producer_id: int, producer_epoch: int, committed: bool, now_ms: int) 
     return record_batch.encode_marker(end, now_ms, producer_id=producer_id, producer_epoch=producer_epoch)
 
 
-def failure_outcome(request: Any, version: int) -> Done | Silent:
+def failure_outcome(
+    request: Any, version: int, code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+) -> Done | Silent:
     """Respond to a request that the server has failed to decide, unless nobody waits for a response."""
     if request is None or (type(request) is ProduceRequest and not request.acks):
         return SILENT
-    return Done(error_response(request, version, ErrorCode.UNKNOWN_SERVER_ERROR))
+    return Done(error_response(request, version, code))
 
 
 def _silently(work: Steps[None]) -> Steps[Outcome]:

@@ -1,8 +1,10 @@
 """FindCoordinator: the broker that coordinates a group or a transactional id, at an address that the client reaches."""
 
-from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
+from coordinator.core.decision import Steps
+from coordinator.core.pace import name_units, paced
 from coordinator.core.result import Call
 from coordinator.core.share_state.keys import read_coordinator_key
 from coordinator.dataplane.brokers import Broker, Where
@@ -22,7 +24,7 @@ _NOT_AVAILABLE: Final = "The coordinator is not available."
 
 def find_coordinator(
     request: FindCoordinatorRequest, call: Call, engine: Engine, where: Where
-) -> FindCoordinatorResponse:
+) -> Steps[FindCoordinatorResponse]:
     """Return the coordinator of each key, or INVALID_REQUEST for a type of key that has no coordinator here."""
     version = call.version
     if version < MANY_KEYS_SINCE:
@@ -38,36 +40,29 @@ def find_coordinator(
             )
         return FindCoordinatorResponse(error_message="NONE", node_id=broker.node_id, host=broker.host, port=broker.port)
     if request.key_type == SHARE and version >= SHARES_SINCE:
-        return FindCoordinatorResponse(coordinators=tuple(_find_share_states(request, call, engine, where)))
-    found = _find_all(request.coordinator_keys, request.key_type, engine, where)
+        find = partial(_find_share_state, call=call, engine=engine, where=where)
+    else:
+        find = partial(_find_any, key_type=request.key_type, engine=engine, where=where)
+    found = yield from paced(request.coordinator_keys, find, units=name_units)
     return FindCoordinatorResponse(coordinators=tuple(found))
 
 
-def _find_all(
-    keys: Iterable[str], key_type: int, engine: Engine, where: Where
-) -> Iterable[FindCoordinatorResponseCoordinator]:
-    refused = _validate(key_type)
-    for key in keys:
-        if refused:
-            message = "" if key_type == SHARE else refused  # as in Kafka
-            yield FindCoordinatorResponseCoordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, message)
-        else:
-            yield _found(key, _find(key, key_type, engine, where))
+def _find_any(key: str, *, key_type: int, engine: Engine, where: Where) -> FindCoordinatorResponseCoordinator:
+    if refused := _validate(key_type):
+        message = "" if key_type == SHARE else refused  # as in Kafka
+        return FindCoordinatorResponseCoordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, message)
+    return _found(key, _find(key, key_type, engine, where))
 
 
-def _find_share_states(
-    request: FindCoordinatorRequest, call: Call, engine: Engine, where: Where
-) -> Iterable[FindCoordinatorResponseCoordinator]:
-    """Return the coordinator of each share partition. The first client that asks makes `__share_group_state`."""
+def _find_share_state(name: str, *, call: Call, engine: Engine, where: Where) -> FindCoordinatorResponseCoordinator:
+    """Return the coordinator of a share partition. The first client that asks makes `__share_group_state`."""
     states = engine.share_states
-    for name in request.coordinator_keys:
-        if read_coordinator_key(name) is None:
-            yield FindCoordinatorResponseCoordinator(name, -1, "", -1, ErrorCode.INVALID_REQUEST, "")
-        elif not states.partitions:
-            states.create_topic(call.now_ms)
-            yield _found(name, None)
-        else:
-            yield _found(name, where.find(engine.share_states_leader(states.partition_of_name(name))))
+    if read_coordinator_key(name) is None:
+        return FindCoordinatorResponseCoordinator(name, -1, "", -1, ErrorCode.INVALID_REQUEST, "")
+    if not states.partitions:
+        states.create_topic(call.now_ms)
+        return _found(name, None)
+    return _found(name, where.find(engine.share_states_leader(states.partition_of_name(name))))
 
 
 def _found(key: str, broker: Broker | None) -> FindCoordinatorResponseCoordinator:

@@ -2,7 +2,6 @@
 again."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -22,9 +21,11 @@ from coordinator.core.offsets.offset_fetch import (
     split_groups,
 )
 from coordinator.core.pace import Pace, name_units, paced
+from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call, EndAllShareStates
 from coordinator.core.transactions import add_offsets_to_txn as adding
 from coordinator.core.transactions.membership import add_to_transaction, verify_partition
+from coordinator.core.weights import weigh
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.engine import Engine
@@ -133,6 +134,7 @@ def _fetch_in_steps(
     """Fetch offsets part by part, the first one behind other requests as well: to name all of a group takes long."""
     yield
     groups: list[Any] = []
+    budget = ResponseBudget()
     work = 0  # since the last step, counted in partitions
     for wanted in all_wanted:
         topics = JoinedTopics()
@@ -142,7 +144,9 @@ def _fetch_in_steps(
                 yield
             group = _fetch(engine, part, request, call, where)
             work += _GROUP_WORK + len(group.group_id) // _CHARACTERS + len(group.topics)
-            work += sum([len(topic.partitions) for topic in group.topics])
+            partitions = sum([len(topic.partitions) for topic in group.topics])
+            work += partitions
+            budget.charge_elements(1 + len(group.topics) + partitions)
             # Before groups there is one, and its topics have another form.
             found = merge_groups((group,), request, call.version) if call.version < GROUPS_SINCE else group
             if group.error_code:
@@ -182,6 +186,17 @@ def describe(kind: Kind) -> Callable[[Engine, Any, Call, Where], Steps[Any]]:
     described = kind.description
 
     def handle(engine: Engine, request: Any, call: Call, where: Where) -> Steps[Any]:
+        budget, known = ResponseBudget(), dict[str, tuple[Any, int]]()
+
+        def describe_once(group_id: str) -> Any:
+            """A group that is named again is the same entry again."""
+            found = known.get(group_id)
+            if found is None:
+                entry = describe_one(group_id)
+                found = known[group_id] = entry, weigh(entry)
+            budget.charge(found[1])
+            return found[0]
+
         def describe_one(group_id: str) -> Any:
             partition = engine.partitions.owner(group_id)
             if code := engine.refuse(partition, where):
@@ -192,7 +207,9 @@ def describe(kind: Kind) -> Callable[[Engine, Any, Call, Where], Steps[Any]]:
             return entry
 
         group_ids = getattr(request, described.ids)
-        entries = yield from paced(group_ids, describe_one, units=partial(_group_units, engine))
+        entries = yield from paced(
+            group_ids, describe_once, units=lambda one: 1 if one in known else _group_units(engine, one)
+        )
         return described.response(groups=tuple(entries))
 
     return handle

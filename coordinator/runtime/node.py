@@ -123,7 +123,7 @@ class Node(Engine):
             return decision
         if isinstance(decision, InSteps):
             return self.begin_steps(call.ticket, request, call.version, decision.steps)
-        return failure_outcome(request, call.version) if isinstance(decision, Failure) else decision
+        return failure_outcome(request, call.version, decision.code) if isinstance(decision, Failure) else decision
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 

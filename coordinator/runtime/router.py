@@ -60,7 +60,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "ApiVersions": answers(lambda engine, request, call, where: api_versions(request, call.version, engine.offered)),
     "UpdateFeatures": _rare("update_features", "update_features"),
     "WriteTxnMarkers": _rare("write_txn_markers", "write_txn_markers"),
-    "FindCoordinator": answers(lambda engine, request, call, where: find_coordinator(request, call, engine, where)),
+    "FindCoordinator": in_steps(lambda engine, request, call, where: find_coordinator(request, call, engine, where)),
     "SaslHandshake": answers(lambda engine, request, call, where: sasl_handshake(request)),
     "SaslAuthenticate": answers(lambda engine, request, call, where: sasl_authenticate(request)),
     **{api: handler for kind in KINDS.values() for api, handler in own_apis(kind).items()},

@@ -14,7 +14,7 @@ from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.decision import Decision, Done, InSteps, answers, respond_in_steps
 from coordinator.core.principal import ANONYMOUS
-from coordinator.core.result import Call, Decisions, Result
+from coordinator.core.result import Call, Decisions
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.handlers import record_in_steps
 from coordinator.runtime.engine import Engine
@@ -37,10 +37,10 @@ def make_authorizer(config: Config, rules: AclRules) -> Authorizer:
     )
 
 
-_DECIDE: Final[Mapping[type, Callable[[Catalog, Any, Call], Result[Any]]]] = {DescribeAclsRequest: describe_acls}
-_DECIDE_IN_STEPS: Final[Mapping[type, Callable[[Catalog, Any, Call], Decisions]]] = {
+_DECIDE: Final[Mapping[type, Callable[[Catalog, Any, Call], Decisions]]] = {
     CreateAclsRequest: create_acls,
     DeleteAclsRequest: delete_acls,
+    DescribeAclsRequest: describe_acls,
 }
 
 
@@ -49,10 +49,8 @@ def acls(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
     _refuse_unknown_elements(request)
     if engine.authorizer is None:
         return Done(_told(error_response(request, call.version, ErrorCode.SECURITY_DISABLED), _NO_AUTHORIZER))
-    if type(request) in _DECIDE_IN_STEPS:
-        decisions = _DECIDE_IN_STEPS[type(request)](engine.ledger.catalog, request, call)
-        return InSteps(respond_in_steps(record_in_steps(engine, decisions, call.now_ms)))
-    return Done(engine.record(_DECIDE[type(request)](engine.ledger.catalog, request, call), call.now_ms))
+    decisions = _DECIDE[type(request)](engine.ledger.catalog, request, call)
+    return InSteps(respond_in_steps(record_in_steps(engine, decisions, call.now_ms)))
 
 
 @answers

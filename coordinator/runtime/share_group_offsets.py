@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from coordinator.core.decision import Steps, in_steps
+from coordinator.core.pace import Pace, name_units
+from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call
 from coordinator.core.share_state.values import NO_OFFSET, UNKNOWN_COUNT, StateKey, StateSummary
 from coordinator.core.topics import NO_ID
@@ -20,8 +22,6 @@ from protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 
-STEP_PARTITIONS = 500  # described in one step
-
 Partition = DescribeShareGroupOffsetsResponsePartition
 
 
@@ -31,7 +31,10 @@ def describe_share_group_offsets(
 ) -> Steps[DescribeShareGroupOffsetsResponse]:
     """Describe each group by itself, in steps. A group that does not exist has no offsets, which is no error."""
     groups = []
+    pace, budget = Pace(), ResponseBudget()
     for asked in request.groups:
+        if pace.is_due(name_units(asked.group_id)):
+            yield
         if asked.topics is None:
             partition = engine.partitions.owner(asked.group_id)
             if code := engine.refuse(partition, where):
@@ -40,7 +43,7 @@ def describe_share_group_offsets(
             topics: Iterable[DescribeShareGroupOffsetsRequestTopic] = _all_topics(engine, asked.group_id)
         else:
             topics = asked.topics
-        group = yield from _describe(engine, asked.group_id, topics)
+        group = yield from _describe(engine, asked.group_id, topics, pace, budget)
         groups.append(group)
     return DescribeShareGroupOffsetsResponse(groups=tuple(groups))
 
@@ -57,12 +60,18 @@ def _all_topics(engine: Engine, group_id: str) -> list[DescribeShareGroupOffsets
 
 
 def _describe(
-    engine: Engine, group_id: str, wanted: Iterable[DescribeShareGroupOffsetsRequestTopic]
+    engine: Engine,
+    group_id: str,
+    wanted: Iterable[DescribeShareGroupOffsetsRequestTopic],
+    pace: Pace,
+    budget: ResponseBudget,
 ) -> Steps[DescribeShareGroupOffsetsResponseGroup]:
     known: list[DescribeShareGroupOffsetsResponseTopic] = []
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
-    described = 0
     for asked in wanted:
+        budget.charge_elements(1 + len(asked.partitions))
+        if pace.is_due():
+            yield
         topic = engine.ledger.catalog.topics.get(asked.topic_name)
         if topic is None:
             nowhere = tuple([Partition(index, start_offset=NO_OFFSET) for index in asked.partitions])
@@ -70,8 +79,7 @@ def _describe(
             continue
         partitions = []
         for index in asked.partitions:
-            described += 1
-            if described % STEP_PARTITIONS == 0:
+            if pace.is_due():
                 yield
             summary = engine.share_states.summary(StateKey(group_id, topic.id, index))
             if summary in NOT_SERVED:

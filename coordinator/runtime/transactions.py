@@ -4,8 +4,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coordinator.core.decision import Decision, Done, map_response
+from coordinator.core.decision import Decision, Done, Steps, in_steps
+from coordinator.core.pace import name_units, paced
 from coordinator.core.result import Call
+from coordinator.core.transactions.describe_transactions import describe_transactions as describe
+from coordinator.core.transactions.list_transactions import list_transactions as list_them
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
@@ -42,34 +45,38 @@ def add_partitions_to_txn(engine: Engine, request: AddPartitionsToTxnRequest, ca
     return _decide(engine, request.v3_and_below_transactional_id, request, call, where)
 
 
-def describe_transactions(engine: Engine, request: DescribeTransactionsRequest, call: Call, where: Where) -> Decision:
+@in_steps
+def describe_transactions(
+    engine: Engine, request: DescribeTransactionsRequest, call: Call, where: Where
+) -> Steps[DescribeTransactionsResponse]:
     """Describe each transactional id by itself."""
-    codes = {name: code for name in request.transactional_ids if (code := engine.refuse_transaction(name, where))}
-    if not codes:
-        return engine.dataplane.handle(request, call, where)
-    served = replace(request, transactional_ids=tuple([n for n in request.transactional_ids if n not in codes]))
+    names = request.transactional_ids
+    codes = yield from paced(names, lambda name: engine.refuse_transaction(name, where), units=name_units)
+    if not any(codes):
+        return (yield from describe(engine.ledger.transactions, request, call))
+    own = tuple([name for name, code in zip(names, codes, strict=True) if not code])
+    served = replace(request, transactional_ids=own)
+    response = yield from describe(engine.ledger.transactions, served, call)
+    described = iter(response.transaction_states)
+    states = [
+        DescribeTransactionsResponseTransactionState(code, name) if code else next(described)
+        for name, code in zip(names, codes, strict=True)
+    ]
+    return DescribeTransactionsResponse(transaction_states=tuple(states))
 
-    def add_refused(response: DescribeTransactionsResponse) -> DescribeTransactionsResponse:
-        described = iter(response.transaction_states)
-        states = [
-            DescribeTransactionsResponseTransactionState(codes[name], name) if name in codes else next(described)
-            for name in request.transactional_ids
-        ]
-        return DescribeTransactionsResponse(transaction_states=tuple(states))
 
-    return map_response(engine.dataplane.handle(served, call, where), add_refused)
-
-
-def list_transactions(engine: Engine, request: ListTransactionsRequest, call: Call, where: Where) -> Decision:
+@in_steps
+def list_transactions(
+    engine: Engine, request: ListTransactionsRequest, call: Call, where: Where
+) -> Steps[ListTransactionsResponse]:
     """List the transactions that the broker coordinates, in steps; none while it loads some of them."""
     if engine.loads_transactions(where):
-        return Done(ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-
-    def keep_own(response: ListTransactionsResponse) -> ListTransactionsResponse:
-        own = [one for one in response.transaction_states if not engine.refuse_transaction(one.transactional_id, where)]
-        return replace(response, transaction_states=tuple(own))
-
-    return map_response(engine.dataplane.handle(request, call, where), keep_own)
+        return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    response = yield from list_them(engine.ledger.transactions, request, call)
+    states = response.transaction_states
+    codes = yield from paced(states, lambda one: engine.refuse_transaction(one.transactional_id, where))
+    own = [one for one, code in zip(states, codes, strict=True) if not code]
+    return replace(response, transaction_states=tuple(own))
 
 
 def _decide(engine: Engine, transactional_id: str, request: Any, call: Call, where: Where) -> Decision:

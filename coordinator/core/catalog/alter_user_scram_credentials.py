@@ -1,12 +1,13 @@
 """AlterUserScramCredentials: set and delete what the server knows of users' passwords (KIP-554)."""
 
-from typing import Any, Final
+from typing import Final
 
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.records import CatalogRecord, ScramKey, ScramValue
+from coordinator.core.pace import Pace
 from coordinator.core.prices import Room
 from coordinator.core.refusal import Refusal, truncate
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call, Decisions, Result
 from coordinator.core.scram import BY_NUMBER, ITERATIONS_MAX, ITERATIONS_MIN, derive_credential
 from protocol.errors import ErrorCode
 from protocol.messages.alter_user_scram_credentials import (
@@ -21,30 +22,34 @@ Deletion = AlterUserScramCredentialsRequestScramCredentialDeletion
 Upsertion = AlterUserScramCredentialsRequestScramCredentialUpsertion
 
 SALT_BYTES_MAX: Final = 1_024
+_DERIVATION_UNITS: Final = 5  # what it takes to derive the keys of one user
 CREDENTIALS_MAX: Final = 100_000  # a bound on what clients can make us keep
 
 _TWICE: Final = Refusal(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
 
-def alter_user_scram_credentials(
-    catalog: Catalog, request: AlterUserScramCredentialsRequest, call: Call
-) -> Result[Any]:
+def alter_user_scram_credentials(catalog: Catalog, request: AlterUserScramCredentialsRequest, call: Call) -> Decisions:
     """Alter the credentials of each user that is named once; a mistake in one leaves the others alone.
 
     Kafka: `ScramControlManager.alterCredentials`.
     """
-    found: dict[str, Refusal | CatalogRecord] = {}
-    room = Room(catalog.held)
     changes: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
+    by_user: dict[str, list[Deletion | Upsertion]] = {}
     for change in changes:
-        if change.name in found:
-            if not isinstance(found[change.name], Refusal):
-                found[change.name] = _TWICE
-        else:
-            found[change.name] = _validate(catalog, change) or _take_room(room, change)
-    records = tuple([one for one in found.values() if isinstance(one, CatalogRecord)])
-    results = tuple([_result(user, one) for user, one in found.items()])
-    return Result(records=records, response=AlterUserScramCredentialsResponse(results=results))
+        by_user.setdefault(change.name, []).append(change)
+    results: list[AlterUserScramCredentialsResponseAlterUserScramCredentialsResult] = []
+    records: list[CatalogRecord] = []
+    room, pace = Room(catalog.held), Pace()
+    for user, asked in by_user.items():
+        if pace.is_due(_DERIVATION_UNITS):
+            yield Result(records=tuple(records))
+            records.clear()
+            room.begin_step()
+        outcome = _validate(catalog, asked[0]) or (_TWICE if len(asked) > 1 else _take_room(room, asked[0]))
+        if isinstance(outcome, CatalogRecord):
+            records.append(outcome)
+        results.append(_result(user, outcome))
+    yield Result(records=tuple(records), response=AlterUserScramCredentialsResponse(results=tuple(results)))
 
 
 def _validate(catalog: Catalog, change: Deletion | Upsertion) -> Refusal | None:

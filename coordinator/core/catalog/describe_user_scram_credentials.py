@@ -1,11 +1,13 @@
 """DescribeUserScramCredentials: which users have credentials, of which mechanisms, with how many iterations."""
 
-from collections import Counter, defaultdict
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping
 
 from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.pace import Pace, name_units
 from coordinator.core.refusal import truncate
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call, Decisions, Result
+from coordinator.core.scram import BY_NUMBER
 from protocol.errors import ErrorCode
 from protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -19,14 +21,25 @@ Infos = tuple[DescribeUserScramCredentialsResponseCredentialInfo, ...]
 
 def describe_user_scram_credentials(
     catalog: Catalog, request: DescribeUserScramCredentialsRequest, call: Call
-) -> Result[Any]:
+) -> Decisions:
     """Describe the users that are asked for, or all. What is derived from a password is told to nobody."""
-    infos: defaultdict[str, Infos] = defaultdict(tuple)
-    for (user, mechanism), credential in sorted(catalog.scram.items()):
-        infos[user] += (DescribeUserScramCredentialsResponseCredentialInfo(mechanism, credential.iterations),)
-    times = Counter(user.name for user in request.users or ()) or dict.fromkeys(infos, 1)
-    results = tuple([_result(name, count, infos.get(name, ())) for name, count in times.items()])
-    return Result(response=DescribeUserScramCredentialsResponse(error_message="", results=results))
+    scram = catalog.scram
+    times: Mapping[str, int] = Counter(user.name for user in request.users or ())
+    if not times:
+        times = dict.fromkeys(sorted({user for user, _ in scram}), 1)
+    results: list[DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult] = []
+    pace = Pace()
+    for name, count in times.items():
+        if pace.is_due(name_units(name)):
+            yield Result()
+        credentials = [(number, scram.get((name, number))) for number in sorted(BY_NUMBER)]
+        infos = tuple([
+            DescribeUserScramCredentialsResponseCredentialInfo(number, one.iterations)
+            for number, one in credentials
+            if one is not None
+        ])  # fmt: skip
+        results.append(_result(name, count, infos))
+    yield Result(response=DescribeUserScramCredentialsResponse(error_message="", results=tuple(results)))
 
 
 def _result(

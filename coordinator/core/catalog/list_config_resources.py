@@ -1,10 +1,11 @@
 """ListConfigResources: the names of what has, or can have, settings of its own (KIP-1142)."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from coordinator.core.catalog.catalog import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, Catalog
-from coordinator.core.result import Call, Result
+from coordinator.core.pace import Pace
+from coordinator.core.result import Call, Decisions, Result
 from protocol.errors import ErrorCode
 from protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
@@ -15,17 +16,23 @@ from protocol.messages.list_config_resources import (
 TYPES_SINCE: Final = 1  # before, the API listed client metrics alone
 
 
-def list_config_resources(catalog: Catalog, request: ListConfigResourcesRequest, call: Call) -> Result[Any]:
+def list_config_resources(catalog: Catalog, request: ListConfigResourcesRequest, call: Call) -> Decisions:
     """Return names by type: of all types, or of those asked for."""
     if call.version < TYPES_SINCE:
         wanted: Iterable[int] = (CLIENT_METRICS,)
     else:
         wanted = sorted(set(request.resource_types)) or _NAMES
     if any(kind not in _NAMES for kind in wanted):
-        return Result(response=ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
-    found = [(name, kind) for kind in wanted for name in sorted(_NAMES[kind](catalog))]
-    resources = tuple(ListConfigResourcesResponseConfigResource(name, kind) for name, kind in found)
-    return Result(response=ListConfigResourcesResponse(config_resources=resources))
+        yield Result(response=ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+        return
+    found: list[ListConfigResourcesResponseConfigResource] = []
+    pace = Pace()
+    for kind in wanted:
+        for name in sorted(_NAMES[kind](catalog)):
+            if pace.is_due():
+                yield Result()
+            found.append(ListConfigResourcesResponseConfigResource(name, kind))
+    yield Result(response=ListConfigResourcesResponse(config_resources=tuple(found)))
 
 
 def _topics(catalog: Catalog) -> Iterable[str]:

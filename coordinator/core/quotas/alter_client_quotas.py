@@ -1,13 +1,14 @@
 """AlterClientQuotas: set and take back quotas. Kafka: `ClientQuotaControlManager.alterClientQuotas`."""
 
-from typing import Any, Final
+from typing import Final
 
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.records import CatalogRecord, QuotaKey, QuotaPart, QuotaValue
+from coordinator.core.pace import Pace
 from coordinator.core.prices import Room
 from coordinator.core.quotas.entities import Entity, entity_of, refuse_entity, refuse_value, stored_value
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call, Decisions, Result
 from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -17,18 +18,26 @@ from protocol.messages.alter_client_quotas import (
     AlterClientQuotasResponseEntryData,
 )
 
+_ENTITY_UNITS: Final = 2  # for an entity, and for each of its keys
 QUOTAS_MAX: Final = 100_000  # a bound on what clients can make us keep
 
 
-def alter_client_quotas(catalog: Catalog, request: AlterClientQuotasRequest, call: Call) -> Result[Any]:
+def alter_client_quotas(catalog: Catalog, request: AlterClientQuotasRequest, call: Call) -> Decisions:
     """Alter the quotas of each entity: all that is asked of one, or nothing of it."""
     asked: dict[Entity, list[tuple[AlterClientQuotasRequestOpData, ...]]] = {}
+    pace = Pace()
     for entry in request.entries:
+        if pace.is_due():
+            yield Result()
         asked.setdefault(entity_of(entry.entity), []).append(entry.ops)
     answers: list[AlterClientQuotasResponseEntryData] = []
     records: list[CatalogRecord] = []
     room = Room(catalog.held)
     for entity, ops in asked.items():
+        if pace.is_due(_ENTITY_UNITS * (1 + sum(map(len, ops)))):
+            yield Result(records=tuple(records))
+            records.clear()
+            room.begin_step()
         wrong = _validate(catalog, entity, ops)
         changed = (
             []
@@ -39,11 +48,8 @@ def alter_client_quotas(catalog: Catalog, request: AlterClientQuotasRequest, cal
         told = tuple([AlterClientQuotasResponseEntityData(kind, name) for kind, name in entity])
         error, message = (ErrorCode.NONE, None) if wrong is None else (wrong.error, wrong.message)
         answers.append(AlterClientQuotasResponseEntryData(error, message, told))
-        records += () if wrong else changed
-    return Result(
-        response=AlterClientQuotasResponse(entries=tuple(answers)),
-        records=() if request.validate_only else tuple(records),
-    )
+        records += () if wrong or request.validate_only else changed
+    yield Result(response=AlterClientQuotasResponse(entries=tuple(answers)), records=tuple(records))
 
 
 def _validate(

@@ -1,11 +1,13 @@
 """DescribeClientQuotas: the quotas that match a filter. Kafka: `ClientQuotasImage.describe`."""
 
-from typing import Any, Final
+from typing import Final
 
 from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.pace import Pace
 from coordinator.core.quotas.entities import IP, TYPES, Entity
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, Result
+from coordinator.core.response_budget import ResponseBudget
+from coordinator.core.result import Call, Decisions, Result
 from protocol.errors import ErrorCode
 from protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -20,17 +22,20 @@ EXACT, DEFAULT, ANY_NAME = 0, 1, 2  # how a component matches the name of an ent
 Components = tuple[DescribeClientQuotasRequestComponentData, ...]
 
 
-def describe_client_quotas(catalog: Catalog, request: DescribeClientQuotasRequest, call: Call) -> Result[Any]:
+def describe_client_quotas(catalog: Catalog, request: DescribeClientQuotasRequest, call: Call) -> Decisions:
     """Describe the quotas that match, or refuse the filter."""
     if (refusal := _validate(request.components)) is not None:
         refused = DescribeClientQuotasResponse(error_code=refusal.error, error_message=refusal.message, entries=None)
-        return Result(response=refused)
-    entries = [
-        _describe(entity, values)
-        for entity, values in catalog.quotas.items()
-        if _matches(entity, request.components, request.strict)
-    ]
-    return Result(response=DescribeClientQuotasResponse(error_message="", entries=tuple(entries)))
+        yield Result(response=refused)
+        return
+    entries: list[DescribeClientQuotasResponseEntryData] = []
+    budget, pace = ResponseBudget(), Pace()
+    for entity, values in tuple(catalog.quotas.items()):
+        if pace.is_due():
+            yield Result()
+        if _matches(entity, request.components, request.strict):
+            entries.append(budget.add(_describe(entity, values)))
+    yield Result(response=DescribeClientQuotasResponse(error_message="", entries=tuple(entries)))
 
 
 def _matches(entity: Entity, components: Components, strict: bool) -> bool:

@@ -1,10 +1,14 @@
 """DescribeTransactions: how far the transactions of some producers are."""
 
-from typing import Any
+from typing import Final
 
-from coordinator.core.result import Call, Result
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace, name_units
+from coordinator.core.response_budget import ResponseBudget
+from coordinator.core.result import Call
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.transactions.transactions import Transactions
+from coordinator.core.weights import weigh
 from protocol.errors import ErrorCode
 from protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -14,15 +18,29 @@ from protocol.messages.describe_transactions import (
 )
 
 Described = DescribeTransactionsResponseTransactionState
+_PARTITIONS_A_UNIT: Final = 50  # that are sorted and copied
 
 
-def describe_transactions(transactions: Transactions, request: DescribeTransactionsRequest, call: Call) -> Result[Any]:
-    """Describe each id that is asked for."""
-    states = [_describe(transactions, name) for name in request.transactional_ids]
-    return Result(response=DescribeTransactionsResponse(transaction_states=tuple(states)))
+def describe_transactions(
+    transactions: Transactions, request: DescribeTransactionsRequest, call: Call
+) -> Steps[DescribeTransactionsResponse]:
+    """Describe each id that is asked for, in steps; one that is named again is the same entry again."""
+    budget, pace = ResponseBudget(), Pace()
+    known: dict[str, tuple[Described, int]] = {}
+    states: list[Described] = []
+    for name in request.transactional_ids:
+        if pace.is_due(name_units(name)):
+            yield
+        if name not in known:
+            described = yield from _describe(transactions, name, pace)
+            known[name] = described, weigh(described)
+        state, price = known[name]
+        budget.charge(price)
+        states.append(state)
+    return DescribeTransactionsResponse(transaction_states=tuple(states))
 
 
-def _describe(transactions: Transactions, transactional_id: str) -> Described:
+def _describe(transactions: Transactions, transactional_id: str, pace: Pace) -> Steps[Described]:
     if not transactional_id:
         return Described(ErrorCode.INVALID_REQUEST, transactional_id)
     known = transactions.by_id.get(transactional_id)
@@ -35,12 +53,14 @@ def _describe(transactions: Transactions, transactional_id: str) -> Described:
         transaction_start_time_ms=known.started_ms,
         producer_id=known.producer_id,
         producer_epoch=known.producer_epoch,
-        topics=_topics(known),
+        topics=(yield from _topics(known, pace)),
     )
 
 
-def _topics(transaction: Transaction) -> tuple[DescribeTransactionsResponseTopicData, ...]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, index in sorted(transaction.partitions):
-        by_topic.setdefault(topic, []).append(index)
-    return tuple([DescribeTransactionsResponseTopicData(topic, tuple(found)) for topic, found in by_topic.items()])
+def _topics(transaction: Transaction, pace: Pace) -> Steps[tuple[DescribeTransactionsResponseTopicData, ...]]:
+    found: list[DescribeTransactionsResponseTopicData] = []
+    for topic, indexes in transaction.partitions_by_topic().items():
+        if pace.is_due(1 + len(indexes) // _PARTITIONS_A_UNIT):
+            yield
+        found.append(DescribeTransactionsResponseTopicData(topic, indexes))
+    return tuple(found)

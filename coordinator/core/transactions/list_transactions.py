@@ -1,6 +1,6 @@
 """ListTransactions: all transactional producers, or those in some states, of some ids, or open for long."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Set
 from typing import Final
 
 from coordinator.core import regex
@@ -29,6 +29,7 @@ def list_transactions(
     pattern = request.transactional_id_pattern
     if pattern and regex.reason_invalid(pattern) is not None:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    states, producers = frozenset(request.state_filters), frozenset(request.producer_id_filters)
     by_id, names, end = transactions.by_id, tuple(transactions.by_id), 0
     listed: list[ListTransactionsResponseTransactionState] = []
     while end < len(names):
@@ -41,15 +42,17 @@ def list_transactions(
         else:
             end += len(some)
         for name in some:
-            if (one := by_id.get(name)) is not None and _passes(one, request, call.now_ms):
+            if (one := by_id.get(name)) is not None and _passes(one, request, states, producers, call):
                 listed.append(ListTransactionsResponseTransactionState(name, one.producer_id, one.state.kafka_name))
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(listed))
 
 
-def _passes(one: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
-    if request.state_filters and one.state.kafka_name not in request.state_filters:
+def _passes(
+    one: Transaction, request: ListTransactionsRequest, states: Set[str], producers: Set[int], call: Call
+) -> bool:
+    if states and one.state.kafka_name not in states:
         return False
-    if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
+    if producers and one.producer_id not in producers:
         return False
     # One that never began counts as begun at -1, that is as open for ever: so it is in Kafka.
-    return request.duration_filter < 0 or now_ms - one.started_ms > request.duration_filter
+    return request.duration_filter < 0 or call.now_ms - one.started_ms > request.duration_filter

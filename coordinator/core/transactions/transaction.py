@@ -1,5 +1,6 @@
 """One transactional producer and its latest transaction, as a frozen value, and how it moves."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
@@ -58,12 +59,16 @@ class Transaction(Struct, frozen=True):
             self.with_state(State.ONGOING, now_ms), partitions=self.partitions.union(partitions), started_ms=begun
         )
 
+    def partitions_by_topic(self) -> dict[str, tuple[int, ...]]:
+        """Return the partitions of each topic, all in order."""
+        by_topic: defaultdict[str, list[int]] = defaultdict(list)
+        for topic, partition in self.partitions:
+            by_topic[topic].append(partition)
+        return {topic: tuple(sorted(by_topic[topic])) for topic in sorted(by_topic)}
+
     @property
     def record(self) -> CatalogRecord:
         """The fact that all this is so."""
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in sorted(self.partitions):
-            by_topic.setdefault(topic, []).append(partition)
         value = TransactionValue(
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
@@ -75,7 +80,7 @@ class Transaction(Struct, frozen=True):
             protocol=self.protocol,
             started_ms=self.started_ms,
             updated_ms=self.updated_ms,
-            topics=tuple(TransactionTopic(topic, tuple(indexes)) for topic, indexes in by_topic.items()),
+            topics=tuple([TransactionTopic(topic, indexes) for topic, indexes in self.partitions_by_topic().items()]),
         )
         return CatalogRecord(TransactionKey(self.transactional_id), value)
 

@@ -35,10 +35,10 @@ def alter(catalog: Catalog, *changes: Any) -> dict[str, tuple[int, str | None]]:
         tuple(one for one in changes if isinstance(one, Deletion)),
         tuple(one for one in changes if not isinstance(one, Deletion)),
     )
-    result = alter_user_scram_credentials(catalog, request, CALL)
-    for record in result.records:
-        assert decode(*encode(record)) == record
-        catalog.replay(record)
+    for result in alter_user_scram_credentials(catalog, request, CALL):
+        for record in result.records:
+            assert decode(*encode(record)) == record
+            catalog.replay(record)
     return {one.user: (one.error_code, one.error_message) for one in result.response.results}
 
 
@@ -46,7 +46,7 @@ def describe(catalog: Catalog, *names: str) -> dict[str, Any]:
     request = DescribeUserScramCredentialsRequest(
         tuple(map(DescribeUserScramCredentialsRequestUserName, names)) or None
     )
-    response = describe_user_scram_credentials(catalog, request, CALL).response
+    response = list(describe_user_scram_credentials(catalog, request, CALL))[-1].response
     return {
         one.user: [(info.mechanism, info.iterations) for info in one.credential_infos] or ErrorCode(one.error_code).name
         for one in response.results
