@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from protocol.traits import (
+    ACQUIRE,
     BEAT,
     CHANGE,
     COMMIT,
@@ -166,8 +167,8 @@ TABLE = (
     API(75, "DescribeTopicPartitions",       _upto(0),   0,     _span(0, 0),   _span(0, 0),   READ),
     API(76, "ShareGroupHeartbeat",           _span(1, 1), 0,    _span(1, 1),   None,          HEARTBEAT),
     API(77, "ShareGroupDescribe",            _span(1, 1), 0,    _span(1, 1),   None,          READ),
-    API(78, "ShareFetch",                    _span(1, 2), 0,    None,          None,          CHANGE),
-    API(79, "ShareAcknowledge",              _span(1, 2), 0,    None,          None,          CHANGE),
+    API(78, "ShareFetch",                    _span(1, 2), 0,    _span(1, 2),   None,          ACQUIRE),
+    API(79, "ShareAcknowledge",              _span(1, 2), 0,    _span(1, 2),   None,          MANY),
     API(80, "AddRaftVoter",                  _upto(1),   0,     _span(0, 1),   _span(0, 0),   CHANGE),
     API(81, "RemoveRaftVoter",               _upto(0),   0,     _span(0, 0),   _span(0, 0),   CHANGE),
     API(83, "InitializeShareGroupState",     _upto(0),   0,     _span(0, 0),   None,          CHANGE),

@@ -55,6 +55,8 @@ MANY = Trait.CHANGES | Trait.LARGE
 WRITE = Trait.CHANGES | Trait.INLINE | Trait.OF_TOPICS
 POLL = Trait.CHANGES | Trait.INLINE | Trait.OF_TOPICS | Trait.REPEATS | Trait.CONSTANT
 """Fetch, which changes its session."""
+ACQUIRE = Trait.CHANGES | Trait.INLINE | Trait.OF_TOPICS | Trait.LARGE
+"""ShareFetch, which acquires records, and may acknowledge each of many by itself."""
 GREETING = Trait.READS | Trait.HANDSHAKE | Trait.URGENT | Trait.INLINE
 LOG_IN = Trait.CHANGES | Trait.HANDSHAKE | Trait.URGENT
 RESIZE = Trait.CHANGES | Trait.LIMITED

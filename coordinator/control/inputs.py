@@ -28,6 +28,8 @@ class Kind(StrEnum):
     REPLIES = "replies"  # parked requests may be answered
     STEP = "step"  # one step of a long request; which, and how many checkpoints it has passed
     FORGET = "forget"  # the client of a parked request has left; the ticket
+    DISCONNECT = "disconnect"  # the connection of share sessions is lost; its number
+    TIME = "time"  # what the coordinator's clock shows, for share groups
     HELD = "held"  # responses that clients do not take; their bytes
     FLUSH = "flush"  # the turn ends
     SYNC = "sync"  # with --fsync: what was gathered is appended, and a sync of it begins

@@ -37,6 +37,7 @@ class Call(Struct, frozen=True, gc=False):
     principal: Principal = ANONYMOUS  # of the connection when the request was decoded
     listener: str = "PLAINTEXT"  # the name of the listener that the client came by
     rights: Rights | None = None  # what the client may do, where the handler is to ask; None: everything
+    connection: int = 0  # the number of the client's connection; 0: of nobody
 
     def fresh_uuid(self) -> str:
         """Return a random id as Kafka's own type writes it: 22 characters of base 64, and no dash in front."""

@@ -21,6 +21,7 @@ from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
 from coordinator.core.transactions.end_txn import end_txn
 from coordinator.core.transactions.init_producer_id import init_producer_id
+from coordinator.dataplane import share_fetch
 from coordinator.dataplane.brokers import Broker, Where
 from coordinator.dataplane.fetch import fetch, overdue, remember, resume
 from coordinator.dataplane.handlers import Handler, by_transactions
@@ -29,6 +30,10 @@ from coordinator.dataplane.long_polls import Waiting
 from coordinator.dataplane.metadata import metadata
 from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoch
 from coordinator.dataplane.pace import APPEND_WORK, WRITE_WORK, Pace
+from coordinator.dataplane.share import changes as share_changes
+from coordinator.dataplane.share.partitions import SharePartitions
+from coordinator.dataplane.share_acknowledge import share_acknowledge
+from coordinator.dataplane.share_fetch import SharePoll
 from coordinator.dataplane.state import Env, Runtime, State
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from coordinator.dataplane.traffic import Traffic
@@ -43,6 +48,8 @@ from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from protocol.records import EndMarker
 from storage.files import File, Files, StorageError
 from storage.layout import DamagedLog
@@ -102,14 +109,13 @@ class DataPlane:
         now_ms, work = state.real_ms(), 0
         while work < REPLIES_WORK and state.given_bytes < REPLIES_BYTES:
             waiting = polls.pop_ready()
-            answer = resume
+            is_over = waiting is None
             if waiting is None:
                 waiting = polls.find_overdue(now_ms)
-                answer = overdue
             if waiting is None:
                 break
             work += FETCH_WORK + len(waiting.partitions)
-            response = self._attempt(answer, waiting)
+            response = self._attempt(waiting, is_over)
             if response is not None:
                 polls.let_go(waiting.ticket)
                 if response is waiting.response:
@@ -117,9 +123,43 @@ class DataPlane:
                 found.append((waiting.ticket, response))
         return found
 
-    def _attempt(self, answer: Callable[[State, Waiting], FetchResponse | None], waiting: Waiting) -> Any:
-        response = self._runtime.edge.attempt("Fetch", answer, self._state, waiting)
+    def _attempt(self, waiting: Waiting, is_over: bool) -> Any:
+        """Return the response to a parked fetch, None if it goes on waiting. Without `is_over` its wait may go on."""
+        if type(waiting.fetch) is SharePoll:
+            answer = share_fetch.overdue if is_over else share_fetch.resume
+            response = self._runtime.edge.attempt("ShareFetch", answer, self._state, waiting, self._now_ms)
+            return response if response is None or isinstance(response, ShareFetchResponse) else share_fetch.FAILED
+        response = self._runtime.edge.attempt("Fetch", overdue if is_over else resume, self._state, waiting)
         return response if response is None or isinstance(response, FetchResponse) else _FETCH_FAILED
+
+    # -- share groups --------------------------------------------------------------------------------------------------
+
+    def note_time(self, now_ms: int) -> None:
+        """Note what the coordinator's clock shows: by it records are acquired for fetches that have waited."""
+        self._now_ms = now_ms
+
+    @property
+    def shown_ms(self) -> int:
+        """What the coordinator's clock has shown at latest."""
+        return self._now_ms
+
+    @property
+    def share(self) -> SharePartitions:
+        """The share partitions that are served."""
+        return self._state.share
+
+    def next_lock_ms(self) -> int | None:
+        """Return when a record's lock ends, by the coordinator's clock; None if no record is acquired."""
+        return self._state.share.next_lock_ms()
+
+    def expire_locks(self, now_ms: int, most: int) -> None:
+        """Free the records whose lock has ended, of so many share partitions."""
+        self._now_ms = now_ms
+        share_changes.expire_due(self._state, now_ms, most)
+
+    def close_connection(self, connection: int, now_ms: int) -> None:
+        """Close the share sessions of a connection that is lost."""
+        share_changes.close_connection(self._state, connection, now_ms)
 
     def forget(self, ticket: int) -> None:
         """The client that waited under the ticket has left."""
@@ -239,6 +279,7 @@ class DataPlane:
             assert change.before is not None, "what is gone was there"
             for index in range(change.before.partitions):
                 self._state.polls.wake((change.name, index))
+        share_changes.drop_topics(self._state, [change.before.id for change in gone if change.before is not None])
 
     def wake_fetches_of_offsets(self, index: int, size: int) -> None:
         """A partition of `__consumer_offsets`, which clients may fetch as well, has grown by `size` bytes."""
@@ -400,6 +441,8 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     MetadataRequest: metadata,
     OffsetForLeaderEpochRequest: in_steps(offset_for_leader_epoch),
     ProduceRequest: _produce,
+    ShareAcknowledgeRequest: share_acknowledge,
+    ShareFetchRequest: share_fetch.share_fetch,
 }
 """Every handler is a function `(state, request, env)` that returns a `Decision`."""
 

@@ -12,11 +12,13 @@ A parked fetch of many partitions takes some ten times the memory of its request
 many partitions, the one with the most is answered early.
 """
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from msgspec import Struct
 
+from coordinator.core.share_state.values import StateKey
 from coordinator.dataplane.topic_logs import TopicPartition
 from storage.log import Log
 
@@ -25,6 +27,9 @@ LONG_MS: Final = 500  # a wait of this length, and each longer one, ends at a mu
 STALE_MAX: Final = 64  # unused deadlines in the heap, beyond as many as are in use
 PARTITIONS_MAX: Final = 500_000  # of all parked fetches: some 250 MiB
 REMEMBERED_MAX: Final = 1_000  # answered fetches; those of one deadline are repeated within milliseconds
+
+Watched = TopicPartition | StateKey
+"""What a fetch waits for: records of a partition, or those of a share partition that are available again."""
 
 
 class Waiting(Struct, gc=False):
@@ -40,6 +45,13 @@ class Waiting(Struct, gc=False):
     is_stale: bool = False  # whether something has changed, or `found` was not kept
     logs: tuple[Log, ...] = ()  # of the partitions, once it is remembered
     response: Any = None  # made of `found`
+    share_partitions: tuple[StateKey, ...] = ()  # of a ShareFetch
+
+    @property
+    def watched(self) -> Iterator[Watched]:
+        """What it waits for."""
+        yield from self.partitions
+        yield from self.share_partitions
 
 
 class LongPolls:
@@ -47,7 +59,7 @@ class LongPolls:
 
     def __init__(self) -> None:
         self._waiting: dict[int, Waiting] = {}
-        self._by_partition: dict[TopicPartition, dict[int, Waiting]] = {}
+        self._by_partition: dict[Watched, dict[int, Waiting]] = {}
         self._by_deadline: dict[int, dict[int, Waiting]] = {}
         self._deadlines: list[int] = []  # a heap of the deadlines, with some that are unused
         self._woken: dict[int, Waiting] = {}
@@ -61,7 +73,7 @@ class LongPolls:
         """Park a fetch."""
         self._waiting[waiting.ticket] = waiting
         self._set_deadline(waiting)
-        for partition in waiting.partitions:
+        for partition in waiting.watched:
             self._by_partition.setdefault(partition, {})[waiting.ticket] = waiting
         self._partitions += len(waiting.partitions)
         if self._partitions > PARTITIONS_MAX:
@@ -94,7 +106,7 @@ class LongPolls:
         self._woken.pop(ticket, None)
         self._remove_deadline(waiting)
         self._partitions -= len(waiting.partitions)
-        for partition in waiting.partitions:
+        for partition in waiting.watched:
             tickets = self._by_partition[partition]
             tickets.pop(ticket, None)
             if not tickets:
@@ -119,8 +131,9 @@ class LongPolls:
             if waiting.missing <= 0:
                 self._woken[ticket] = waiting
 
-    def wake(self, partition: TopicPartition) -> None:
-        """Evaluate all fetches of a partition again: a transaction has ended in it, or it was deleted."""
+    def wake(self, partition: Watched) -> None:
+        """Evaluate all fetches of a partition again: a transaction has ended in it, it was deleted, or records of a
+        share partition are available again."""
         waiting = self._by_partition.get(partition, {})
         for one in waiting.values():
             one.is_stale = True

@@ -9,13 +9,16 @@ from msgspec import Struct
 from coordinator.config import Config
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from coordinator.core.limits import Limits
 from coordinator.core.result import Call, Result
+from coordinator.core.share_state.persister import Persister
 from coordinator.core.topics import NO_ID
 from coordinator.core.transactions.transactions import Transactions
 from coordinator.dataplane.brokers import Broker, Where, replicas_of
 from coordinator.dataplane.long_polls import LongPolls
 from coordinator.dataplane.pace import Pace
 from coordinator.dataplane.sessions import FetchSessions
+from coordinator.dataplane.share.partitions import SharePartitions
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from coordinator.dataplane.traffic import TrafficByTopic
 from protocol.errors import ErrorCode
@@ -63,6 +66,13 @@ class Runtime(Protocol):
     def do_in_steps(self, work: Generator[None, None, None]) -> None:
         """Do what nobody waits for in steps, in turn with the requests that are decided so."""
 
+    def group_limits(self, group_id: str) -> Limits:
+        """Return the settings of a group."""
+
+    @property
+    def share_states(self) -> Persister:
+        """The share coordinator."""
+
     def offsets_log(self, index: int) -> Log | None:
         """Return the log of a partition of `__consumer_offsets`, None where nothing was ever written."""
 
@@ -102,6 +112,7 @@ class State:
         self.transactions = runtime.ledger.transactions
         self.logs = logs
         self.polls = LongPolls()
+        self.share = SharePartitions(config["group.share.max.share.sessions"])
         self.sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.fetch_bytes_max: int = config["fetch.max.bytes"]
         self.traffic = TrafficByTopic()

@@ -13,6 +13,7 @@ from coordinator.dataplane.topic_logs import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse, FetchResponsePartitionData
 from protocol.messages.produce import ProduceResponse, ProduceResponsePartition
+from protocol.messages.share_fetch import ShareFetchResponse
 
 NameOf = Callable[[bytes], str | None]
 
@@ -53,8 +54,24 @@ def _of_fetch(response: FetchResponse, failed: Collection[TopicPartition], name_
     return response if changed == response.responses else replace(response, responses=changed)
 
 
+def _of_share_fetch(response: ShareFetchResponse, failed: Collection[TopicPartition], name_of: NameOf) -> Any:
+    topics = []
+    for topic in response.responses:
+        name = name_of(topic.topic_id)
+        partitions = tuple([
+            replace(one, error_code=ErrorCode.KAFKA_STORAGE_ERROR, records=b"", acquired_records=())
+            if not one.error_code and (name, one.partition_index) in failed
+            else one
+            for one in topic.partitions
+        ])  # fmt: skip
+        topics.append(replace(topic, partitions=partitions))
+    changed = tuple(topics)
+    return response if changed == response.responses else replace(response, responses=changed)
+
+
 WITHDRAW: Final[Mapping[type, Callable[[Any, Collection[TopicPartition], NameOf], Any]]] = {
     FetchResponse: _of_fetch,
     ProduceResponse: _of_produce,
+    ShareFetchResponse: _of_share_fetch,
 }
 """The responses of APIs with the trait OF_TOPICS."""

@@ -27,6 +27,7 @@ from coordinator.core.decision import PARKED, SILENT, Done, Outcome, Parked, Sil
 from coordinator.core.events import Event
 from coordinator.core.failover import BrokerVerb
 from coordinator.core.growth import Shortage
+from coordinator.core.limits import Limits
 from coordinator.core.quotas.buckets import Buckets
 from coordinator.core.renewal import Renewal
 from coordinator.core.result import (
@@ -190,6 +191,10 @@ class Engine:
         """The node ids of the brokers that do not run."""
         return self.coordinators.stopped
 
+    def group_limits(self, group_id: str) -> Limits:
+        """Return the settings of a group: its own, or those of the server."""
+        return self.partitions.owner(group_id).shard.limits_of(group_id)
+
     def offsets_leader(self, index: int) -> int:
         """Return the broker that leads a partition of `__consumer_offsets`, and so coordinates its groups."""
         return self.coordinators.of_groups[index]
@@ -264,6 +269,8 @@ class Engine:
         if _is_due(transactions.next_deadline_ms(), now_ms):
             for transaction in transactions.pop_overdue(now_ms, TIMERS_A_TURN):
                 self.edge.attempt("timer transaction", self._time_out, transaction, now_ms)
+        if _is_due(self.dataplane.next_lock_ms(), now_ms):
+            self.dataplane.expire_locks(now_ms, TIMERS_A_TURN)
 
     def command(self, verb: Verb | BrokerVerb, now_ms: int, fresh_id: Callable[[], str]) -> VerbResponse | Failure:
         """Do what an operator asks of a group or a broker."""
@@ -399,10 +406,10 @@ class Engine:
     def next_deadline_ms(self) -> int | None:
         """Return when `fire` may have something to do; None for never."""
         due_ms = self._due_ms
-        transactions_ms = self.ledger.transactions.next_deadline_ms()
-        if transactions_ms is None or (due_ms is not None and due_ms <= transactions_ms):
-            return due_ms
-        return transactions_ms
+        for other_ms in (self.ledger.transactions.next_deadline_ms(), self.dataplane.next_lock_ms()):
+            if _is_earlier(other_ms, due_ms):
+                due_ms = other_ms
+        return due_ms
 
     def next_poll_ms(self) -> int | None:
         """Return when a long poll ends, by the real clock; None for never."""
@@ -423,6 +430,26 @@ class Engine:
             self.note_input(Kind.FORGET, ticket)
         self.dataplane.forget(ticket)
         self._steps.forget(ticket)
+
+    def disconnect(self, connection: int, now_ms: int) -> None:
+        """A client's connection is lost: its share sessions are closed."""
+        if self.dataplane.share.is_watched(connection):
+            self.note_time(now_ms)
+            if self.note_input is not None:
+                self.note_input(Kind.DISCONNECT, connection)
+            self.edge.attempt("disconnect", self.dataplane.close_connection, connection, now_ms)
+
+    @property
+    def has_share_sessions(self) -> bool:
+        """Whether a ShareFetch may be waiting: the time of a turn counts for it."""
+        return len(self.dataplane.share.sessions) > 0
+
+    def note_time(self, now_ms: int) -> None:
+        """Note what the coordinator's clock shows, where the time of the latest input is not enough."""
+        if now_ms != self.dataplane.shown_ms:
+            if self.note_input is not None:
+                self.note_input(Kind.TIME, now_ms)
+            self.dataplane.note_time(now_ms)
 
     def note_unsent(self, unsent_bytes: int) -> None:
         """Note how many bytes of responses wait for clients to take them, over all connections."""

@@ -123,7 +123,7 @@ class Replay:
         request = decode_request(entry.frame)
         call = Call(
             entry.ticket, entry.at_ms, request.version, request.client_id, entry.client.host, self._ids,
-            entry.client.principal, entry.client.listener,
+            entry.client.principal, entry.client.listener, connection=entry.client.connection,
         )  # fmt: skip
         self.requests += 1
         try:
@@ -221,6 +221,8 @@ _PERFORM: Final[dict[Kind, Perform]] = {
     Kind.REPLIES: lambda replay, value: replay._reply(),
     Kind.STEP: lambda replay, value: replay.node.repeat_step(value),
     Kind.FORGET: Replay._forget,
+    Kind.DISCONNECT: lambda replay, connection: replay.node.disconnect(connection, replay.node.dataplane.shown_ms),
+    Kind.TIME: lambda replay, now_ms: replay.node.note_time(now_ms),
     Kind.HELD: lambda replay, held: replay.node.note_unsent(held),
     Kind.FLUSH: lambda replay, value: replay.node.flush(),
     Kind.SYNC: lambda replay, value: replay.node.group_commit.begin_sync(),

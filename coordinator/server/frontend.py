@@ -153,6 +153,7 @@ class Frontend:
             self.node.forget(request.ticket)
             if self.handler.gate is not None:
                 self.handler.gate.forget(connection)
+        self.node.disconnect(connection.number, self._clock.now_ms())
 
     def close(self, connection: Connection, reason: str) -> None:
         """Decide nothing more for a connection, and close it once its responses are sent. `reason` is counted."""
@@ -262,6 +263,8 @@ class Frontend:
         if connections.interrupted or connections.yielding or connections.crowded or self._horizon:
             settled_ms = self._settle(settled_ms)
         node.fire(settled_ms)
+        if node.has_share_sessions:
+            node.note_time(turn.now_ms)
         replies = self._replies
         replies.extend(node.replies())
         while replies:

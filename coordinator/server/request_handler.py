@@ -97,6 +97,7 @@ class RequestHandler:
                 self.fresh_id,
                 connection.principal,
                 listener.name,
+                connection=connection.number,
             )
             if self.is_observed:
                 outcome, passage = self._pass_gate_and_charge(connection, frame, request, call)

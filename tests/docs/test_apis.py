@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-from kio.schema.index import api_key_map
-
 from protocol.apis import APIS, LATEST_RANGES
 
 PAGE = Path(__file__).parents[2] / "docs" / "apis.md"
@@ -19,21 +17,15 @@ ADVERTISED = {  # by a broker of 4.3.1 that nothing is set for: the lowest and t
     (0, 0), 84: (0, 0), 85: (0, 1), 86: (0, 0), 87: (0, 1), 88: (0, 0), 89: (0, 0), 90: (0, 1), 91: (0, 0), 92: (0,
     0),
 }  # fmt: skip
-NOT_OFFERED = {78, 79}  # ShareFetch and ShareAcknowledge
 
 
-def test_all_but_the_records_of_share_groups_is_offered_in_kafka_s_versions() -> None:
-    offered = {key: (span[0], span[-1]) for key, span in LATEST_RANGES.items()}
-    assert offered == {key: span for key, span in ADVERTISED.items() if key not in NOT_OFFERED}
+def test_every_api_is_offered_in_kafka_s_versions() -> None:
+    assert {key: (span[0], span[-1]) for key, span in LATEST_RANGES.items()} == ADVERTISED
 
 
 def test_every_api_is_on_the_page() -> None:
-    """Those that are offered in the table of versions, the others in that of reasons."""
-    text = PAGE.read_text()
-    table, _, others = text.partition("## Not offered")
+    """In the table of versions, and none of them among those that are not offered."""
+    table, _, others = PAGE.read_text().partition("## Not offered")
     for key in ADVERTISED:
-        if key in NOT_OFFERED:
-            name = "".join(word.capitalize() for word in api_key_map[key].split("_"))
-            assert re.search(rf"\b{name}\b", others), f"{name} is advertised by Kafka, and the page says nothing of it"
-        else:
-            assert f"| {APIS[key].name} | {key} |" in table
+        assert f"| {APIS[key].name} | {key} |" in table
+        assert not re.search(rf"\b{APIS[key].name}\b", others)

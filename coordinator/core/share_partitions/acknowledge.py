@@ -65,7 +65,7 @@ def acknowledge(
     previous = partition.start_offset - 1
     for segment in _join(_segments(batches, partition.start_offset)):
         if segment.last_offset >= partition.end_offset:
-            return ErrorCode.INVALID_REQUEST
+            return ErrorCode.INVALID_REQUEST if partition.runs else ErrorCode.INVALID_RECORD_STATE
         if segment.first_offset <= previous:
             return ErrorCode.INVALID_RECORD_STATE
         previous = segment.last_offset

@@ -60,12 +60,14 @@ def acquire(
     """Acquire what a read of the log has found, from `next_fetch_offset` on. Nothing of it is written."""
     if not fetched or wish.max_records <= 0 or fetched[-1].last_offset < partition.start_offset:
         return Acquisition(partition)
-    taker = _Taker(wish, limits, now_ms)
+    room = limits.record_locks_max - partition.in_flight
+    is_full = room <= 0  # then only what is available again
+    taker = _Taker(wish, wish.max_records if is_full else min(wish.max_records, room), limits, now_ms)
     is_done = taker.take_again(partition.runs, fetched[0].first_offset, fetched[-1].last_offset)
     runs = overlay(partition.runs, taker.acquired) if taker.acquired else partition.runs
     new: list[Run] = []
-    room = min(wish.max_records - taker.count, limits.record_locks_max - partition.in_flight)
-    if not is_done and room > 0:
+    room = taker.records_max - taker.count
+    if not is_done and not is_full and room > 0:
         new = taker.take_new(partition.end_offset, fetched, room)
     if not taker.acquired and not new:
         return Acquisition(partition)
@@ -75,8 +77,9 @@ def acquire(
 class _Taker:
     """What one acquisition has taken so far."""
 
-    def __init__(self, wish: Wish, limits: Limits, now_ms: int) -> None:
+    def __init__(self, wish: Wish, records_max: int, limits: Limits, now_ms: int) -> None:
         self.wish = wish
+        self.records_max = records_max
         self.limit = limits.delivery_count_limit
         self.until_ms = now_ms + limits.lock_duration_ms
         self.cut_from = max(CUT_FROM_MIN, -(-self.limit // 2))
@@ -87,7 +90,7 @@ class _Taker:
         """Acquire what is available again between two offsets. Return whether nothing may be added to it."""
         for at in range(find_run(runs, first_offset), len(runs)):
             run = runs[at]
-            if run.first_offset > last_offset or self.count >= self.wish.max_records:
+            if run.first_offset > last_offset or self.count >= self.records_max:
                 break
             if run.state != DeliveryState.AVAILABLE:
                 continue
@@ -96,14 +99,14 @@ class _Taker:
                 if not self.acquired:
                     self._take(run, self._size_of_cut(run))
                 return True
-            self._take(run, self.wish.max_records - self.count if self.wish.is_exact else run.size)
+            self._take(run, self.records_max - self.count if self.wish.is_exact else run.size)
         return False
 
     def _size_of_cut(self, run: Run) -> int:
         if run.delivery_count >= self.limit - 1 and self.limit > UNCUT_LIMIT:
             return 1
         size = max(1, (run.batch_last - run.batch_first + 1) >> (run.delivery_count - self.cut_from + 1))
-        return min(size, self.wish.max_records) if self.wish.is_exact else size
+        return min(size, self.records_max) if self.wish.is_exact else size
 
     def _take(self, run: Run, size: int) -> None:
         last = min(run.last_offset, run.first_offset + size - 1)

@@ -8,7 +8,7 @@ session is closed and what the member has acquired is released. Other connection
 Kafka: `ShareSessionCache`, `SharePartitionManager.newContext`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -30,7 +30,19 @@ class ShareSession(Struct, frozen=True, gc=False):
     key: SessionKey
     connection: int
     epoch: int
-    partitions: Mapping[SessionPartition, None]  # a set in the order in which they were named
+    partitions: dict[SessionPartition, bool]
+    """In the order in which they are read, and whether the next response names the partition though it has no news."""
+
+    def note_answer(self, partition: SessionPartition, *, has_records: bool, has_error: bool) -> bool:
+        """Return whether the response names a partition. One with records is read last next time; one with an error is
+        named once more when that is over. Kafka: `CachedSharePartition.maybeUpdateResponseData`."""
+        is_owed = self.partitions.get(partition)
+        if is_owed is None:  # forgotten meanwhile
+            return has_records or has_error
+        if has_records:
+            del self.partitions[partition]
+        self.partitions[partition] = has_error
+        return has_records or has_error or is_owed
 
 
 class ShareSessions:
@@ -40,9 +52,14 @@ class ShareSessions:
         self._sessions_max = sessions_max
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_connection: dict[int, dict[SessionKey, None]] = {}
+        self._by_group: dict[str, int] = {}  # how many there are
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def has_group(self, group_id: str) -> bool:
+        """Return whether a member of the group has a session."""
+        return group_id in self._by_group
 
     def find(self, key: SessionKey) -> ShareSession | None:
         """Return the session of a member, None if it has none."""
@@ -57,9 +74,10 @@ class ShareSessions:
         if key not in self._sessions and len(self._sessions) >= self._sessions_max:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         self._remove(key)
-        session = ShareSession(key, connection, _next(INITIAL_EPOCH), dict.fromkeys(partitions))
+        session = ShareSession(key, connection, _next(INITIAL_EPOCH), dict.fromkeys(partitions, False))
         self._sessions[key] = session
         self._by_connection.setdefault(connection, {})[key] = None
+        self._by_group[key[0]] = self._by_group.get(key[0], 0) + 1
         return session
 
     def continue_fetching(
@@ -76,10 +94,11 @@ class ShareSessions:
             return session
         partitions = session.partitions
         if forgotten or not all(partition in partitions for partition in named):
-            kept = dict.fromkeys((*partitions, *named))
+            partitions = dict(partitions)
+            for partition in named:
+                partitions.setdefault(partition, True)
             for partition in forgotten:
-                kept.pop(partition, None)
-            partitions = kept
+                partitions.pop(partition, None)
         return self._replace(replace(session, epoch=_next(epoch), partitions=partitions))
 
     def continue_acknowledging(self, key: SessionKey, epoch: int) -> ShareSession | ErrorCode:
@@ -120,6 +139,9 @@ class ShareSessions:
             del keys[key]
             if not keys:
                 del self._by_connection[session.connection]
+            left = self._by_group.pop(key[0]) - 1
+            if left:
+                self._by_group[key[0]] = left
         return session
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from coordinator.core.share_partitions.runs import count_complete, drop_below, overlay
+from coordinator.core.share_partitions.runs import count_complete, drop_below, overlay, part
 from coordinator.core.share_partitions.values import NEVER_MS, NO_MEMBER, TERMINAL, Change, Run, SharePartition
 from coordinator.core.share_state.values import DeliveryState, StateBatch, StateUpdate
 
@@ -59,3 +59,22 @@ def move_log_start(partition: SharePartition, log_start_offset: int) -> SharePar
     runs = drop_below(partition.runs, log_start_offset)
     moved = replace(partition, start_offset=log_start_offset, runs=runs, complete_count=count_complete(runs))
     return advance(moved)
+
+
+def archive_missing(partition: SharePartition, first_offset: int, next_offset: int) -> SharePartition:
+    """Archive what is available from one offset up to, not including, another: compaction has removed it from the log.
+
+    Nothing of it is written. Kafka: `maybeArchiveStaleBatches`.
+    """
+    last_offset = next_offset - 1
+    missing = [
+        settle(
+            part(run, max(run.first_offset, first_offset), min(run.last_offset, last_offset)), DeliveryState.ARCHIVED
+        )
+        for run in partition.runs
+        if run.state == DeliveryState.AVAILABLE and run.last_offset >= first_offset and run.first_offset <= last_offset
+    ]
+    if not missing:
+        return partition
+    complete_count = partition.complete_count + count_complete(missing)
+    return advance(replace(partition, runs=overlay(partition.runs, missing), complete_count=complete_count))

@@ -144,6 +144,12 @@ NEEDS: Final[Mapping[str, Guard]] = {
         seen=(authorized_operations("groups", _R.GROUP, "authorized_operations", "group_id"), hide_readers),
         what=("DESCRIBE on the topic, for each topic of a member: TOPIC_AUTHORIZATION_FAILED for the group",),
     ),
+    "ShareFetch": Guard(
+        (group_check(_O.READ),), asks=True, what=("READ on the topic, for each topic: TOPIC_AUTHORIZATION_FAILED",)
+    ),
+    "ShareAcknowledge": Guard(
+        (group_check(_O.READ),), asks=True, what=("READ on the topic, for each topic: TOPIC_AUTHORIZATION_FAILED",)
+    ),
     "DescribeShareGroupOffsets": Guard(
         each=(Each("groups", "groups", lambda asking: lambda one: (
             None if asking.rights.may(_O.DESCRIBE, _R.GROUP, one.group_id) else _GROUP_DENIED)),),

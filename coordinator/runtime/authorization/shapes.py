@@ -37,8 +37,13 @@ def cluster_check(*operations: Operation, refuse: Refuse = error_response) -> Wh
 
 
 def group_check(operation: Operation, refuse: Refuse = error_response) -> Whole:
-    """Check the request by an operation on the group that it names."""
-    return Whole(need(_R.GROUP, operation), lambda asking: (asking.request.group_id,), field="group_id", refuse=refuse)
+    """Check the request by an operation on the group that it names. One that names none is refused as invalid."""
+
+    def names(asking: Asking) -> Iterable[str]:
+        group_id = asking.request.group_id
+        return () if group_id is None else (group_id,)
+
+    return Whole(need(_R.GROUP, operation), names, field="group_id", refuse=refuse)
 
 
 def transactional_id_check(when: Callable[[Asking], str | None]) -> Whole:

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from coordinator.core.kinds.registry import TIMER_EFFECTS
+from coordinator.core.share_state.values import StateKey
 from coordinator.core.timers import IMMEDIATELY, Due, TimerKey
 from coordinator.runtime.advance import Advance
 from coordinator.runtime.clock import CoordinatorClock
@@ -20,6 +21,7 @@ TURNS_MAX: Final = 1_000  # at one deadline, before the clock goes on though the
 
 _EFFECTS: Final = {  # what happens when other times than those of groups have come
     "load": "a broker serves what it has loaded",
+    "lock": "records that a member of a share group has acquired are available again, or archived",
     "transaction": "the transaction is aborted, and its producer is fenced",
     "retention": "records that are older than their topic keeps them are deleted",
     "transactional_ids": "transactional ids that nobody uses are forgotten",
@@ -33,7 +35,7 @@ class Deadline(Struct, frozen=True):
 
     kind: str
     group: str  # or the transactional id, or the partition of a log
-    member: str
+    member: str  # or the share partition
     at_ms: int
     effect: str
 
@@ -77,7 +79,8 @@ class ClockVerbs:
         mode = "real" if rate == 1 else "frozen" if rate == 0 else "rate"
         timers = self._node().partitions.owner(group_id).shard.timers.of_group(group_id)
         deadlines = [_deadline(key, at_ms) for key, at_ms in timers[:GLANCE_MAX] if at_ms != IMMEDIATELY]
-        return ClockState(self._clock.now_ms(), mode, rate, deadlines)
+        deadlines += [self._lock(key, at_ms) for key, at_ms in self._node().dataplane.share.deadlines_of(group_id)]
+        return ClockState(self._clock.now_ms(), mode, rate, deadlines[:GLANCE_MAX])
 
     def set_rate(self, rate: float) -> ClockState:
         """Freeze the clock with 0, let it follow the real one with 1, or let it run at another rate."""
@@ -162,6 +165,14 @@ class ClockVerbs:
             yield Deadline("load", f"{kind} of partition {index}", "", at_ms, _EFFECTS["load"])
         for transaction, at_ms in self._node().ledger.transactions.deadlines().items():
             yield Deadline("transaction", transaction, "", at_ms, _EFFECTS["transaction"])
+        for key, at_ms in self._node().dataplane.share.deadlines():
+            yield self._lock(key, at_ms)
+
+    def _lock(self, key: StateKey, at_ms: int) -> Deadline:
+        """Return the end of the next lock of a share partition."""
+        topic = self._node().ledger.catalog.topics.by_id(key.topic_id)
+        name = "" if topic is None else topic.name
+        return Deadline("lock", key.group_id, f"{name}-{key.partition}", at_ms, _EFFECTS["lock"])
 
     def keep_named(self, names: Collection[str | None]) -> KeepAlive:
         """Keep the members alive that somebody names, by client id, group instance id or member id."""

@@ -1,0 +1,154 @@
+"""Change a share partition: write what lasts, keep the value, and wake the fetches that may go on.
+
+    decide on the value ──► write to the share coordinator ──► NONE: keep the value ──► wake who waits for it
+                                                          └──► an error: nothing has changed
+
+The end of a lock, and records that are released for a member, must not be lost: while the state is being loaded they
+wait for it.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from coordinator.core.decision import Steps
+from coordinator.core.share_partitions.acquire import next_fetch_offset
+from coordinator.core.share_partitions.locks import expire_locks, release_member
+from coordinator.core.share_partitions.sessions import SessionKey, SessionPartition
+from coordinator.core.share_partitions.values import Change, Limits, SharePartition
+from coordinator.core.share_state.values import StateKey
+from coordinator.dataplane.state import State
+from protocol.errors import ErrorCode
+
+TOLD: Final = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+"""What clients are told of the share coordinator's errors; UNKNOWN_SERVER_ERROR of others. Kafka:
+`fetchPersisterError`."""
+
+NOT_SERVED: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+OUTDATED: Final = frozenset({
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+})  # fmt: skip
+"""The errors after which a share partition is read again. Kafka: `fencedSharePartitionHandler`."""
+
+Decide = Callable[[SharePartition, Limits], Change]
+
+
+def limits_of(state: State, group_id: str) -> Limits:
+    """Return the settings of a group that its share partitions go by."""
+    limits = state.runtime.group_limits(group_id)
+    return Limits(
+        limits.group_share_delivery_count_limit,
+        limits.group_share_partition_max_record_locks,
+        limits.group_share_record_lock_duration_ms,
+    )
+
+
+def told(error: ErrorCode) -> ErrorCode:
+    """Return what a client is told of an error of the share coordinator."""
+    return TOLD.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def apply(state: State, key: StateKey, change: Change, now_ms: int) -> ErrorCode:
+    """Write a change of a share partition that is served, and keep it. Returns what a client is told."""
+    share, before = state.share, state.share.find(key)
+    assert before is not None, "what is changed is served"
+    if change.update is not None:
+        code = state.runtime.share_states.write(key, change.update, now_ms)
+        if code:
+            if told(code) in OUTDATED:
+                drop(state, key)
+            return told(code)
+    share.put(key, change.partition)
+    _wake(state, key, before, change.partition)
+    return ErrorCode.NONE
+
+
+def drop(state: State, key: StateKey) -> None:
+    """Forget a share partition, and let the fetches that wait for it look again."""
+    state.share.drop(key)
+    state.polls.wake(key)
+
+
+def drop_topics(state: State, topic_ids: Iterable[bytes]) -> None:
+    """Forget the share partitions of topics that are gone."""
+    for key in state.share.drop_topics(frozenset(topic_ids)):
+        state.polls.wake(key)
+
+
+def _wake(state: State, key: StateKey, before: SharePartition, after: SharePartition) -> None:
+    """Wake the fetches of a share partition if there is more to acquire than before."""
+    if next_fetch_offset(before) != next_fetch_offset(after) or after.in_flight < before.in_flight:
+        state.polls.wake(key)
+
+
+def expire(state: State, key: StateKey, now_ms: int) -> None:
+    """Free the records of a share partition whose lock has ended."""
+    _free(state, key, lambda partition, limits: expire_locks(partition, limits, now_ms), now_ms)
+
+
+def expire_due(state: State, now_ms: int, most: int) -> None:
+    """Free the records of share partitions of which a lock has ended, of so many in one turn."""
+    for _ in range(most):
+        key = state.share.pop_due(now_ms)
+        if key is None:
+            return
+        state.runtime.edge.attempt("timer lock", expire, state, key, now_ms)
+
+
+def release(state: State, session: SessionKey, partitions: Iterable[SessionPartition], now_ms: int) -> None:
+    """Free all records of these partitions that the member of a closed session has acquired."""
+    group_id, member_id = session
+    for topic_id, index in partitions:
+        key = StateKey(group_id, topic_id, index)
+        _free(state, key, lambda partition, limits: release_member(partition, member_id, limits), now_ms)
+
+
+def _free(state: State, key: StateKey, decide: Decide, now_ms: int) -> None:
+    """Make records available again, or archive them, as soon as that can be written."""
+    partition = state.share.find(key)
+    if partition is None:
+        return
+    if key in state.share.changing:
+        state.runtime.do_in_steps(_free_later(state, key, decide, now_ms))
+        return
+    change = decide(partition, limits_of(state, key.group_id))
+    if change.partition is partition:
+        state.share.wait_for_lock(key)
+        return
+    error = apply(state, key, change, now_ms)
+    if error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        state.runtime.share_states.call_when_served(key, lambda at_ms: _free(state, key, decide, at_ms))
+    elif error and key in state.share.served:  # the state is gone; its members go on with what they have
+        state.share.put(key, change.partition)
+        state.polls.wake(key)
+
+
+def _free_later(state: State, key: StateKey, decide: Decide, now_ms: int) -> Steps[None]:
+    while key in state.share.changing:
+        yield
+    _free(state, key, decide, now_ms)
+
+
+def close_connection(state: State, connection: int, now_ms: int) -> None:
+    """Release what the members have acquired whose sessions a lost connection has opened."""
+    sessions, empty_groups = state.share.close_connection(connection)
+    for session in sessions:
+        release(state, session.key, session.partitions, now_ms)
+    for group_id in empty_groups:
+        for key in tuple(state.share.of_group(group_id)):
+            if key not in state.share.changing:
+                drop(state, key)
+
+
+def close_session(state: State, session: SessionKey, now_ms: int) -> None:
+    """Close a member's session, and release what it has acquired."""
+    closed = state.share.sessions.close(session)
+    if not isinstance(closed, ErrorCode):
+        release(state, session, closed.partitions, now_ms)

@@ -1,0 +1,185 @@
+"""Read the logs of share partitions, and acquire records for a member.
+
+A fetch first looks what there is: it takes nothing before there is enough, or before its wait is over. Kafka:
+`DelayedShareFetch`, `ShareFetchUtils.processFetchResponse`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from coordinator.core.share_partitions.aborted import leave_out
+from coordinator.core.share_partitions.acquire import Acquisition, Produced, Wish, acquire, next_fetch_offset
+from coordinator.core.share_partitions.transition import archive_missing, move_log_start
+from coordinator.core.share_partitions.values import Limits, Run, SharePartition
+from coordinator.core.share_state.values import StateKey
+from coordinator.dataplane.share.changes import drop, limits_of
+from coordinator.dataplane.share.partitions import SharePartitions
+from coordinator.dataplane.state import State
+from protocol import record_batch
+from protocol.errors import ErrorCode
+from protocol.record_batch import BatchHeader
+from storage.files import StorageError
+from storage.log import Log
+
+READ_COMMITTED: Final = "read_committed"
+READS_MAX: Final = 500  # partitions whose records are in one response, as of Fetch
+
+
+class ShareFetch(Struct, frozen=True, gc=False):
+    """What a ShareFetch asks for, after its session was found."""
+
+    group_id: str
+    member_id: str
+    keys: tuple[StateKey, ...]
+    min_bytes: int
+    max_bytes: int
+    max_records: int
+    batch_size: int
+    is_exact: bool
+    refused: Mapping[StateKey, ErrorCode] = {}  # partitions that are not read
+
+
+class Look(Struct, frozen=True, gc=False):
+    """What a share partition has at its next fetch offset."""
+
+    key: StateKey
+    offset: int = 0
+    records: bytes = b""
+    error: ErrorCode = ErrorCode.NONE
+    ends_wait: bool = False  # whether the client hears of it at once
+
+
+class Taken(Struct, frozen=True, gc=False):
+    """What a member has acquired of a partition, and the batches that hold it."""
+
+    key: StateKey
+    error: ErrorCode = ErrorCode.NONE
+    records: bytes = b""
+    acquired: tuple[Run, ...] = ()
+
+
+def look(state: State, asked: ShareFetch) -> list[Look]:
+    """Read what could be acquired now. Partitions that are not served, or have no room, are left out."""
+    limits = limits_of(state, asked.group_id)
+    able = list(_find_able(state.share, asked.keys, limits))
+    room = min(asked.max_bytes, state.fetch_room)
+    share = max(room // len(able), 1) if able else 0  # so much for each, as by Kafka's `PartitionMaxBytesStrategy`
+    is_committed = state.runtime.group_limits(asked.group_id).share_isolation_level == READ_COMMITTED
+    found: list[Look] = []
+    left = READS_MAX
+    for key, partition in able:
+        one = _look_at(state, key, partition, min(share, room), left == READS_MAX, is_committed)
+        if one.records:
+            left -= 1
+            room = max(room - len(one.records), 0) if left else 0
+        found.append(one)
+    return found
+
+
+def _find_able(
+    share: SharePartitions, keys: Iterable[StateKey], limits: Limits
+) -> Iterator[tuple[StateKey, SharePartition]]:
+    for key in keys:
+        partition = share.find(key)
+        if key in share.changing:
+            share.changing[key] = True
+        elif partition is not None and _can_acquire(partition, limits):
+            yield key, partition
+
+
+def _can_acquire(partition: SharePartition, limits: Limits) -> bool:
+    return partition.in_flight < limits.record_locks_max or next_fetch_offset(partition) < partition.end_offset
+
+
+def _look_at(
+    state: State, key: StateKey, partition: SharePartition, max_bytes: int, is_first: bool, is_committed: bool
+) -> Look:
+    name, offset = state.name_of(key.topic_id), next_fetch_offset(partition)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is None else state.refusal(name, key.partition)
+    if name is None or error:
+        drop(state, key)
+        return Look(key, error=error, ends_wait=True)
+    log = state.log(name, key.partition)
+    if log is None:
+        return Look(key, offset)
+    if offset < log.start_offset:  # retention or DeleteRecords has removed them: the client asks again
+        state.share.put(key, move_log_start(partition, log.start_offset))
+        return Look(key, log.start_offset, ends_wait=True)
+    end = log.last_stable_offset if is_committed else log.end_offset
+    if offset >= end or not (max_bytes > 0 or is_first):
+        return Look(key, offset)
+    try:
+        records = log.read(offset, max_bytes, min_one=is_first, before=end if is_committed else None)
+    except StorageError as failure:
+        drop(state, key)
+        return Look(key, error=state.close_failed_partition(name, key.partition, failure), ends_wait=True)
+    return Look(key, offset, records)
+
+
+def is_enough(asked: ShareFetch, found: Iterable[Look]) -> bool:
+    """Return whether to answer now: there are enough bytes, or an error of a partition."""
+    size, is_any = 0, False
+    for one in found:
+        if one.ends_wait:
+            return True
+        is_any = True
+        size += len(one.records)
+    return is_any and size >= asked.min_bytes
+
+
+def take(state: State, asked: ShareFetch, found: Iterable[Look], now_ms: int) -> list[Taken]:
+    """Acquire what was found, up to the number of records that the member wants of all partitions together."""
+    limits = limits_of(state, asked.group_id)
+    is_committed = state.runtime.group_limits(asked.group_id).share_isolation_level == READ_COMMITTED
+    left, taken = asked.max_records, list[Taken]()
+    for one in found:
+        partition = state.share.find(one.key)
+        if one.error or not one.records or partition is None:
+            taken.append(Taken(one.key, one.error))
+            continue
+        batches = [header for _, header in record_batch.batches(one.records)]
+        partition = archive_missing(partition, one.offset, batches[0].base_offset)
+        wish = Wish(asked.member_id, left, asked.batch_size, asked.is_exact)
+        fetched = [Produced(header.base_offset, header.last_offset) for header in batches]
+        acquisition = acquire(partition, wish, fetched, limits, now_ms)
+        left -= acquisition.count
+        if is_committed:
+            acquisition = _leave_out_aborted(state, one, acquisition, batches)
+        state.share.put(one.key, acquisition.partition)
+        taken.append(Taken(one.key, ErrorCode.NONE, _cut(one.records, batches, acquisition), acquisition.acquired))
+    return taken
+
+
+def _leave_out_aborted(state: State, one: Look, acquisition: Acquisition, batches: list[BatchHeader]) -> Acquisition:
+    """Archive what belongs to aborted transactions."""
+    name = state.name_of(one.key.topic_id)
+    log: Log | None = None if name is None else state.log(name, one.key.partition)
+    if log is None or not log.producers.aborted:
+        return acquisition
+    begins: dict[int, list[tuple[int, int]]] = {}
+    for gone in log.collect_aborted_transactions(batches[0].base_offset, batches[-1].next_offset):
+        begins.setdefault(gone.producer_id, []).append((gone.first_offset, gone.last_offset))
+    aborted = [
+        Produced(header.base_offset, header.last_offset)
+        for header in batches
+        if header.is_transactional
+        and not header.is_control
+        and any(first <= header.base_offset <= last for first, last in begins.get(header.producer_id, ()))
+    ]
+    return leave_out(acquisition, aborted) if aborted else acquisition
+
+
+def _cut(records: bytes, batches: list[BatchHeader], acquisition: Acquisition) -> bytes:
+    """Return the batches that hold what was acquired. Kafka: `maybeSliceFetchRecords`."""
+    if not acquisition.acquired:
+        return b""
+    first, last = acquisition.acquired[0].first_offset, acquisition.acquired[-1].last_offset
+    begin = end = 0
+    for header in batches:
+        if header.last_offset < first:
+            begin += header.size
+        if header.base_offset <= last:
+            end += header.size
+    return records[begin:end]

@@ -1,0 +1,95 @@
+"""Begin to serve share partitions: open the log, read the state, and find out where a new one begins.
+
+Kafka: `SharePartition.maybeInitialize`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from coordinator.core.decision import Steps
+from coordinator.core.durations import parse_duration_ms
+from coordinator.core.share_partitions.load import load_partition
+from coordinator.core.share_state.values import NO_OFFSET, ShareState, StateKey
+from coordinator.dataplane.brokers import LEADER_EPOCH
+from coordinator.dataplane.pace import READ_WORK, Pace
+from coordinator.dataplane.share.changes import NOT_SERVED, told
+from coordinator.dataplane.state import State
+from protocol.compression import Meter
+from protocol.errors import ErrorCode, ProtocolError
+from storage.files import StorageError
+
+EARLIEST: Final = "earliest"
+BY_DURATION: Final = "by_duration:"
+
+
+def open_partitions(state: State, keys: Iterable[StateKey], now_ms: int) -> Steps[dict[StateKey, ErrorCode]]:
+    """Serve these share partitions from now on, in steps. Returns why some cannot be.
+
+    One whose state is being loaded is served later, and wakes the fetches that wait for it then.
+    """
+    pace, errors = Pace(state.logs), dict[StateKey, ErrorCode]()
+    for key in keys:
+        if key in state.share.served:
+            continue
+        if pace.count_partition():
+            yield
+        pace.add(READ_WORK)
+        error = yield from _open(state, key, now_ms)
+        if error in NOT_SERVED:
+            state.runtime.share_states.call_when_served(key, _try_again(state, key))
+        elif error:
+            errors[key] = told(error)
+    return errors
+
+
+def _open(state: State, key: StateKey, now_ms: int) -> Steps[ErrorCode]:
+    name = state.name_of(key.topic_id)
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if error := state.refusal(name, key.partition):
+        return error
+    found = state.runtime.share_states.read(key, LEADER_EPOCH, now_ms)
+    if not isinstance(found, ShareState):
+        return found
+    start = 0
+    if found.start_offset == NO_OFFSET:
+        begin = yield from _find_start(state, name, key, now_ms)
+        if isinstance(begin, ErrorCode):
+            return begin
+        start = begin
+    if key not in state.share.served and state.name_of(key.topic_id) == name:  # nothing has come between two steps
+        state.share.put(key, load_partition(found, start))
+    return ErrorCode.NONE
+
+
+def _find_start(state: State, name: str, key: StateKey, now_ms: int) -> Steps[int | ErrorCode]:
+    """Return where a group begins that has read nothing of a partition, by its `share.auto.offset.reset`."""
+    log = state.log(name, key.partition)
+    if log is None:
+        return 0
+    reset = state.runtime.group_limits(key.group_id).share_auto_offset_reset
+    if reset == EARLIEST:
+        return log.start_offset
+    if reset.startswith(BY_DURATION):
+        begin_ms = now_ms - (parse_duration_ms(reset.removeprefix(BY_DURATION)) or 0)
+        try:
+            found = yield from log.offset_for_time(begin_ms, Meter())
+        except ProtocolError:  # in what another broker has written
+            return ErrorCode.CORRUPT_MESSAGE
+        except StorageError as failure:
+            return state.close_failed_partition(name, key.partition, failure)
+        if found is not None:
+            return found[0]
+    return log.end_offset
+
+
+def _try_again(state: State, key: StateKey) -> Callable[[int], None]:
+    def call(now_ms: int) -> None:
+        state.runtime.do_in_steps(_open_and_wake(state, key, now_ms))
+
+    return call
+
+
+def _open_and_wake(state: State, key: StateKey, now_ms: int) -> Steps[None]:
+    yield from open_partitions(state, (key,), now_ms)
+    state.polls.wake(key)

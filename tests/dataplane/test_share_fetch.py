@@ -1,0 +1,272 @@
+"""ShareFetch and ShareAcknowledge by hand: who gets which records, when, and what becomes of them."""
+
+import pytest
+
+from coordinator.core.share_state.values import NO_OFFSET, StateKey
+from protocol.errors import ErrorCode
+from protocol.messages.end_txn import EndTxnRequest
+from tests.dataplane.broker import NOW, Broker, batch
+from tests.dataplane.sharing import ACCEPT, REJECT, RELEASE, RENEW, Sharer, begin_sharing, got, share_partition
+from tests.dataplane.transactional import transactional_batch
+
+LOCK_MS = 30_000
+
+
+@pytest.fixture
+def shared(broker: Broker) -> Broker:
+    """A topic of one batch with four records, of which nobody has acquired any."""
+    begin_sharing(broker)
+    broker.produce("t", 0, batch("a", "b", "c", "d"))
+    return broker
+
+
+def test_a_record_is_acquired_by_one_member(shared: Broker) -> None:
+    a, b = Sharer(shared, "a"), Sharer(shared, "b")
+    assert a.take().acquired == [(0, 3, 1)]
+    assert b.take().acquired == []
+    shared.produce("t", 0, batch("e"))
+    found = b.take()
+    assert (found.acquired, found.values) == ([(4, 4, 1)], ["e"])
+
+
+def test_what_is_accepted_is_delivered_to_nobody_again(shared: Broker) -> None:
+    a = Sharer(shared)
+    a.take()
+    assert a.settle((0, 1, ACCEPT), (2, 2, REJECT)) == 0
+    a.leave()
+    b = Sharer(shared, "b")
+    assert b.take().acquired == [(3, 3, 2)]
+
+
+def test_a_fetch_acknowledges_and_acquires_at_once(shared: Broker) -> None:
+    a = Sharer(shared)
+    a.take()
+    found = a.take((0, 0, ACCEPT), (1, 3, RELEASE))
+    assert (found.acquired, found.acknowledge_error) == ([(1, 3, 2)], 0)
+
+
+def test_a_refused_acknowledgement_leaves_the_fetch_as_it_is(shared: Broker) -> None:
+    a = Sharer(shared)
+    a.take()
+    shared.produce("t", 0, batch("e"))
+    found = a.take((0, 9, ACCEPT))
+    assert (found.acquired, found.acknowledge_error) == ([(4, 4, 1)], ErrorCode.INVALID_REQUEST)
+
+
+def test_a_fetch_waits_for_records(broker: Broker) -> None:
+    begin_sharing(broker)
+    a = Sharer(broker)
+    assert a.fetch(max_wait_ms=500) is None
+    assert broker.replies() == []
+    broker.produce("t", 0, batch("a"))
+    ((_, answer),) = broker.replies()
+    assert got(answer).acquired == [(0, 0, 1)]
+
+
+def test_a_fetch_waits_for_records_that_are_released(shared: Broker) -> None:
+    a, b = Sharer(shared, "a"), Sharer(shared, "b")
+    a.take()
+    assert b.fetch(max_wait_ms=500, ticket=7) is None
+    a.settle((1, 2, RELEASE))
+    ((ticket, answer),) = shared.replies()
+    assert (ticket, got(answer).acquired) == (7, [(1, 2, 2)])
+
+
+def test_a_fetch_waits_until_its_time_is_over(broker: Broker) -> None:
+    begin_sharing(broker)
+    a = Sharer(broker)
+    assert a.fetch(max_wait_ms=500) is None
+    broker.real_ms = 512
+    ((_, answer),) = broker.replies()
+    assert got(answer).acquired == []
+
+
+def test_a_lock_ends_by_the_coordinator_s_clock(shared: Broker) -> None:
+    a, b = Sharer(shared, "a"), Sharer(shared, "b")
+    a.take()
+    assert shared.node.dataplane.next_lock_ms() == NOW + LOCK_MS
+    b.fetch(max_wait_ms=500, ticket=7)
+    shared.node.fire(NOW + LOCK_MS - 1)
+    assert shared.replies() == []
+    shared.node.fire(NOW + LOCK_MS)
+    ((ticket, answer),) = shared.replies()
+    assert (ticket, got(answer).acquired) == (7, [(0, 3, 2)])
+    assert shared.node.dataplane.next_lock_ms() == NOW + 2 * LOCK_MS
+    assert a.settle((0, 3, ACCEPT)) == ErrorCode.INVALID_RECORD_STATE
+
+
+def test_a_lock_is_renewed(shared: Broker) -> None:
+    a = Sharer(shared)
+    a.take()
+    a.now_ms += LOCK_MS - 1
+    assert a.settle((0, 0, RENEW), is_renew_ack=True) == 0
+    shared.node.fire(a.now_ms + 1)
+    a.now_ms += LOCK_MS - 1
+    assert a.settle((0, 0, ACCEPT)) == 0
+    assert a.settle((1, 1, ACCEPT)) == ErrorCode.INVALID_RECORD_STATE
+
+
+def test_a_record_is_archived_after_its_last_delivery(shared: Broker) -> None:
+    a = Sharer(shared)
+    counts = dict.fromkeys(range(4), 0)
+    for _ in range(100):
+        for first, last, count in a.take().acquired:
+            for offset in range(first, last + 1):
+                assert count == counts[offset] + 1
+                counts[offset] = count
+            a.settle((first, last, RELEASE))
+    assert set(counts.values()) == {5}
+    assert share_partition(shared, StateKey("g", a.topic_id, 0)).start_offset == 4
+
+
+def test_a_lost_connection_releases_what_its_member_has(shared: Broker) -> None:
+    a, b = Sharer(shared, "a"), Sharer(shared, "b")
+    a.take()
+    assert b.fetch(max_wait_ms=500, ticket=7) is None
+    a.leave()
+    ((_, answer),) = shared.replies()
+    assert got(answer).acquired == [(0, 3, 2)]
+    assert a.take(epoch=0).acquired == []
+
+
+def test_a_session_that_is_closed_releases_what_its_member_has(shared: Broker) -> None:
+    a, b = Sharer(shared, "a"), Sharer(shared, "b")
+    a.take()
+    assert a.acknowledge((0, 0, ACCEPT), epoch=-1).error_code == 0
+    assert b.take().acquired == [(1, 3, 2)]
+    assert a.fetch().error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_a_fetch_closes_a_session_as_well(shared: Broker) -> None:
+    a, b = Sharer(shared, "a"), Sharer(shared, "b")
+    a.take()
+    answer = a.fetch((0, 0, ACCEPT), epoch=-1)
+    assert [one.acquired_records for topic in answer.responses for one in topic.partitions] == [()]
+    assert b.take().acquired == [(1, 3, 2)]
+
+
+def test_epochs_of_a_session(shared: Broker) -> None:
+    a = Sharer(shared)
+    assert a.fetch(epoch=1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert a.acknowledge((0, 0, ACCEPT), epoch=0).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    a.take(epoch=0)
+    assert a.fetch(epoch=3).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert a.fetch((0, 0, ACCEPT), epoch=0).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_there_are_so_many_sessions(broker: Broker) -> None:
+    broker = Broker(group_share_max_size=1, group_share_max_share_sessions=1)
+    broker.create("t")
+    begin_sharing(broker)
+    a, b = Sharer(broker, "a"), Sharer(broker, "b")
+    a.take()
+    assert b.fetch().error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert b.fetch(epoch=0, max_wait_ms=100, ticket=8) is None, "the client is not to ask again at once"
+    broker.real_ms = 128
+    ((_, answer),) = broker.replies()
+    assert answer.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+
+
+@pytest.mark.parametrize(("reset", "first"), [("earliest", 0), ("latest", 4), ("by_duration:PT1H", 2)])
+def test_a_new_share_partition_begins_where_the_group_says(reset: str, first: int) -> None:
+    broker = Broker()
+    broker.create("t")
+    broker.produce("t", 0, batch("a", "b", at_ms=NOW - 7_200_000))
+    broker.produce("t", 0, batch("c", "d", at_ms=NOW - 60_000))
+    key = begin_sharing(broker, at=NO_OFFSET)
+    shard = broker.node.partitions.owner("g").shard
+    shard.own_limits = {"g": type(shard.limits)(share_auto_offset_reset=reset)}
+    Sharer(broker).take(max_records=1)
+    assert share_partition(broker, key).start_offset == first
+
+
+def test_a_server_that_starts_again_knows_what_was_accepted(shared: Broker) -> None:
+    a = Sharer(shared)
+    a.take()
+    a.settle((1, 1, ACCEPT))
+    shared.node.close()
+    again = Broker(shared.files)
+    for _ in again.node.load(lambda: NOW):
+        pass
+    found = Sharer(again).take()
+    assert [one[:2] for one in found.acquired] == [(0, 0), (2, 3)]
+
+
+def test_aborted_records_are_left_out_if_the_group_says_so() -> None:
+    broker = Broker()
+    broker.create("t")
+    begin_sharing(broker)
+    shard = broker.node.partitions.owner("g").shard
+    shard.own_limits = {"g": type(shard.limits)(share_isolation_level="read_committed")}
+    producer = broker.producer("x")
+    broker.produce("t", 0, transactional_batch(producer, "a", "b"), txn="x")
+    a = Sharer(broker)
+    assert a.take().acquired == [], "it is not decided"
+    broker.ask(EndTxnRequest("x", *producer, False), version=4)
+    while broker.node.has_steps:
+        broker.node.step()
+    broker.produce("t", 0, batch("c"))
+    assert [one[:2] for one in a.take().acquired] in ([(2, 3)], [(2, 2), (3, 3)])
+
+
+def test_a_fenced_member_reads_the_share_partition_again(shared: Broker) -> None:
+    a = Sharer(shared)
+    a.take()
+    key = StateKey("g", a.topic_id, 0)
+    assert shared.node.share_states.initialize(key, 2, 2, NOW) == 0
+    answer = a.acknowledge((0, 3, ACCEPT))
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [one.node_id for one in answer.node_endpoints] == [0]
+    assert a.take().acquired == [(2, 3, 1)]
+
+
+def test_a_deleted_topic_ends_the_wait(shared: Broker) -> None:
+    a = Sharer(shared)
+    a.take()
+    assert a.fetch(max_wait_ms=500, ticket=5) is None
+    shared.delete("t")
+    shared.real_ms = 600
+    ((_, answer),) = shared.replies()
+    assert answer.error_code == 0
+    assert a.settle((0, 3, ACCEPT)) == ErrorCode.UNKNOWN_TOPIC_ID
+    assert not shared.node.dataplane.share.served
+    assert shared.node.dataplane.next_lock_ms() is None
+
+
+def test_a_group_without_state_is_a_failure_as_by_kafka(broker: Broker) -> None:
+    found = Sharer(broker).take()
+    assert found.error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not broker.node.dataplane.share.served
+
+
+@pytest.mark.parametrize("wrong", [{"share_acquire_mode": 2}, {"is_renew_ack": True}])
+def test_requests_that_are_refused_as_a_whole(shared: Broker, wrong: dict[str, int]) -> None:
+    assert Sharer(shared).fetch(**wrong).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("member_id", ["", "x" * 37])
+def test_a_member_must_say_who_it_is(shared: Broker, member_id: str) -> None:
+    a = Sharer(shared)
+    a.name = member_id
+    assert a.fetch().error_code == ErrorCode.INVALID_REQUEST
+    assert a.acknowledge().error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_version_1_cannot_renew(shared: Broker) -> None:
+    a = Sharer(shared)
+    a.take()
+    assert a.settle((0, 0, RENEW), version=1) == ErrorCode.INVALID_REQUEST
+
+
+def test_so_many_records_exactly(shared: Broker) -> None:
+    a = Sharer(shared)
+    assert a.take(max_records=2, share_acquire_mode=1).acquired == [(0, 1, 1)]
+    assert a.take(max_records=2, share_acquire_mode=1).acquired == [(2, 3, 1)]
+
+
+def test_records_that_were_deleted_are_left_out(shared: Broker) -> None:
+    log = shared.node.dataplane._state.logs.log("t", 0)
+    log.delete_before(2)
+    a = Sharer(shared)
+    assert a.take().acquired == [], "as by Kafka: the client asks again"
+    assert a.take().acquired == [(2, 3, 1)]
