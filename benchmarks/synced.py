@@ -1,6 +1,6 @@
 """Commits that are on the disk before they are answered, against a bare loop that syncs each write.
 
-    python -m benchmarks.synced [--seconds 5] [--directory DIR] [--disk-ms MS ...] [--threads]
+    python -m benchmarks.synced [--seconds 5] [--directory DIR] [--disk-ms MS ...]
 
 Fifty connections, each with one OffsetCommit on the way, ask a server with `--fsync`; between two rounds a bare loop
 writes the bytes that such a commit leaves in the log and syncs them, one after the other, on the same file system. What
@@ -122,13 +122,12 @@ def bare(path: Path, seconds: float, disk_ms: float) -> float:
     return writes / elapsed
 
 
-def server(folder: Path, disk_ms: float, *options: str, threads: bool = False) -> RunningServer:
+def server(folder: Path, disk_ms: float, *options: str) -> RunningServer:
     """A server, on a disk that takes longer by so much."""
     found = RunningServer(folder, *options)
-    if disk_ms or threads:
+    if disk_ms:
         assert found.command, "made by RunningServer"
-        slow = ["benchmarks.slow_disk", str(disk_ms), *(["--threads"] if threads else [])]
-        found.command[2:3] = slow  # in the place of "coordinator"
+        found.command[2:3] = ["benchmarks.slow_disk", str(disk_ms)]  # in the place of "coordinator"
     return found
 
 
@@ -137,7 +136,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--directory", help="on the disk to be measured; the default is the one for temporary files")
     parser.add_argument("--disk-ms", type=float, nargs="+", default=[0.0], help="by which each sync takes longer")
-    parser.add_argument("--threads", action="store_true", help="make syncs by threads, as where there is no io_uring")
     arguments = parser.parse_args()
     print(
         f"{'disk ms':>8}  {'groups are in':18}{'commits/s':>10}{'CPU us':>8}{'unsynced':>10}{'50 a sync':>11}"
@@ -148,7 +146,7 @@ def main() -> None:
             setting = ("--set", f"offsets.topic.num.partitions={partitions}", "--topic", f"{TOPIC}:1")
             with tempfile.TemporaryDirectory(dir=arguments.directory) as folder:
                 loop = bare(Path(folder) / "bare", arguments.seconds / 4, disk_ms)
-                with server(Path(folder) / "synced", disk_ms, *setting, "--fsync", threads=arguments.threads) as synced:
+                with server(Path(folder) / "synced", disk_ms, *setting, "--fsync") as synced:
                     ours, cpu, _ = commits_and_heartbeats(synced, arguments.seconds, with_heartbeats=False)
                     _, _, waits = commits_and_heartbeats(synced, arguments.seconds / 2, with_heartbeats=True)
                 with server(Path(folder) / "unsynced", 0.0, *setting) as never:

@@ -222,14 +222,10 @@ class RealFile:
             raise failure
         self.sync_now()
 
-    def begin_sync(self, syncing: Syncing) -> int:
-        """Return the descriptor for a background sync, which is a part of `syncing`.
-
-        Waits for a background sync that is under way.
-        """
+    def begin_sync(self, syncing: Syncing) -> None:
+        """Wait for a background sync that is under way; the next one is a part of `syncing`."""
         self._wait()
         self._syncing = syncing
-        return self._descriptor
 
     def _wait(self) -> StorageError | None:
         """Wait for a background sync that is under way. Return its failure, None if it succeeded."""
@@ -276,13 +272,9 @@ def _close_all(descriptors: list[int]) -> None:
 class RealFiles:
     """The operating system's files."""
 
-    def __init__(self, *, may_use_ring: bool = True, may_share: bool = False) -> None:
-        """Without `may_use_ring`, background syncs are made by threads on every system.
-
-        With `may_share`, files give ranges of themselves to whoever can send them.
-        """
+    def __init__(self, *, may_share: bool = False) -> None:
+        """With `may_share`, files give ranges of themselves to whoever can send them."""
         self._may_share = may_share
-        self._may_use_ring = may_use_ring and _SYNC_DISK is None
         self._syncer: Syncer | None = None  # made with the first background sync
         self._spares: list[int] = []
         """Descriptors in reserve: to sync a directory or to roll a log takes one for a moment."""
@@ -375,7 +367,7 @@ class RealFiles:
         if self._syncer is None:
             from storage.syncing import Syncer  # which imports this module
 
-            self._syncer = Syncer(may_use_ring=self._may_use_ring)
+            self._syncer = Syncer()
         return self._syncer.begin(real, waker)
 
     def lock(self, path: str, also: Sequence[str] = ()) -> Lock:

@@ -1,4 +1,4 @@
-"""Syncs that go on while their owner does something else, made by the kernel (io_uring) or by threads.
+"""Syncs that threads make while the owner of the files does something else.
 
 A file system writes all that is on its way to the disk with one commit of its journal. So the syncs of many files are
 made in shares: those of a share one after the other, and the shares at the same time. Of a share each file is on its
@@ -7,7 +7,6 @@ way before the first is waited for, and the syncs behind the first one find that
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
@@ -18,7 +17,6 @@ from storage.files import StorageError
 
 if TYPE_CHECKING:
     from storage.files import RealFile
-    from storage.ring import Ring
 
 SYNCS_AT_ONCE: Final = 32
 SYNCS_SECONDS: Final = 0.002  # that the syncs of many files are to take: as many at once as that needs, and no more
@@ -45,19 +43,12 @@ class Waker(Protocol):
     def wake(self) -> None:
         """Wake the owner. Any thread may call this."""
 
-    def eventfd(self) -> int:
-        """Return a descriptor that the kernel writes to instead, -1 if there is none."""
-
 
 class NoWaker:
     """Wakes nobody, for an owner that calls `Syncing.wait` or looks at `Syncing.is_over`."""
 
     def wake(self) -> None:
         """Do nothing."""
-
-    def eventfd(self) -> int:
-        """Return -1: the kernel writes to no descriptor."""
-        return -1
 
 
 def count_shares(files: int, file_seconds: float) -> int:
@@ -119,90 +110,20 @@ class ThreadSyncing:
             pass
 
 
-class RingSyncing:
-    """Syncs that the kernel makes."""
-
-    def __init__(self, ring: Ring, files: Sequence[RealFile], shares: int, eventfd: int) -> None:
-        from storage.ring import NEXT_AFTERWARDS  # as `Syncer._find_ring`
-
-        self.failures: dict[str, StorageError] = {}
-        self.file_seconds = 0.0  # that the sync of one file took
-        self._ring = ring
-        self._left = len(files)
-        self._files = files
-        self._began_s = perf_counter()
-        self._shares = shares
-        for first in range(shares):
-            share = [(number, files[number].begin_sync(self)) for number in range(first, len(files), shares)]
-            for _, descriptor in share if len(share) > 1 else ():  # as `ThreadSyncing.sync_share` does
-                ring.start_writing(descriptor)
-            last, _ = share[-1]
-            for number, descriptor in share:
-                ring.sync(descriptor, number, 0 if number == last and eventfd < 0 else NEXT_AFTERWARDS)
-            if eventfd >= 0:
-                ring.notify(eventfd)
-        ring.submit()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all of them have ended."""
-        if self._left:
-            self._ring.reap(self._take)
-        return not self._left
-
-    def _take(self, number: int, result: int) -> None:
-        self._left -= 1
-        if not self._left:
-            self.file_seconds = (perf_counter() - self._began_s) * self._shares / len(self._files)
-        if result < 0:
-            path = self._files[number].path
-            self.failures[path] = StorageError("sync", path, -result, os.strerror(-result))
-
-    def wait(self) -> None:
-        """Return when all of them have ended."""
-        while not self.is_over:
-            self._ring.wait()
-
-
 class Syncer:
-    """Begins syncs: in the kernel's ring where the system has one with room for them, else in threads."""
+    """Syncs files by threads, as many as the disk was slow the last time. They are started when they are needed."""
 
-    def __init__(self, *, may_use_ring: bool) -> None:
-        self._may_use_ring = may_use_ring
-        self._ring: Ring | None = None  # once something was synced with it
-        self._ring_syncs_max = 0
-        self._in_ring: RingSyncing | None = None  # the latest
+    def __init__(self) -> None:
         self._threads = 0  # how many have been started
         self._shares: SimpleQueue[tuple[ThreadSyncing, Sequence[RealFile]]] = SimpleQueue()  # for the threads
-        self._in_threads: ThreadSyncing | None = None  # the latest
+        self._latest: ThreadSyncing | None = None
 
     def begin(self, files: Sequence[RealFile], waker: Waker) -> Syncing:
         """Begin to sync these files, and return at once. `Files.begin_syncs` says when `waker` wakes the owner."""
-        ring = self._find_ring() if self._may_use_ring else None
-        if ring is None or len(files) > self._ring_syncs_max:
-            return self._begin_in_threads(files, waker)
-        if self._in_ring is not None:
-            self._in_ring.wait()
-        shares = count_shares(len(files), 0.0 if self._in_ring is None else self._in_ring.file_seconds)
-        self._in_ring = RingSyncing(ring, files, shares, waker.eventfd())
-        return self._in_ring
-
-    def _find_ring(self) -> Ring | None:
-        if self._ring is None:
-            from storage.ring import SYNCS_MAX, Ring  # a server that does not sync does without
-
-            self._ring_syncs_max = SYNCS_MAX
-            try:
-                self._ring = Ring()
-            except OSError:
-                self._may_use_ring = False
-        return self._ring
-
-    def _begin_in_threads(self, files: Sequence[RealFile], waker: Waker) -> Syncing:
-        latest = self._in_threads
+        latest = self._latest
         is_known = latest is not None and latest.is_over and latest.count
         threads = count_shares(len(files), latest.seconds / latest.count if latest and is_known else 0.0)
-        self._in_threads = syncing = ThreadSyncing(files, threads, waker)
+        self._latest = syncing = ThreadSyncing(files, threads, waker)
         while self._threads < threads:
             self._threads += 1
             threading.Thread(target=self._sync_shares, name=f"sync-{self._threads}", daemon=True).start()

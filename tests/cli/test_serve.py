@@ -143,29 +143,15 @@ def test_a_second_one_on_the_same_data_is_refused_with_the_first_ones_pid(tmp_pa
 
 COUNT_SYNCS = """
 import os
-from storage.ring import Ring
-
-def note(descriptor):
-    with open({path!r}, "a") as file:
-        file.write(os.readlink(f"/proc/self/fd/{{descriptor}}") + "\\n")
 
 def counting(sync):
     def count(descriptor):
         sync(descriptor)
-        note(descriptor)
+        with open({path!r}, "a") as file:
+            file.write(os.readlink(f"/proc/self/fd/{{descriptor}}") + "\\n")
     return count
 
 os.fsync, os.fdatasync = counting(os.fsync), counting(os.fdatasync)
-sync, reap, descriptors = Ring.sync, Ring.reap, {{}}
-
-def begin(ring, descriptor, number, *flags):
-    descriptors[number] = descriptor
-    sync(ring, descriptor, number, *flags)
-
-def end(ring, take):
-    reap(ring, lambda number, result: (note(descriptors[number]), take(number, result)))
-
-Ring.sync, Ring.reap = begin, end
 """
 
 

@@ -160,9 +160,6 @@ class Server:
         """A sync has ended."""
         self._schedule_turn(self._dice.choice((0, 0, 1)))
 
-    def eventfd(self) -> int:
-        return -1
-
     def _watch_disk(self) -> None:
         """Let a sync that has begun end in its time, if the power lasts."""
         if self.disk.syncing and self.disk.syncing[0] is not self._syncing and self._slowness is not None:

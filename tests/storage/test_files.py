@@ -298,7 +298,7 @@ def test_each_new_directory_is_written_down_in_the_one_above_it(
 def test_of_several_syncs_the_one_that_fails_is_told(
     some_files: SomeFiles, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, root, sync = RealFiles(may_use_ring=False), str(tmp_path / "data"), storage.files._sync
+    files, root, sync = RealFiles(), str(tmp_path / "data"), storage.files._sync
     opened = some_files(files, root, count)
     bad, waker = opened[count // 2], Waker()
 
@@ -320,7 +320,7 @@ def test_of_several_syncs_the_one_that_fails_is_told(
 def test_a_file_waits_for_its_sync_before_another_and_before_it_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, sync = RealFiles(may_use_ring=False), storage.files._sync
+    files, sync = RealFiles(), storage.files._sync
     begun, goes_on, done = Event(), Event(), []
 
     def wait(descriptor: int) -> None:
@@ -349,7 +349,7 @@ def test_a_file_waits_for_its_sync_before_another_and_before_it_is_closed(
 def test_several_files_are_written_out_before_the_first_is_synced(
     some_files: SomeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, told = RealFiles(may_use_ring=False), list[str]()
+    files, told = RealFiles(), list[str]()
     opened = some_files(files, str(tmp_path), 2)
     monkeypatch.setattr(storage.files, "_sync_file_range", lambda: lambda *_: told.append("write out"))
     monkeypatch.setattr(storage.files, "_sync", lambda descriptor: told.append("sync"))
@@ -367,7 +367,7 @@ def test_a_path_from_the_root_on_is_absolute(disk: tuple[Files, str]) -> None:
 def test_syncs_of_many_files_take_as_many_threads_as_the_disk_is_slow(
     some_files: SomeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = RealFiles(may_use_ring=False)
+    files = RealFiles()
     opened = some_files(files, str(tmp_path / "data"), 8)
     seconds = [0.0]
     monkeypatch.setattr(storage.syncing, "perf_counter", lambda: seconds[0])

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from storage.files import StorageError
-from storage.syncing import NoWaker, ThreadSyncing
+from storage.syncing import SYNCS_AT_ONCE, NoWaker, ThreadSyncing, count_shares
 
 
 class File:
@@ -14,8 +14,8 @@ class File:
     def __init__(self, path: str, is_bad: bool) -> None:
         self.path, self.is_bad = path, is_bad
 
-    def begin_sync(self, syncing: object) -> int:
-        return -1
+    def begin_sync(self, syncing: object) -> None:
+        """No sync is under way."""
 
     def start_writing(self) -> None:
         """A disk that begins at once."""
@@ -38,3 +38,9 @@ def test_every_failure_is_known_whichever_share_it_is_in(shares: int, bad: tuple
             assert syncing.is_over == (number == shares)
         syncing.wait()
         assert set(syncing.failures) == {str(number) for number in bad}
+
+
+def test_on_a_slow_disk_more_syncs_are_made_at_once() -> None:
+    assert [count_shares(25, seconds) for seconds in (0.0, 0.0001, 0.001, 0.01)] == [1, 2, 13, 25]
+    assert count_shares(100, 1.0) == SYNCS_AT_ONCE
+    assert count_shares(1, 1.0) == 1
