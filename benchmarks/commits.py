@@ -35,7 +35,7 @@ from protocol.messages.offset_commit import (
 )
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.sync_group import SyncGroupRequest
-from storage.files import RealFiles
+from storage.real_files import RealFiles
 from tests.server.in_memory import InMemory
 
 TOPIC, PARTITIONS = "load", 100

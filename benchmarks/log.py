@@ -30,8 +30,8 @@ from coordinator.runtime.partition import Partition
 from protocol.record_batch import HEADER_BYTES, crc_of, encode
 from protocol.records import Record
 from storage import cleaner
-from storage.files import RealFiles
 from storage.log import Log
+from storage.real_files import RealFiles
 
 CONNECTIONS = 50
 PARTITIONS = 10

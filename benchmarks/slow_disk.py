@@ -11,18 +11,18 @@ import sys
 import time
 
 from coordinator.cli import main
-from storage import files
+from storage import real_files
 
 
 def slow_down(seconds: float) -> None:
     """Let each sync of a file take longer by so much, in the turn or in a thread."""
-    sync = files._sync
+    sync = real_files._sync
 
     def wait_and_sync(descriptor: int) -> None:
         time.sleep(seconds)
         sync(descriptor)
 
-    files._sync = wait_and_sync
+    real_files._sync = wait_and_sync
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ from protocol.messages.offset_commit import (
 )
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from storage import checkpoint
-from storage.files import RealFiles
+from storage.real_files import RealFiles
 
 IDLE_S = 3.0
 CASE_S = 6.0  # at least, so that there are heartbeats enough for a p99

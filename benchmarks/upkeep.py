@@ -31,7 +31,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from storage.files import RealFiles
+from storage.real_files import RealFiles
 from tests.server.in_memory import InMemory, Peer
 
 VERSION = 8

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from protocol.record_batch import Buffer
-from storage.files import File, Lock, StorageError
-from storage.syncing import Syncing, Waker
+from storage.files import File, Lock, StorageError, Syncing, Waker
 
 
 class MemoryFile:

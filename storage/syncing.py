@@ -8,40 +8,30 @@ way before the first is waited for, and the syncs behind the first one find that
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from queue import SimpleQueue
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
-from storage.files import StorageError
-
-if TYPE_CHECKING:
-    from storage.files import RealFile
+from storage.files import StorageError, Syncing, Waker
 
 SYNCS_AT_ONCE: Final = 32
 SYNCS_SECONDS: Final = 0.002  # that the syncs of many files are to take: as many at once as that needs, and no more
 
 
-class Syncing(Protocol):
-    """Syncs of some files that go on while their owner does something else."""
+class Syncable(Protocol):
+    """A file that threads can sync."""
 
     @property
-    def is_over(self) -> bool:
-        """Whether all of them have ended."""
+    def path(self) -> str: ...
+    def begin_sync(self, syncing: Syncing) -> None:
+        """Wait for a background sync that is under way; the next one is a part of `syncing`."""
 
-    @property
-    def failures(self) -> Mapping[str, StorageError]:
-        """The syncs that have failed, by the path of the file. Complete once `is_over`."""
+    def start_writing(self) -> None:
+        """Ask the system to begin writing the file out."""
 
-    def wait(self) -> None:
-        """Return when all of them have ended."""
-
-
-class Waker(Protocol):
-    """Wakes the owner of syncs when some of them have ended."""
-
-    def wake(self) -> None:
-        """Wake the owner. Any thread may call this."""
+    def sync_now(self) -> None:
+        """Sync the file, without waiting for a background sync. Raises StorageError."""
 
 
 class NoWaker:
@@ -63,7 +53,7 @@ def count_shares(files: int, file_seconds: float) -> int:
 class ThreadSyncing:
     """Syncs that threads make, each of them one share of the files."""
 
-    def __init__(self, files: Sequence[RealFile], threads: int, waker: Waker) -> None:
+    def __init__(self, files: Sequence[Syncable], threads: int, waker: Waker) -> None:
         self.is_over = False
         self.failures: dict[str, StorageError] = {}
         self.seconds = 0.0  # of all syncs, one after the other
@@ -77,7 +67,7 @@ class ThreadSyncing:
         for file in files:
             file.begin_sync(self)
 
-    def sync_share(self, share: Sequence[RealFile]) -> None:
+    def sync_share(self, share: Sequence[Syncable]) -> None:
         """Sync a share of the files, in a thread of its own.
 
         One sync after the other without `start_writing` takes twice as long, and a thread for each file twice the
@@ -115,10 +105,10 @@ class Syncer:
 
     def __init__(self) -> None:
         self._threads = 0  # how many have been started
-        self._shares: SimpleQueue[tuple[ThreadSyncing, Sequence[RealFile]]] = SimpleQueue()  # for the threads
+        self._shares: SimpleQueue[tuple[ThreadSyncing, Sequence[Syncable]]] = SimpleQueue()  # for the threads
         self._latest: ThreadSyncing | None = None
 
-    def begin(self, files: Sequence[RealFile], waker: Waker) -> Syncing:
+    def begin(self, files: Sequence[Syncable], waker: Waker) -> Syncing:
         """Begin to sync these files, and return at once. `Files.begin_syncs` says when `waker` wakes the owner."""
         latest = self._latest
         is_known = latest is not None and latest.is_over and latest.count

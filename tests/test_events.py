@@ -12,7 +12,7 @@ import pytest
 from coordinator.core.events import Cause, Event
 from coordinator.event_files import has_events, read_all_events, read_latest_events
 from coordinator.events import EventLog, Events, Ring
-from storage.files import RealFiles
+from storage.real_files import RealFiles
 from tests.storage.crashing_disk import CrashingDisk
 
 

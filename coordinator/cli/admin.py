@@ -42,7 +42,7 @@ def add_directory_option(parser: argparse.ArgumentParser) -> None:
 def read_directory(args: argparse.Namespace) -> Iterator[tuple[int, "Event"]]:
     """Yield the events of --data-dir, of the group that is named, with numbers. Raises WrongUse."""
     from coordinator.event_files import has_events, read_all_events
-    from storage.files import RealFiles
+    from storage.real_files import RealFiles
 
     if args.admin:
         raise WrongUse("invalid --data-dir: --admin asks a server")

@@ -28,10 +28,11 @@ from coordinator.runtime.contents import check_of, missing_logs
 from coordinator.runtime.damage import MISSING
 from coordinator.runtime.ledger import DIRECTORY
 from storage import cleaner, layout, recovery, repair
-from storage.files import DirectoryLocked, Files, RealFiles, StorageError
+from storage.files import DirectoryLocked, Files, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.names import partition_of
+from storage.real_files import RealFiles
 from storage.recovery import RecoveryReport
 from storage.repair import Survey
 

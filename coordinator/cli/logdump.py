@@ -17,9 +17,9 @@ from protocol.compression import Compression, Meter
 from protocol.errors import ProtocolError
 from protocol.record_batch import BatchHeader
 from protocol.records import Record, read_end_marker
-from storage.files import RealFiles
 from storage.layout import DamagedLog
 from storage.names import partition_of
+from storage.real_files import RealFiles
 from storage.segment import BadBatch, walk
 
 Decode = Callable[[bytes, bytes | None], Any]

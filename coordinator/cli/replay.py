@@ -76,7 +76,7 @@ def _storage(data_dir: str | None) -> tuple[Any, str]:
         from storage.memory_files import MemoryFiles
 
         return MemoryFiles(), "memory"
-    from storage.files import RealFiles
+    from storage.real_files import RealFiles
 
     files = RealFiles()
     files.make_directory(data_dir)

@@ -47,9 +47,10 @@ from coordinator.server.virtual_brokers import VirtualBrokers, join_listeners
 from coordinator.server.waker import Waker
 from storage import data_format, replacement, reserve
 from storage.data_format import UnknownFormat
-from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageError
+from storage.files import DirectoryLocked, Files, Lock, StorageError
 from storage.layout import DamagedLog
 from storage.pending_reset import PendingReset
+from storage.real_files import RealFiles
 
 if TYPE_CHECKING:  # what not every server needs is imported where it is made
     from coordinator.cli.beside import Beside

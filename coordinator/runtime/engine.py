@@ -63,9 +63,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.records import EndMarker
-from storage.files import Files
+from storage.files import Files, Waker
 from storage.log import Log
-from storage.syncing import Waker
 
 Replies = list[tuple[int, Done | Silent]]  # by ticket
 WORK_A_TURN: Final = 1

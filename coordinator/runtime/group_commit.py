@@ -25,9 +25,9 @@ from coordinator.core.result import Result
 from coordinator.metrics import Latency
 from coordinator.runtime.gathering import Gathering
 from coordinator.runtime.partition import Partition
-from storage.files import File, Files
+from storage.files import File, Files, Syncing, Waker
 from storage.log import Log
-from storage.syncing import NoWaker, Syncing, Waker
+from storage.syncing import NoWaker
 
 if TYPE_CHECKING:
     from coordinator.runtime.engine import Engine

@@ -38,11 +38,10 @@ from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
 from coordinator.runtime.steps import Checkpoints, StepMeter
 from protocol.errors import ErrorCode, UnsupportedVersion
-from storage.files import Files
+from storage.files import Files, Waker
 from storage.layout import DamagedLog
 from storage.log import Log
 from storage.names import partition_directory
-from storage.syncing import Waker
 
 if TYPE_CHECKING:
     from coordinator.runtime.janitor import Janitor

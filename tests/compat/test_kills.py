@@ -11,9 +11,9 @@ from tests.compat.kills import kill_in_process
 
 LAZY = """
 # A server that answers what it has not yet written: what it appends is kept back until there is a page of it.
-from storage import files
+from storage import real_files
 
-write, kept = files.RealFile.append, {}
+write, kept = real_files.RealFile.append, {}
 
 
 def append(self, data):
@@ -22,7 +22,7 @@ def append(self, data):
         write(self, kept.pop(self.path))
 
 
-files.RealFile.append = append
+real_files.RealFile.append = append
 """
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from storage.files import RealFiles
+from storage.real_files import RealFiles
 from tests.dataplane.broker import Broker, batch
 
 

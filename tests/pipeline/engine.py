@@ -23,8 +23,8 @@ from coordinator.runtime import loader
 from coordinator.runtime.partition import Partition
 from pipeline.synth import Writer
 from protocol.records import Record
-from storage.files import RealFiles
 from storage.log import Log
+from storage.real_files import RealFiles
 from tests.core.driver import ShardDriver
 
 START_MS = 1_760_000_000_000

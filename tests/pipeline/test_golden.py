@@ -9,8 +9,8 @@ from pipeline.decode.layout import TOPIC
 from pipeline.jobs.compact import compact
 from pipeline.jobs.verify import verify
 from storage import cleaner
-from storage.files import RealFiles
 from storage.log import Log
+from storage.real_files import RealFiles
 from tests.pipeline.engine import START_MS
 from tests.pipeline.golden_tables import of_tables
 from tests.pipeline.histories import History, Offsets, States, of_server

@@ -19,10 +19,11 @@ from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.records import Record
-from storage.files import Files, RealFiles
+from storage.files import Files
 from storage.layout import DamagedLog
 from storage.log import Log
 from storage.memory_files import MemoryFiles
+from storage.real_files import RealFiles
 from tests import requests
 from tests.commands import Shell, shell_fixture
 from tests.dataplane.broker import batch

@@ -24,9 +24,8 @@ from protocol.apis import api_of
 from protocol.codec import decode_response, encode_request
 from protocol.framing import FrameBuffer
 from protocol.schema import Message
-from storage.files import Files
+from storage.files import Files, Waker
 from storage.memory_files import MemoryFiles
-from storage.syncing import Waker
 
 WALL_MS = 1_700_000_000_000
 FRAME_BYTES_MAX = 65_536

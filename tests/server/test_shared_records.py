@@ -12,7 +12,7 @@ from protocol.record_batch import encode
 from protocol.records import Record
 from storage import file_range
 from storage.file_range import FileRange
-from storage.files import RealFiles
+from storage.real_files import RealFiles
 from tests.control.steered import SteeredNode
 from tests.requests import fetch, fetch_all, produce
 from tests.server.certificates import client_context, server_tls
@@ -108,7 +108,7 @@ async def test_a_file_that_cannot_be_read_ends_the_connection() -> None:
 
 
 async def test_without_descriptors_records_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.files.RANGES_MAX", 0)
+    monkeypatch.setattr("storage.real_files.RANGES_MAX", 0)
     assert file_range.RANGES_MAX
     async with listening(files=RealFiles(may_share=True), frame_bytes_max=1_000_000) as here:
         client = await here.connect()

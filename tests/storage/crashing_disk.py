@@ -1,6 +1,6 @@
 """A disk in memory that knows what was made durable, can fail any call, and can say what a crash may leave of it.
 
-It is the twin of `files.RealFiles`. As on a real disk, a file's bytes are made durable by `sync`, and its name by
+It is the twin of `RealFiles`. As on a real disk, a file's bytes are made durable by `sync`, and its name by
 `sync_directory`; a directory's own name needs the sync of the directory above it. After a power cut every name that
 was changed and every file that was written since has a fate of its own.
 """
@@ -15,8 +15,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from protocol.record_batch import Buffer
-from storage.files import DirectoryLocked, File, Lock, StorageError
-from storage.syncing import Syncing, Waker
+from storage.files import DirectoryLocked, File, Lock, StorageError, Syncing, Waker
 
 MIXES: Final = 2  # in `crashes`: how many states, for each set of names, give every file a fate of its own
 SUBSETS_UP_TO: Final = 3  # in `crashes`: of how many pending names every subset is a state

@@ -20,8 +20,8 @@ from coordinator.core.records import GroupMetadataKey, GroupMetadataValue, Offse
 from protocol.record_batch import encode, encode_marker
 from protocol.records import EndMarker, Record
 from storage import cleaner
-from storage.files import RealFiles
 from storage.log import Log, LogConfig
+from storage.real_files import RealFiles
 
 RECORDING = Path(__file__).parent / "data" / "muster"
 NOW_MS = 1_700_000_000_000

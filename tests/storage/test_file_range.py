@@ -12,8 +12,8 @@ from protocol.record_batch import encode
 from protocol.records import Record
 from storage import file_range, segment
 from storage.file_range import FileRange
-from storage.files import RealFiles
 from storage.log import Log, LogConfig
+from storage.real_files import RealFiles
 from storage.segment import count_records, end_of
 
 
@@ -93,7 +93,7 @@ def test_a_file_that_has_become_shorter_is_not_sent_as_something_else(
 def test_so_many_ranges_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes a descriptor: beyond the bound, records are read into memory."""
     monkeypatch.setattr(segment, "SHARED_BYTES_MIN", 200)
-    monkeypatch.setattr("storage.files.RANGES_MAX", 3)
+    monkeypatch.setattr("storage.real_files.RANGES_MAX", 3)
     assert file_range.RANGES_MAX == 256
     with closing(fill(tmp_path / "t-0", Random(1), batches=10)) as log:
         held = [log.fetch(0, 5_000, may_share=True) for _ in range(5)]

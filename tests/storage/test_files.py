@@ -13,16 +13,17 @@ from threading import Barrier, Event, Lock, Thread, current_thread
 
 import pytest
 
-import storage.files
+import storage.real_files
 import storage.syncing
 from coordinator.server.waker import Waker
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import reserve
-from storage.files import DirectoryLocked, Files, RealFiles, RealLock, StorageError
+from storage.files import DirectoryLocked, Files, StorageError
 from storage.log import Log
 from storage.memory_files import MemoryFiles
 from storage.names import partition_directory, partition_of
+from storage.real_files import RealFiles, RealLock
 from storage.segment import base_offset_of, file_name
 from storage.syncing import NoWaker
 from tests.storage import small_disk
@@ -67,7 +68,7 @@ def test_a_file_is_appended_to_read_cut_and_renamed(disk: tuple[Files, str]) -> 
     assert files.list(f"{root}/a-0") == []
 
 
-@pytest.mark.parametrize("count", [1, 4, storage.files._PARTS_MAX + 1])
+@pytest.mark.parametrize("count", [1, 4, storage.real_files._PARTS_MAX + 1])
 def test_parts_are_appended_in_their_order(disk: tuple[Files, str], count: int) -> None:
     files, root = disk
     files.make_directory(f"{root}/a-0")
@@ -151,7 +152,7 @@ def said_by(code: str, path: Path) -> str:
 def test_the_second_process_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
     lock = RealFiles().lock(str(tmp_path / "muster.lock"))
     code = (
-        "import sys; from storage.files import *\n"
+        "import sys; from storage.real_files import *\n"
         "try: RealFiles().lock(sys.argv[1])\n"
         "except DirectoryLocked as held: print(held.pid)"
     )
@@ -161,7 +162,7 @@ def test_the_second_process_is_told_the_pid_of_the_first(tmp_path: Path) -> None
 
 def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     path = str(tmp_path / "muster.lock")
-    code = "import sys, os, signal; from storage.files import *; RealFiles().lock(sys.argv[1]); os.kill(os.getpid(), signal.SIGKILL)"
+    code = "import sys, os, signal; from storage.real_files import *; RealFiles().lock(sys.argv[1]); os.kill(os.getpid(), signal.SIGKILL)"
     subprocess.run([sys.executable, "-c", code, path], check=False)
     RealFiles().lock(path).release()
 
@@ -243,7 +244,7 @@ def test_a_log_goes_on_without_a_descriptor_left(tmp_path: Path) -> None:
         "import os, resource, sys\n"
         "from protocol.record_batch import encode\n"
         "from protocol.records import Record\n"
-        "from storage.files import RealFiles\n"
+        "from storage.real_files import RealFiles\n"
         "from storage.log import Log, LogConfig\n"
         "log = Log.open(RealFiles(), sys.argv[1], LogConfig(segment_bytes=200))\n"
         "log.append(encode([Record(None, bytes(150))]))\n"
@@ -262,7 +263,7 @@ class Syncs:
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.paths: list[str] = []
-        for name, module in (("fsync", os), ("_sync", storage.files)):
+        for name, module in (("fsync", os), ("_sync", storage.real_files)):
             monkeypatch.setattr(module, name, self._counting(getattr(module, name), root))
 
     def _counting(self, sync: Callable[[int], None], root: Path) -> Callable[[int], None]:
@@ -298,7 +299,7 @@ def test_each_new_directory_is_written_down_in_the_one_above_it(
 def test_of_several_syncs_the_one_that_fails_is_told(
     some_files: SomeFiles, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, root, sync = RealFiles(), str(tmp_path / "data"), storage.files._sync
+    files, root, sync = RealFiles(), str(tmp_path / "data"), storage.real_files._sync
     opened = some_files(files, root, count)
     bad, waker = opened[count // 2], Waker()
 
@@ -307,12 +308,12 @@ def test_of_several_syncs_the_one_that_fails_is_told(
             raise OSError(errno.EIO, "Input/output error")
         sync(descriptor)
 
-    monkeypatch.setattr(storage.files, "_sync", fail)
+    monkeypatch.setattr(storage.real_files, "_sync", fail)
     syncing = files.begin_syncs(opened, waker)
     assert is_woken(waker)
     assert syncing.is_over
     assert [(path, failure.errno) for path, failure in syncing.failures.items()] == [(bad.path, errno.EIO)]
-    monkeypatch.setattr(storage.files, "_sync", sync)
+    monkeypatch.setattr(storage.real_files, "_sync", sync)
     with pytest.raises(StorageError, match=r"sync .*EIO"):
         bad.sync()  # the system tells of it once, and the first sync has heard it
 
@@ -320,7 +321,7 @@ def test_of_several_syncs_the_one_that_fails_is_told(
 def test_a_file_waits_for_its_sync_before_another_and_before_it_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, sync = RealFiles(), storage.files._sync
+    files, sync = RealFiles(), storage.real_files._sync
     begun, goes_on, done = Event(), Event(), []
 
     def wait(descriptor: int) -> None:
@@ -331,12 +332,12 @@ def test_a_file_waits_for_its_sync_before_another_and_before_it_is_closed(
 
     file = files.open(str(tmp_path / "log"), create=True)
     file.append(b"x")
-    monkeypatch.setattr(storage.files, "_sync", wait)
+    monkeypatch.setattr(storage.real_files, "_sync", wait)
     syncing = files.begin_syncs([file], NoWaker())
     assert begun.wait(60)
     assert not syncing.is_over
     file.append(b"y")  # appending goes on
-    monkeypatch.setattr(storage.files, "_sync", lambda descriptor: done.append("synced"))
+    monkeypatch.setattr(storage.real_files, "_sync", lambda descriptor: done.append("synced"))
     closing = Thread(target=lambda: (file.sync(), file.close(), done.append("closed")))
     closing.start()
     closing.join(0.05)
@@ -351,8 +352,8 @@ def test_several_files_are_written_out_before_the_first_is_synced(
 ) -> None:
     files, told = RealFiles(), list[str]()
     opened = some_files(files, str(tmp_path), 2)
-    monkeypatch.setattr(storage.files, "_sync_file_range", lambda: lambda *_: told.append("write out"))
-    monkeypatch.setattr(storage.files, "_sync", lambda descriptor: told.append("sync"))
+    monkeypatch.setattr(storage.real_files, "_sync_file_range", lambda: lambda *_: told.append("write out"))
+    monkeypatch.setattr(storage.real_files, "_sync", lambda descriptor: told.append("sync"))
     files.begin_syncs(opened, NoWaker()).wait()
     assert told == ["write out", "write out", "sync", "sync"]
 
@@ -381,7 +382,7 @@ def test_syncs_of_many_files_take_as_many_threads_as_the_disk_is_slow(
                 threads.add(current_thread().name)
                 seconds[0] += each
 
-        monkeypatch.setattr(storage.files, "_sync", sync)
+        monkeypatch.setattr(storage.real_files, "_sync", sync)
         files.begin_syncs(opened, NoWaker()).wait()
         return threads
 
@@ -389,7 +390,7 @@ def test_syncs_of_many_files_take_as_many_threads_as_the_disk_is_slow(
     assert len(take(0.0001)) == 1, "they took less than a millisecond in all"
     assert len(take(0.010)) == 1
     all_are_waiting = Barrier(8)
-    monkeypatch.setattr(storage.files, "_sync", lambda descriptor: all_are_waiting.wait(60))
+    monkeypatch.setattr(storage.real_files, "_sync", lambda descriptor: all_are_waiting.wait(60))
     files.begin_syncs(opened, NoWaker()).wait()
 
 

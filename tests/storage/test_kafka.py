@@ -15,8 +15,8 @@ from coordinator.core import records
 from coordinator.core.kinds.share.kind import SHARE as SHARE_GROUPS
 from coordinator.core.records import OffsetCommitKey
 from storage import cleaner
-from storage.files import RealFiles
 from storage.log import Log, scan
+from storage.real_files import RealFiles
 from tests.storage import kafka_tools
 from tests.storage.history import Replay
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from storage import removal
-from storage.files import Files, RealFiles
+from storage.files import Files
 from storage.memory_files import MemoryFiles
+from storage.real_files import RealFiles
 from tests.storage.crashing_disk import CrashingDisk
 
 

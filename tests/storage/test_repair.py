@@ -23,9 +23,10 @@ from protocol.record_batch import HEADER_BYTES, encode, header_at
 from protocol.records import Record
 from storage import layout, recovery, repair
 from storage.checkpoint import Checkpoint
-from storage.files import DirectoryLocked, Files, RealFiles, StorageError
+from storage.files import DirectoryLocked, Files, StorageError
 from storage.layout import DamagedLog, Layout
 from storage.log import Log, scan
+from storage.real_files import RealFiles
 from storage.repair import Survey
 from storage.segment import walk
 from tests.commands import Shell, shell_fixture
