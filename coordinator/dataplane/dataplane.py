@@ -16,7 +16,7 @@ from typing import Any, Final
 from coordinator.config import Config
 from coordinator.core.catalog.catalog import Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from coordinator.core.decision import Decision, answers, in_steps
+from coordinator.core.decision import Decision, begin, in_steps, respond_in_steps
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
 from coordinator.core.transactions.end_txn import end_txn
@@ -24,7 +24,7 @@ from coordinator.core.transactions.init_producer_id import init_producer_id
 from coordinator.dataplane import share_fetch
 from coordinator.dataplane.brokers import Broker, Where
 from coordinator.dataplane.fetch import fetch, overdue, remember, resume
-from coordinator.dataplane.handlers import Handler, by_transactions
+from coordinator.dataplane.handlers import Handler, by_transactions, record_in_steps
 from coordinator.dataplane.list_offsets import list_offsets
 from coordinator.dataplane.long_polls import Waiting
 from coordinator.dataplane.metadata import metadata
@@ -415,9 +415,9 @@ class DataPlane:
         self._state.logs.abandon()
 
 
-def _add_partitions_to_txn(state: State, request: AddPartitionsToTxnRequest, env: Env) -> Any:
-    result = add_partitions_to_txn(state.transactions, state.catalog.topics, request, env.call)
-    return state.runtime.record(result, env.call.now_ms)
+def _add_partitions_to_txn(state: State, request: AddPartitionsToTxnRequest, env: Env) -> Decision:
+    decisions = add_partitions_to_txn(state.transactions, state.catalog.topics, request, env.call)
+    return begin(respond_in_steps(record_in_steps(state.runtime, decisions, env.call.now_ms)))
 
 
 def _produce(state: State, request: ProduceRequest, env: Env) -> Decision:
@@ -433,7 +433,7 @@ def _handler_for_administrators(request: Any) -> Handler:
 
 
 HANDLERS: Final[Mapping[type, Handler]] = {
-    AddPartitionsToTxnRequest: answers(_add_partitions_to_txn),
+    AddPartitionsToTxnRequest: _add_partitions_to_txn,
     EndTxnRequest: by_transactions(end_txn),
     FetchRequest: fetch,
     InitProducerIdRequest: by_transactions(init_producer_id),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.decision import PARKED, Decision, Done, InSteps, Outcome, Steps
+from coordinator.core.pace import Pace
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import LEADER_EPOCH
 from coordinator.dataplane.long_polls import Waiting, deadline_ms
@@ -75,7 +76,22 @@ def fetch(state: State, request: FetchRequest, env: Env) -> Decision:
     if (before := _recall(state, request, env.call)) is not None:
         _wait_again(state, before, request, env.call)
         return PARKED
-    meant = _meant(state, request, env.call)
+    by_ids, own = env.call.version >= BY_ID_SINCE, dict[Key, FetchPartition]()
+    if sum([len(topic.partitions) for topic in request.topics]) > READS_MAX:
+        return InSteps(_meant_in_steps(state, request, env, own))
+    for _ in _find_own(state, request, by_ids, own):
+        pass  # of few partitions: at once
+    return _decide(state, request, env, own)
+
+
+def _meant_in_steps(state: State, request: FetchRequest, env: Env, own: dict[Key, FetchPartition]) -> Steps[Outcome]:
+    yield from _find_own(state, request, env.call.version >= BY_ID_SINCE, own)
+    decision = _decide(state, request, env, own)
+    return (yield from decision.steps) if isinstance(decision, InSteps) else decision
+
+
+def _decide(state: State, request: FetchRequest, env: Env, own: dict[Key, FetchPartition]) -> Decision:
+    meant = _meant(state, request, env.call, own)
     if isinstance(meant, ErrorCode):
         return Done(FetchResponse(error_code=meant))
     if meant.session is not None and (before := _recall(state, meant.session, env.call)) is not None:
@@ -176,10 +192,11 @@ def _find_logs(state: State, waiting: Waiting) -> tuple[Log, ...]:
     return () if None in logs else tuple([log for log in logs if log is not None])
 
 
-def _meant(state: State, request: FetchRequest, call: Call) -> Fetch | ErrorCode:
+def _meant(
+    state: State, request: FetchRequest, call: Call, own: dict[Key, FetchPartition]
+) -> Fetch | ErrorCode:
     """Return the partitions of the request: its own, or those of the session that it continues."""
     by_ids = call.version >= BY_ID_SINCE
-    own = _own(state, request, by_ids)
     session: FetchSession | None = None
     opens = False
     if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):  # a full request; the session that it names is over
@@ -224,11 +241,16 @@ def _find_denied_topics(asked: Iterable[FetchPartition], call: Call) -> frozense
     return frozenset(name for name in names if not call.may(Operation.READ, Resource.TOPIC, name))
 
 
-def _own(state: State, request: FetchRequest, by_ids: bool) -> dict[Key, FetchPartition]:
-    found: dict[Key, FetchPartition] = {}
+def _find_own(
+    state: State, request: FetchRequest, by_ids: bool, found: dict[Key, FetchPartition]
+) -> Steps[None]:
+    """Find the partitions that the request names itself, in steps."""
+    pace = Pace()
     for topic in request.topics:
         name = state.name_of(topic.topic_id) if by_ids else topic.topic
         for one in topic.partitions:
+            if pace.is_due():
+                yield
             found[topic.topic_id if by_ids else topic.topic, one.partition] = FetchPartition(
                 name,
                 topic.topic_id,
@@ -238,7 +260,6 @@ def _own(state: State, request: FetchRequest, by_ids: bool) -> dict[Key, FetchPa
                 one.current_leader_epoch,
                 one.last_fetched_epoch,
             )
-    return found
 
 
 def _read(state: State, meant: Fetch) -> list[_Read]:

@@ -4,9 +4,10 @@ Kafka: `AbstractRequest.getErrorResponse`. If the version of the response has an
 there; otherwise it is in each entry for an entry of the request: a topic, a partition, a group, a resource.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.refusal import refuse_join
@@ -134,21 +135,52 @@ def groups_full_response(request: Any, version: int, setting: str = "groups.max.
     return response
 
 
+class Plan(Struct, frozen=True):
+    """How the error is said in an entry of a response, in one version: what is found out once for all entries."""
+
+    cls: type
+    values: Mapping[str, int]  # of fields whose default would be a valid value
+    codes: tuple[str, ...]
+    ids: tuple[str, ...]  # fields that say what the entry is about
+    arrays: tuple[tuple[str, tuple[str, ...], Schema], ...]  # of entries: the field, those of the request, the schema
+
+
+_PLANS: Final[dict[tuple[type, int], Plan]] = {}
+
+
+def _plan(schema: Schema, version: int) -> Plan:
+    plan = _PLANS.get((schema.cls, version))
+    if plan is None:
+        plan = _PLANS[schema.cls, version] = _make_plan(schema, version)
+    return plan
+
+
+def _make_plan(schema: Schema, version: int) -> Plan:
+    present = [field for field in schema.fields if field.is_in(version)]
+    arrays = [(field.name, _array_with_codes(field, version)) for field in present]
+    return Plan(
+        cls=schema.cls,
+        values={field.name: _UNKNOWN[field.name] for field in present if field.name in _UNKNOWN},
+        codes=tuple([field.name for field in present if field.name in _CODES]),
+        ids=tuple([name for name in _IDS if name in schema.cls.__struct_fields__]),
+        arrays=tuple([(name, (name, *_ANSWERED.get(name, ())), of) for name, of in arrays if of is not None]),
+    )
+
+
 def _make_error(
     schema: Schema, version: int, request: Any, code: int, ids: Mapping[str, Any], *, is_everywhere: bool = False
 ) -> Any:
-    present = [field for field in schema.fields if field.is_in(version)]
-    values: dict[str, Any] = {field.name: _UNKNOWN[field.name] for field in present if field.name in _UNKNOWN}
-    values |= ids
-    codes = {field.name: code for field in present if field.name in _CODES}
-    for field in () if codes and not is_everywhere else present:
-        entries = _array_with_codes(field, version)
-        if entries is not None:
-            values[field.name] = tuple(
-                _make_error(entries, version, one, code, _copy_ids(entries, one))
-                for one in _find_entries(field.name, request)
-            )
-    return schema.cls(**values, **codes)
+    plan = _plan(schema, version)
+    values: dict[str, Any] = {**plan.values, **ids, **dict.fromkeys(plan.codes, code)}
+    for name, sources, entries in () if plan.codes and not is_everywhere else plan.arrays:
+        inner = _plan(entries, version)
+        asked = next((found for source in sources if (found := getattr(request, source, None))), ())
+        if inner.arrays and not inner.codes:
+            values[name] = tuple([_make_error(entries, version, one, code, _copy_ids(inner, one)) for one in asked])
+        else:
+            same: dict[str, Any] = {**inner.values, **dict.fromkeys(inner.codes, code)}
+            values[name] = tuple([inner.cls(**{**same, **_copy_ids(inner, one)}) for one in asked])
+    return plan.cls(**values)
 
 
 def _array_with_codes(field: Field, version: int) -> Schema | None:
@@ -162,19 +194,14 @@ def _has_codes(schema: Schema, version: int) -> bool:
     return any(field.name in _CODES or _array_with_codes(field, version) is not None for field in present)
 
 
-def _find_entries(name: str, request: Any) -> Iterable[Any]:
-    """Return the entries of the request that the array of that name answers; none for null, which stands for all."""
-    found = (getattr(request, source, None) for source in (name, *_ANSWERED.get(name, ())))
-    return next((entries for entries in found if entries), ())
-
-
-def _copy_ids(schema: Schema, asked: Any) -> dict[str, Any]:
+def _copy_ids(plan: Plan, asked: Any) -> dict[str, Any]:
     """Return the ids of an entry of the request, which may be a bare name or number, as fields of the response."""
-    names = [name for name in _IDS if name in schema.cls.__struct_fields__]
     if isinstance(asked, str | int):
-        return {names[0]: asked}
-    found = ((name, getattr(asked, name, None)) for name in names)
-    known: dict[str, Any] = {name: value for name, value in found if value is not None}
-    if "partition_index" in names and hasattr(asked, "partition"):  # in Fetch the two have different names
+        return {plan.ids[0]: asked}
+    known: dict[str, Any] = {}
+    for name in plan.ids:
+        if (value := getattr(asked, name, None)) is not None:
+            known[name] = value
+    if "partition_index" in plan.ids and hasattr(asked, "partition"):  # in Fetch the two have different names
         known["partition_index"] = asked.partition
     return known

@@ -141,6 +141,7 @@ class WorstServer:
         is_inline = shape.api.key in SHORT and isinstance(outcome, Done)  # else it is encoded in pieces
         while isinstance(outcome, Parked) and self.node.has_steps:
             meter.run(f"step {meter.steps}", self.node.step)
+            meter.run("flush", self.node.flush)
             found = meter.run("replies", self.node.replies)
             outcome = next((one for ticket, one in found if ticket == self._ticket), outcome)
         if isinstance(outcome, Done):
@@ -151,6 +152,7 @@ class WorstServer:
         del outcome
         while self.node.has_steps:
             meter.run("afterwards", self.node.step)
+            meter.run("flush", self.node.flush)
         return meter.cost(shape, count, data)
 
     @staticmethod

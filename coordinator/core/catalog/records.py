@@ -5,12 +5,16 @@ A key is an INT16 for its type, then its fields. A value is an INT16 for the ver
 record without a value is a tombstone. The log may be compacted: only the latest value of each key counts.
 """
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from construct import ConstructError
 from msgspec import Struct
 
 from protocol.constructs import Reader
+from protocol.decoder import UNREADABLE, decoder
+from protocol.encoder import encoder
 from protocol.errors import ProtocolError
 from protocol.schema import Field, Message, Schema
 from protocol.wire import BYTES, FLOAT64, INT8, INT16, INT32, INT64, NULLABLE_STRING, STRING, UUID, Array
@@ -243,17 +247,18 @@ KEY_TYPES: Final = tuple([schema.cls for schema in _KEYS])
 """The types of keys, of which each has a price in `core/prices.py`."""
 
 _TYPE_OF: Final[dict[type, int]] = {schema.cls: number for number, schema in enumerate(_KEYS)}
+_SCHEMA_OF: Final[dict[type, Schema]] = {schema.cls: schema for schema in (*_KEYS, *_VALUES)}
 _VERSION: Final = b"\0\0"
 
 
 def encode(record: CatalogRecord) -> tuple[bytes, bytes | None]:
     """Encode the record as key and value of a record in the log. The value of a tombstone is None."""
     number = _TYPE_OF[type(record.key)]
-    key = number.to_bytes(2, "big") + _KEYS[number].at(0, False).build(record.key)
+    key = number.to_bytes(2, "big") + _writer(type(record.key))(record.key)
     if record.value is None:
         return key, None
     assert _VALUES[number].cls is type(record.value), f"{type(record.key).__name__} with {type(record.value).__name__}"
-    return key, _VERSION + _VALUES[number].at(0, False).build(record.value)
+    return key, _VERSION + _writer(type(record.value))(record.value)
 
 
 def decode(key: bytes | None, value: bytes | None) -> CatalogRecord:
@@ -268,7 +273,21 @@ def decode(key: bytes | None, value: bytes | None) -> CatalogRecord:
     return CatalogRecord(_parse(_KEYS[number], key), None if value is None else _parse(_VALUES[number], value))
 
 
+@cache
+def _writer(cls: type) -> Callable[[Any], bytes]:
+    return encoder(_SCHEMA_OF[cls].at(0, False))
+
+
+@cache
+def _reader(cls: type) -> Callable[[bytes], Any]:
+    return decoder(_SCHEMA_OF[cls].at(0, False))
+
+
 def _parse(schema: Schema, data: bytes) -> Any:
+    try:
+        return _reader(schema.cls)(data[2:])
+    except UNREADABLE:
+        pass  # what follows says why
     try:
         return schema.at(0, False).parse_stream(Reader(data[2:]))
     except ConstructError as error:

@@ -1,12 +1,13 @@
 """AddPartitionsToTxn: what a producer is going to write to. From version 4 on it speaks of several transactions."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Generator
+from typing import Any, Final
 
 from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.records import CatalogRecord
-from coordinator.core.result import Call, Result
+from coordinator.core.pace import Pace
+from coordinator.core.result import Call, Decisions, Result
 from coordinator.core.topics import Topics
 from coordinator.core.transactions.membership import add_to_transaction, for_version, verify_partition
 from coordinator.core.transactions.transaction import Partition
@@ -14,7 +15,6 @@ from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
-    AddPartitionsToTxnRequestTopic,
     AddPartitionsToTxnRequestTransaction,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResponsePartitionResult,
@@ -23,14 +23,17 @@ from protocol.messages.add_partitions_to_txn import (
 )
 
 BATCHED_SINCE = 4
+_RESULTS_A_UNIT: Final = 10
 
 _Results = tuple[AddPartitionsToTxnResponseTopicResult, ...]
+_Checkpoints = Generator[Result[Any], None, tuple[_Results, tuple[CatalogRecord, ...]]]
 
 
 def add_partitions_to_txn(
     transactions: Transactions, topics: Topics, request: AddPartitionsToTxnRequest, call: Call
-) -> Result[Any]:
-    """Join the partitions of each transaction to it, all of them or none."""
+) -> Decisions:
+    """Join the partitions of each transaction to it, all of them or none, in steps."""
+    pace = Pace()
     if call.version < BATCHED_SINCE:
         only = AddPartitionsToTxnRequestTransaction(
             request.v3_and_below_transactional_id,
@@ -38,36 +41,58 @@ def add_partitions_to_txn(
             request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        results, records = _add_partitions(transactions, topics, only, call)
-        return Result(response=AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results), records=records)
+        results, records = yield from _add_partitions(transactions, topics, only, call, pace)
+        yield Result(response=AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results), records=records)
+        return
     answers: list[AddPartitionsToTxnResponseResult] = []
-    facts: list[CatalogRecord] = []
+    records = ()
     for one in request.transactions:
-        results, records = _add_partitions(transactions, topics, one, call)
+        if records or pace.is_due():
+            yield Result(records=records)  # a transaction may be named again
+        results, records = yield from _add_partitions(transactions, topics, one, call, pace)
         answers.append(AddPartitionsToTxnResponseResult(one.transactional_id, results))
-        facts += records
-    return Result(response=AddPartitionsToTxnResponse(results_by_transaction=tuple(answers)), records=tuple(facts))
+    yield Result(response=AddPartitionsToTxnResponse(results_by_transaction=tuple(answers)), records=records)
 
 
 def _add_partitions(
-    transactions: Transactions, topics: Topics, asked: AddPartitionsToTxnRequestTransaction, call: Call
-) -> tuple[_Results, tuple[CatalogRecord, ...]]:
-    partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    refusals = {partition: error for partition in partitions if (error := _validate(topics, partition, call))}
-    if refusals:  # one stops them all; the others are told that it was not their fault
-        return _results(asked.topics, lambda each: refusals.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)), ()
+    transactions: Transactions, topics: Topics, asked: AddPartitionsToTxnRequestTransaction, call: Call, pace: Pace
+) -> _Checkpoints:
+    """Return the response about one transaction, and what is still to be recorded."""
+    partitions: list[Partition] = []
+    refusals: dict[Partition, ErrorCode] = {}
+    for topic in asked.topics:
+        for index in topic.partitions:
+            if pace.is_due():
+                yield Result()
+            partition = (topic.name, index)
+            partitions.append(partition)
+            if error := _validate(topics, partition, call):
+                refusals[partition] = error
     producer = (asked.producer_id, asked.producer_epoch)
-    if asked.verify_only:
-        return _results(
-            asked.topics,
-            lambda partition: for_version(
-                verify_partition(transactions, asked.transactional_id, producer, partition), call.version
-            ),
-        ), ()
-    outcome = add_to_transaction(transactions, asked.transactional_id, producer, partitions, call.now_ms)
-    error = outcome if isinstance(outcome, ErrorCode) else ErrorCode.NONE
-    results = _results(asked.topics, lambda _: for_version(error, call.version))
-    return results, () if isinstance(outcome, ErrorCode) else outcome.records
+    records: tuple[CatalogRecord, ...] = ()
+    if refusals:  # one stops them all; the others are told that it was not their fault
+        errors = [refusals.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions]
+    elif asked.verify_only:
+        errors = []
+        for partition in partitions:
+            if pace.is_due():
+                yield Result()
+            verified = verify_partition(transactions, asked.transactional_id, producer, partition)
+            errors.append(for_version(verified, call.version))
+    else:
+        outcome = add_to_transaction(transactions, asked.transactional_id, producer, partitions, call.now_ms)
+        error = outcome if isinstance(outcome, ErrorCode) else ErrorCode.NONE
+        records = () if isinstance(outcome, ErrorCode) else outcome.records
+        errors = [for_version(error, call.version)] * len(partitions)
+    results: list[AddPartitionsToTxnResponseTopicResult] = []
+    rest = iter(errors)
+    for topic in asked.topics:
+        if pace.is_due(1 + len(topic.partitions) // _RESULTS_A_UNIT):
+            yield Result(records=records)
+            records = ()
+        told = tuple(map(AddPartitionsToTxnResponsePartitionResult, topic.partitions, rest))
+        results.append(AddPartitionsToTxnResponseTopicResult(topic.name, told))
+    return tuple(results), records
 
 
 def _validate(topics: Topics, partition: Partition, call: Call) -> ErrorCode:
@@ -77,16 +102,3 @@ def _validate(topics: Topics, partition: Partition, call: Call) -> ErrorCode:
     if call.version < BATCHED_SINCE and not call.may(Operation.WRITE, Resource.TOPIC, partition[0]):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE if topics.has_partition(*partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _results(asked: tuple[AddPartitionsToTxnRequestTopic, ...], error_of: Callable[[Partition], ErrorCode]) -> _Results:
-    return tuple([
-        AddPartitionsToTxnResponseTopicResult(
-            topic.name,
-            tuple([
-                AddPartitionsToTxnResponsePartitionResult(index, error_of((topic.name, index)))
-                for index in topic.partitions
-            ]),
-        )
-        for topic in asked
-    ])  # fmt: skip

@@ -72,7 +72,12 @@ class TransactionsDriver:
 
     def add(self, producer: tuple[int, int], *partitions: int, name: str = "x") -> None:
         request = AddPartitionsToTxnRequest((), name, *producer, (AddPartitionsToTxnRequestTopic("t", partitions),))
-        self.take(add_partitions_to_txn(self.transactions, TOPICS, request, self.call(3)))
+        self.add_all(request, 3)
+
+    def add_all(self, request: AddPartitionsToTxnRequest, version: int) -> Any:
+        """Take each result before the next one is decided. Returns the response."""
+        decisions = add_partitions_to_txn(self.transactions, TOPICS, request, self.call(version))
+        return [self.take(result) for result in decisions][-1]
 
     def end(self, producer: tuple[int, int], committed: bool = True, version: int = V2, name: str = "x") -> Any:
         answer = self.ask(EndTxnRequest(name, *producer, committed), version)
@@ -110,7 +115,7 @@ def test_brokers_ask_for_several_transactions_at_once(driver: TransactionsDriver
     one = AddPartitionsToTxnRequestTransaction
     topics = (AddPartitionsToTxnRequestTopic("t", (1, 2)),)
     request = AddPartitionsToTxnRequest((one("x", *x, True, topics), one("y", *y, False, topics)))
-    answer = driver.take(add_partitions_to_txn(driver.transactions, TOPICS, request, driver.call(5)))
+    answer = driver.add_all(request, 5)
     found = {
         result.transactional_id: [p.partition_error_code for p in result.topic_results[0].results_by_partition]
         for result in answer.results_by_transaction
@@ -119,6 +124,14 @@ def test_brokers_ask_for_several_transactions_at_once(driver: TransactionsDriver
     assert driver.at("x").partitions == {("t", 1)}
     assert driver.at("y").partitions == {("t", 1), ("t", 2)}
     assert verify_partition(driver.transactions, "y", y, ("t", 3)) == ErrorCode.TRANSACTION_ABORTABLE
+
+
+def test_a_transaction_that_a_request_names_twice_has_the_partitions_of_both(driver: TransactionsDriver) -> None:
+    x, one = driver.begun("x"), AddPartitionsToTxnRequestTransaction
+    of = [(AddPartitionsToTxnRequestTopic("t", (index,)),) for index in (1, 2)]
+    driver.add_all(AddPartitionsToTxnRequest(tuple([one("x", *x, False, topics) for topics in of])), 5)
+    assert driver.at("x").partitions == {("t", 1), ("t", 2)}
+    assert restored(driver).by_id["x"] == driver.at("x")
 
 
 LAST = (0, EPOCH_MAX - 1)
