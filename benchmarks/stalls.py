@@ -74,12 +74,16 @@ def row(what: str, found: list[float]) -> None:
 
 
 def turns_of(server: RunningServer) -> tuple[dict[float, float], float]:
-    """How many long turns took at most so many ms of processor time, and how long the longest since the start took."""
+    """How many long turns, and stretches of other work, took at most so many ms of processor time, and how long the
+    longest since the start took."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.admin_port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
-    found = re.findall(r'^muster_long_turn_cpu_seconds_bucket{le="(\S+)"} (\S+)', text, re.MULTILINE)
-    longest = re.findall(r"^muster_long_turn_cpu_longest_seconds (\S+)", text, re.MULTILINE)
-    return {1e3 * float(bound): float(count) for bound, count in found}, 1e3 * float(longest[0])
+    found = re.findall(r'^muster_long_work_cpu_seconds_bucket{le="([^"]+)",work="\w+"} (\S+)', text, re.MULTILINE)
+    longest = re.findall(r'^muster_long_work_cpu_longest_seconds{work="\w+"} (\S+)', text, re.MULTILINE)
+    counts: dict[float, float] = {}
+    for bound, count in found:
+        counts[1e3 * float(bound)] = counts.get(1e3 * float(bound), 0.0) + float(count)
+    return counts, 1e3 * max(map(float, longest))
 
 
 def longest_turn_ms(before: dict[float, float], after: dict[float, float], longest_ms: float) -> float:

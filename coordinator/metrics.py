@@ -65,7 +65,8 @@ class Stats:
         self.waits: dict[int, Latency] = {}  # the same, of requests that were parked
         self.turns = Latency()  # but for the number of short ones
         self.short_turns = 0
-        self.long_turns = Latency()  # processor time of those that took long
+        self.long_work: dict[str, Latency] = {}  # processor time of long stretches, by what kept the loop
+        self.long_turns = self.long_work["requests"] = Latency()  # of those that took long
         self._cpu_s = 0.0  # of the loop's thread, at the latest look, and when that was
         self._cpu_looked_s = 0.0
         self.errors: Counter[tuple[int, int]] = Counter()  # by API key and error code, NONE left out
@@ -101,9 +102,21 @@ class Stats:
         else:
             self.turns.observe(seconds)
         if now_s - self._cpu_looked_s > CPU_LOOK_SECONDS:
-            before, self._cpu_s, self._cpu_looked_s = self._cpu_s, thread_time(), now_s
+            used_s = self._look_at_cpu(now_s)
             if seconds >= LONG_TURN_SECONDS:
-                self.long_turns.observe(min(seconds, self._cpu_s - before))
+                self.long_turns.observe(min(seconds, used_s))
+
+    def _look_at_cpu(self, now_s: float) -> float:
+        """Return the processor time of the loop's thread since the latest look."""
+        before, self._cpu_s, self._cpu_looked_s = self._cpu_s, thread_time(), now_s
+        return self._cpu_s - before
+
+    def count_work(self, work: str, began_s: float, now_s: float) -> None:
+        """Count the processor time of a long stretch of other work than clients' requests (`server/loop_time`)."""
+        latency = self.long_work.get(work)
+        if latency is None:
+            latency = self.long_work[work] = Latency()
+        latency.observe(min(now_s - began_s, self._look_at_cpu(now_s)))
 
     def all_turns(self) -> Latency:
         """Return the histogram of all turns, the short ones among them."""
@@ -375,6 +388,11 @@ def _counters(stats: Stats, api_name: Callable[[int], str]) -> Iterator["Metric"
         turns.add_metric((), list(_cumulate(latency)), latency.sum)
         yield turns
         yield Gauge(f"{name}_longest_seconds", f"{sentence} The longest since the start.", value=latency.longest)
+    kept = "Processor time of each stretch of 10 ms or longer in which the loop did one thing, by what that was."
+    yield _histogram("muster_long_work_cpu_seconds", kept, stats.long_work, "work")
+    longest = {work: latency.longest for work, latency in stats.long_work.items()}
+    kept = "The longest of these stretches since the start, by what that was."
+    yield _family(Gauge, "muster_long_work_cpu_longest_seconds", kept, ("work",), longest)
     errors = Count("muster_errors", "Error codes answered, by API and code.", labels=("api", "code"))
     for (api_key, code), times in sorted(stats.errors.items()):
         errors.add_metric((api_name(api_key), _code_name(code)), times)
@@ -418,12 +436,12 @@ def _family(kind: Any, name: str, sentence: str, labels: Sequence[str], values: 
     return family  # type: ignore[no-any-return]  # a Metric by construction
 
 
-def _histogram(name: str, sentence: str, by_api: Mapping[str, Latency]) -> "Metric":
+def _histogram(name: str, sentence: str, by_label: Mapping[str, Latency], label: str = "api") -> "Metric":
     from prometheus_client.core import HistogramMetricFamily as Histogram
 
-    family = Histogram(name, sentence, labels=("api",))
-    for api, latency in sorted(by_api.items()):
-        family.add_metric((api,), list(_cumulate(latency)), latency.sum)
+    family = Histogram(name, sentence, labels=(label,))
+    for value, latency in sorted(by_label.items()):
+        family.add_metric((value,), list(_cumulate(latency)), latency.sum)
     return family
 
 

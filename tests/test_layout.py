@@ -199,6 +199,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     stats.count_response(12, 0.001)
     stats.count_wait(11, 0.001)
     stats.count_turn(1.0, 1.02)
+    stats.count_work("upkeep", 1.0, 1.02)
     stats.count_closed_connection("idle")
     stats.count_error(12, 25)
     stats.rebalances["g", "classic", "member_joined"] += 1
@@ -218,6 +219,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     assert 'muster_rebalances_total{cause="member_joined",group="g",protocol="classic"} 1.0' in text
     assert 'muster_errors_total{api="Heartbeat",code="UNKNOWN_MEMBER_ID"} 1.0' in text
     assert 'muster_group_lag{group="g",partition="0",topic="t"} 4.0' in text
+    assert 'muster_long_work_cpu_seconds_bucket{le="+Inf",work="upkeep"} 1.0' in text
     assert "muster_offset_commits_total 3.0" in text
     assert "muster_offset_expirations_total 2.0" in text
     assert "muster_offset_deletions_total 1.0" in text

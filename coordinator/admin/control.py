@@ -59,6 +59,7 @@ from coordinator.core.events import Event
 from coordinator.core.group_view import GroupView, MemberView
 from coordinator.events import Ring
 from coordinator.runtime.snapshot import to_tar
+from coordinator.server.loop_time import SNAPSHOTS, doing
 from coordinator.server.operator import Operator
 from coordinator.server.verbs.clock import ClockMove, ClockState, KeepAlive, keep_everybody, keep_nobody
 from coordinator.server.verbs.refusal import Refusal
@@ -496,7 +497,8 @@ class Control:
         return Snapshots(self._operator.state.snapshots())
 
     async def _take_snapshot(self, given: Input) -> Snapshots:
-        await _take_steps(self._operator.state.take_snapshot_in_steps(given.path["name"]))
+        with doing(SNAPSHOTS):
+            await _take_steps(self._operator.state.take_snapshot_in_steps(given.path["name"]))
         return self._snapshots(given)
 
     def _snapshot(self, given: Input) -> Text:
@@ -507,7 +509,8 @@ class Control:
         return self._snapshots(given)
 
     def _restore(self, given: Input) -> Snapshots:
-        do(self._operator.state.restore, given.path["name"])
+        with doing(SNAPSHOTS):
+            do(self._operator.state.restore, given.path["name"])
         self._note_reset()
         return self._snapshots(given)
 

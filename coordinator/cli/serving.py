@@ -42,6 +42,7 @@ from coordinator.server.allocator import Trimmer, give_back_freed_memory
 from coordinator.server.event_writer import EventWriter
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, format_address, listen
+from coordinator.server.loop_time import LOADING, UPKEEP, VERBS, WORK, LoopTime
 from coordinator.server.poller import Poller
 from coordinator.server.virtual_brokers import VirtualBrokers, join_listeners
 from coordinator.server.waker import Waker
@@ -86,7 +87,7 @@ def serve(options: Options) -> int:
             files, data_dir = _storage(stack, options)
             _remove_ready_file(options.ready_file)
             server = Server(options, listeners, admin, files, data_dir, lines, issuer)
-            trio.run(server.run)
+            trio.run(server.run, instruments=[LoopTime(server.stats, time.perf_counter)])
             return server.exit_code
         except ConfigError as error:
             return fail("serve", error, 2)
@@ -223,7 +224,7 @@ class Server:
         self._admin_token = _read_admin_token(options.admin_token_file)
         self._real = Clock.real()
         self._clock = CoordinatorClock(self._real)
-        self._stats = Stats()
+        self.stats = Stats()
         self._events = Events(
             Ring(bytes_max=options.config["events.max.bytes"]),
             None if options.data_dir is None else EventLog(files, data_dir),
@@ -254,7 +255,7 @@ class Server:
         self._frontend = Frontend(
             self._node,
             self._clock,
-            self._stats,
+            self.stats,
             self._ids,
             cpu_s=time.thread_time,
             frame_bytes_max=config["socket.request.max.bytes"],
@@ -452,6 +453,7 @@ class Server:
 
     async def _load_and_tend(self, nursery: trio.Nursery) -> None:
         """Load what the logs hold, between the turns of those who are served already; then look after them."""
+        WORK.set(LOADING)
         began = time.monotonic()
         reported, records = began, 0
         for step in self._node.load(self._clock.now_ms):
@@ -475,6 +477,7 @@ class Server:
         self._warn_of_listeners_without_users()
         if self._options.beside:
             nursery.start_soon(self._run_beside)
+        WORK.set(UPKEEP)
         node, janitor = self._node, self._make_janitor()
         trimmer = Trimmer()
         has_reserve, has_warned = self._options.data_dir is None, False
@@ -564,7 +567,7 @@ class Server:
 
     def _tell(self, event: Event) -> None:
         """A group did something: count it, and say so in the log."""
-        self._stats.count_event(event)
+        self.stats.count_event(event)
         self._events.tell(event)
         if group_log.isEnabledFor(logging.INFO):
             for level, message, facts in self._group_log.lines(event, is_debug=group_log.isEnabledFor(logging.DEBUG)):
@@ -572,6 +575,7 @@ class Server:
 
     async def _serve_admin(self, listener: Listener) -> None:
         """Serve HTTP, from the first connection on: most of its modules are imported then, while clients are served."""
+        WORK.set(VERBS)
         await trio.lowlevel.wait_readable(listener.sock)
         await trio.to_thread.run_sync(import_module, f"{__package__}.admin_port")
         from coordinator.admin import views
@@ -597,7 +601,7 @@ class Server:
 
         handler = admin_port.make_handler(
             readiness=lambda: views.readiness(self._node, self._is_ready),
-            stats=self._stats,
+            stats=self.stats,
             count=count,
             ring=self._events.ring,
             operator=self._make_operator() if self._options.config["admin.control"] != "false" else None,

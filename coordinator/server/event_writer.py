@@ -9,6 +9,7 @@ from typing import Final
 import trio
 
 from coordinator.events import Events
+from coordinator.server.loop_time import EVENTS, WORK
 
 WAIT_S: Final = 0.1  # from an event to its write
 AT_ONCE_BYTES: Final = 1_048_576  # of events, after which they wait no longer
@@ -31,6 +32,7 @@ class EventWriter:
 
     async def run(self) -> None:
         """Write events until cancelled. What waits then is written by `Events.close`."""
+        WORK.set(EVENTS)
         while True:
             await self._news.wait()
             await trio.sleep(WAIT_S)

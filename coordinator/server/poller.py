@@ -27,6 +27,7 @@ from coordinator.server.connection import Connection
 from coordinator.server.frontend import Frontend
 from coordinator.server.link import EmptyRecordsError, HandshakeError, Link, SecureLink
 from coordinator.server.listener import Listener
+from coordinator.server.loop_time import CONNECTIONS, REQUESTS, WORK
 from coordinator.server.sasl.outcome import Work
 from coordinator.server.selector import EVENTS_MAX, READ, WRITE, selector
 from coordinator.server.waker import Waker
@@ -131,6 +132,7 @@ class Poller:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then every connection is closed, and nobody is thrown out of a group."""
+        WORK.set(CONNECTIONS)
         if self._waker is not None:
             self._selector.watch(self._waker.fileno(), READ, 0)
         try:
@@ -148,6 +150,7 @@ class Poller:
             self._selector.close()
 
     async def _wait_for_sockets(self) -> None:
+        WORK.set(REQUESTS)
         while True:
             await trio.lowlevel.wait_readable(self._selector.fileno())
             began_s = self._turn.real_s()
@@ -174,6 +177,7 @@ class Poller:
 
     async def _wait_for_deadlines(self) -> None:
         """Have a turn when a timer is due: what has arrived by then is decided first."""
+        WORK.set(REQUESTS)
         while True:
             self._alarm_ms = self._poll_alarm_ms = NEVER_MS
             with trio.CancelScope() as self._alarm:
