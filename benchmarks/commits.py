@@ -166,7 +166,7 @@ def play(server: InMemory, turn: list[tuple[Connection, bytes]]) -> None:
         frontend.receive(connection, chunk)
     while True:
         for connection in frontend.finish():
-            connection.take()
+            frontend.outbox.take(connection)
         if not frontend.has_work:
             return
 

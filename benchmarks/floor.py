@@ -56,7 +56,7 @@ class Floor:
     has_work = False
     node = NoNode()
     turn = NoTurn()
-    responses: Budget[Connection] = Budget(1 << 62)
+    unsent: Budget[Connection] = Budget(1 << 62)
 
     def __init__(self) -> None:
         self._touched: list[Connection] = []
@@ -66,7 +66,7 @@ class Floor:
     def connections(self) -> "Floor":
         return self
 
-    authenticator = connections
+    authenticator = outbox = connections
 
     def next_release_s(self) -> float | None:
         """Nothing is held back."""
@@ -85,7 +85,7 @@ class Floor:
     def receive_all(self, chunks: Iterable[tuple[Connection, bytes]]) -> None:
         for connection, chunk in chunks:
             for frame in connection.frames.take(chunk):
-                connection.owed.append(_SIZE + frame[4:8] + _BODY)
+                connection.outgoing.append(_SIZE + frame[4:8] + _BODY)
             self._touched.append(connection)
 
     def resume(self, connection: Connection) -> None:
@@ -93,6 +93,10 @@ class Floor:
 
     def disconnect(self, connection: Connection) -> None:
         """Nothing is kept of it."""
+
+    def take(self, connection: Connection) -> list[Any]:
+        outgoing, connection.outgoing = connection.outgoing, []
+        return [b"".join(outgoing)] if len(outgoing) > 1 else outgoing
 
     def note_unsent(self, connection: Connection, unsent_bytes: int) -> None:
         """Nothing depends on it."""

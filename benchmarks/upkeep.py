@@ -95,7 +95,7 @@ def measure(shape: Shape, records: int) -> Cost:
         for _ in range(ROUND_RECORDS // turn_records):
             server.frontend.receive(peer.connection, next(turns))
             for connection in server.frontend.finish():
-                connection.take()
+                server.frontend.outbox.take(connection)
         serving += time.process_time() - began
         began = step = time.process_time()
         cleaned = {one.directory: one.checkpoint.cleaned_to for one in server.node.compacted_logs()}

@@ -584,7 +584,7 @@ class Server:
         def held() -> Mapping[str, int]:
             return {
                 "requests": self._frontend.connections.requests.total,
-                "responses": self._frontend.connections.responses.total,
+                "responses": self._frontend.outbox.unsent.total,
                 "events": self._events.ring.bytes,
                 **({} if self._operator is None else self._operator.held_bytes()),
             }

@@ -418,10 +418,11 @@ class Engine:
         """Return the parked requests that are answered, since this was last asked."""
         if self.note_input is not None and (self._replies or self.next_poll_ms() is not None):
             self.note_input(Kind.REPLIES, None)
-        found: Replies = [(ticket, Done(response)) for ticket, response in self.dataplane.replies()]
-        if self._replies:
-            found, self._replies = self._replies + found, []
-        return found
+        polls = self.dataplane.replies()
+        if not (polls or self._replies):
+            return []  # nearly always
+        found, self._replies = self._replies, []
+        return found + [(ticket, Done(response)) for ticket, response in polls]
 
     def forget(self, ticket: int) -> None:
         """The client of a parked request has left: a long poll ends with it, a group's member goes on."""

@@ -85,9 +85,10 @@ class GroupCommit:
     @property
     def has_gathered(self) -> bool:
         """Whether something was decided that no sync covers which has begun."""
+        if self.dirty:
+            return True
         engine = self._engine
-        is_dirty = bool(self.dirty) or engine.share_states.has_gathered
-        return is_dirty or engine.ledger.has_gathered or engine.dataplane.has_written
+        return engine.share_states.has_gathered or engine.ledger.has_gathered or engine.dataplane.has_written
 
     @property
     def has_gathered_much(self) -> bool:

@@ -108,7 +108,9 @@ class Ledger:
     @property
     def has_gathered(self) -> bool:
         """Whether something was gathered, or appended, that no sync covers which has begun."""
-        return bool(self._waiting or self._last) or max(self._synced, self._syncing) < self._appends
+        if self._waiting or self._last:
+            return True
+        return self._synced < self._appends and self._syncing < self._appends
 
     def begin_sync(self) -> Log | None:
         """Note that a sync of all logs begins, which covers what was given to `complete`.

@@ -17,6 +17,7 @@ from coordinator.server.authentication import SASL_AUTHENTICATE, Authentication,
 from coordinator.server.connection import Connection, ParkedRequest
 from coordinator.server.connections import Connections
 from coordinator.server.encoder import Encoder
+from coordinator.server.outbox import Outbox
 from coordinator.server.sasl.outcome import Failure, Success, Work
 from coordinator.server.turn import Turn
 from protocol.codec import decode_request
@@ -33,12 +34,15 @@ BARE: Final = -1  # in place of the version of SaslAuthenticate: its token is a 
 class Authenticator:
     """The authentications of all connections whose listener asks for one."""
 
-    def __init__(self, node: Node, turn: Turn, connections: Connections, encoder: Encoder, *, failure_s: float) -> None:
+    def __init__(
+        self, node: Node, turn: Turn, connections: Connections, encoder: Encoder, outbox: Outbox, *, failure_s: float
+    ) -> None:
         """`failure_s`: how long the response to a failure is held back."""
         self.node = node
         self._turn = turn
         self._connections = connections
         self._encoder = encoder
+        self._outbox = outbox
         self._failure_s = failure_s
         self.find: Callable[[int, Work], None] = self._find  # off the loop, where there is one
         self._found: deque[tuple[int, Settled]] = deque()  # what was found out, by ticket
@@ -138,7 +142,7 @@ class Authenticator:
             self._encoder.owe_short(connection, parked, response)
         elif not response.error_code:  # a client of bare tokens learns of a failure by the end of the connection
             token = response.auth_bytes
-            self._encoder.owe_bytes(connection, len(token).to_bytes(4, "big") + token)
+            self._outbox.add(connection, len(token).to_bytes(4, "big") + token)
 
     def go_on(self) -> None:
         """Settle what was found out, and tell clients that have failed once their time has come.

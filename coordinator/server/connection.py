@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from coordinator.core.principal import ANONYMOUS, Principal
-from coordinator.core.renewal import Renewal
 from coordinator.server.authentication import Authentication
 from coordinator.server.listener import Listener
+from coordinator.server.repeated_heartbeat import RepeatedHeartbeat
 from protocol.apis import BY_NAME, keys_with
 from protocol.codec import decode_request
 from protocol.framing import FrameBuffer
@@ -21,16 +21,13 @@ from protocol.header import Request
 from protocol.repeated_rows import RepeatedRows, find_rows
 from protocol.traits import Trait
 from storage.file_range import FileRange
-from storage.segment import SHARED_BYTES_MIN
 
 if TYPE_CHECKING:  # imported with the gate, which few servers have
     from coordinator.control.journal import JournalClient
     from coordinator.control.passage import Passage
 
-OWED_BYTES_MAX: Final = 1_048_576  # of unsent responses; with more of them, no further request is decided
+RESPONSE_BYTES_MAX: Final = 1_048_576  # that have not left; with more of them, no further request is decided
 BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time; the rest of the chunk is left as it is
-JOINED_BYTES_MAX: Final = SHARED_BYTES_MIN - 1
-"""Responses that are sent as one piece. Larger ones are not copied, and may hold ranges of files."""
 REPEATED: Final = keys_with(Trait.REPEATS)
 OFFSET_COMMIT: Final = BY_NAME["OffsetCommit"].key  # clients repeat it with other offsets
 REPEATED_BYTES_MAX: Final = 256  # of a request that is kept in case it is repeated; a commit's offsets do not count
@@ -59,9 +56,9 @@ Piece = bytes | FileRange
 class HeldResponses(Struct, frozen=True, gc=False):
     """Responses that may be sent once a sync has ended."""
 
-    rests_on: int  # the number of that sync
-    owed: list[Piece]
-    owed_bytes: int
+    required_sync: int  # the number of that sync
+    pieces: list[Piece]
+    bytes: int
 
 
 class EncodedResponse(Struct, frozen=True, gc=False):
@@ -82,18 +79,6 @@ class DecodedRequest(Struct, frozen=True, gc=False):
     request: Request
     head: bytes  # API key and version
     tail: bytes
-
-
-class RepeatedHeartbeat(Struct, frozen=True, gc=False):
-    """A successful heartbeat, and the frames of the request and its response without the correlation id."""
-
-    renewal: Renewal
-    client_id: str | None
-    request_head: bytes
-    request_tail: bytes
-    response_head: bytes
-    response_tail: bytes
-    response_bytes: int
 
 
 class Connection:
@@ -123,15 +108,15 @@ class Connection:
         "latest",
         "listener",
         "number",
-        "owed",
-        "owed_bytes",
+        "outgoing",
+        "outgoing_bytes",
         "parked",
         "port",
         "principal",
         "repeated",
         "repeated_commit",
         "requests",
-        "rests_on",
+        "required_sync",
     )
 
     def __init__(
@@ -149,15 +134,15 @@ class Connection:
         self.frames = FrameBuffer(min(frame_bytes_max, first_max))
         self.backlog: list[bytes] = []  # never empty while there are whole requests in `frames`
         self.parked: ParkedRequest | None = None
-        self.owed: list[Piece] = []  # responses that are to be sent
+        self.outgoing: list[Piece] = []  # responses that leave at the end of the turn, unless they are held
+        self.outgoing_bytes = 0
+        self.required_sync = 0  # with --fsync, the number of the sync that the outgoing responses wait for
+        self.held: list[HeldResponses] = []  # those that wait for a sync, in the order of the requests
+        self.held_bytes = 0
         self.latest = NO_RESPONSE  # of heartbeats, commits and fetches
         self.heartbeat: RepeatedHeartbeat | None = None  # the latest successful one
         self.repeated: DecodedRequest | None = None  # the latest of `REPEATED`
         self.repeated_commit: RepeatedRows | None = None  # the latest OffsetCommit, without its offsets
-        self.owed_bytes = 0
-        self.rests_on = 0  # with --fsync, the number of the sync that the owed responses wait for
-        self.held: list[HeldResponses] = []  # those that wait for a sync, in the order of the requests
-        self.held_bytes = 0
         self.closing = False  # no further request is decided; the connection is closed once its responses have left
         self.is_blocked = False  # the socket takes no more data for now
         self.is_muted = False  # the client is over a quota, and has to wait
@@ -191,29 +176,6 @@ class Connection:
             self.repeated_commit = find_rows(request, frame, REPEATED_BYTES_MAX)
         return request
 
-    def repeat_heartbeat(self, frame: bytes, now_ms: int) -> int:
-        """Decide a request if it is the latest successful heartbeat again, and nothing has happened to the group.
-
-        Returns how many bytes of response are owed more; 0 if it is not decided."""
-        before = self.heartbeat
-        if before is None or frame[8:] != before.request_tail or frame[:4] != before.request_head:
-            return 0
-        if not before.renewal.renew(now_ms):
-            return 0
-        self.client_id = before.client_id
-        self.owed.append(before.response_head + frame[4:8] + before.response_tail)
-        self.owed_bytes += before.response_bytes
-        return before.response_bytes
-
-    def keep_heartbeat(self, request: Request, frame: bytes, response: bytes, renewal: Renewal | None) -> None:
-        """Keep a successful heartbeat in case it is repeated."""
-        if renewal is None:
-            self.heartbeat = None
-        else:
-            self.heartbeat = RepeatedHeartbeat(
-                renewal, request.client_id, frame[:4], frame[8:], response[:4], response[8:], len(response)
-            )
-
     def refill(self) -> None:
         """Take more requests out of the last chunk, once all that were taken are decided.
 
@@ -244,7 +206,7 @@ class Connection:
             or self.is_blocked
             or self.is_muted
             or self.closing
-            or self.owed_bytes + self.held_bytes >= OWED_BYTES_MAX
+            or self.outgoing_bytes + self.held_bytes >= RESPONSE_BYTES_MAX
         )
 
     @property
@@ -262,48 +224,3 @@ class Connection:
         """How many bytes of requests are held that are not decided yet: unfinished frames and the backlog."""
         held = len(self.frames) if self.frames.is_held else 0
         return held + sum(map(len, self.backlog)) if self.backlog else held
-
-    def take(self) -> list[Piece]:
-        """Remove and return the owed responses, joined into one piece if they are small."""
-        owed, size = self.owed, self.owed_bytes
-        if owed:
-            self.owed, self.owed_bytes = [], 0
-        return owed if len(owed) < 2 or size > JOINED_BYTES_MAX else [b"".join(owed)]  # type: ignore[arg-type]  # no range is that small
-
-    def hold(self, rests_on: int) -> int:
-        """Let the owed responses wait for a sync, behind those that wait already. Return the number of that sync."""
-        if self.held:
-            rests_on = max(rests_on, self.held[-1].rests_on)
-        self.held.append(HeldResponses(rests_on, self.owed, self.owed_bytes))
-        self.held_bytes += self.owed_bytes
-        self.owed, self.owed_bytes = [], 0
-        return rests_on
-
-    def release(self, ended: int) -> None:
-        """Owe the responses that have waited for the syncs up to number `ended`."""
-        while self.held and self.held[0].rests_on <= ended:
-            released = self.held.pop(0)
-            self.owed += released.owed
-            self.owed_bytes += released.owed_bytes
-            self.held_bytes -= released.owed_bytes
-
-    def drop(self) -> None:
-        """Drop all responses that have not been sent."""
-        self.owed, self.owed_bytes = [], 0
-        self.held.clear()
-        self.held_bytes = 0
-
-    def replace(self, frame: list[Piece], data: bytes) -> bool:
-        """Replace the frame of a response by `data`. Return whether the frame was still there."""
-        for held in (*self.held, HeldResponses(0, self.owed, 0)):
-            at = next((at for at, piece in enumerate(held.owed) if piece is frame[0]), None)
-            if at is not None:
-                held.owed[at : at + len(frame)] = [data]
-                self._recount()
-                return True
-        return False
-
-    def _recount(self) -> None:
-        self.owed_bytes = sum(map(len, self.owed))
-        self.held = [HeldResponses(one.rests_on, one.owed, sum(map(len, one.owed))) for one in self.held]
-        self.held_bytes = sum([one.owed_bytes for one in self.held])

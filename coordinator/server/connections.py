@@ -24,9 +24,7 @@ PEERS_MAX: Final = 1_024  # hosts of which is known that the log has named their
 class Connections:
     """The connections of all clients, as far as the parts of the server share them."""
 
-    def __init__(
-        self, turn: Turn, stats: Stats, *, frame_bytes_max: int, request_bytes_max: int, response_bytes_max: int
-    ) -> None:
+    def __init__(self, turn: Turn, stats: Stats, *, frame_bytes_max: int, request_bytes_max: int) -> None:
         self._turn = turn
         self._stats = stats
         self._frame_bytes_max = frame_bytes_max
@@ -39,7 +37,6 @@ class Connections:
         self.is_crowded = False  # so many large responses are being encoded that requests for more wait
         self.crowded: deque[Connection] = deque()  # whose next request does so
         self.requests: Budget[Connection] = Budget(request_bytes_max)  # that are not decided
-        self.responses: Budget[Connection] = Budget(response_bytes_max)  # that are not sent
         self._told_hosts: set[str] = set()
 
     def connect(self, host: str, listener: Listener, port: int) -> Connection:

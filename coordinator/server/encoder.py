@@ -1,9 +1,9 @@
-"""The way of a response: it becomes bytes, which are owed to its connection; large ones do so in steps."""
+"""A response becomes bytes, which go into the outbox; large ones do so in steps."""
 
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.metrics import Stats, error_counter, error_walker
@@ -20,6 +20,7 @@ from coordinator.server.encoding import (
     is_fetch_short,
     read_ranges,
 )
+from coordinator.server.outbox import Outbox
 from coordinator.server.quotas import throttle
 from coordinator.server.turn import Turn
 from protocol.apis import APIS, keys_with
@@ -37,13 +38,10 @@ if TYPE_CHECKING:  # imported with the first journal or fault
 
 log = logging.getLogger("muster.server")
 
-EVERYTHING: Final = 2**62
-"""The number of no sync: the response may rest on everything that was decided before it is owed."""
 LATEST_BYTES_MAX: Final = 1_024
 """Of the response to a commit or a fetch that its connection keeps. A client that commits the same partitions again
 gets the same object from the handler (`core/offsets/offset_commit.py`), as does one that fetches again and again where
 nothing is new (`dataplane/fetch.py`), and a member that sends heartbeats; so they need no other bytes."""
-OF_TOPICS: Final = keys_with(Trait.OF_TOPICS)
 KEPT: Final = keys_with(Trait.CONSTANT)
 BRIEF_BYTES_MAX: Final = 16_384  # of an assignment that is encoded at once
 
@@ -64,20 +62,17 @@ def _is_brief(response: Any) -> bool:
 
 
 class Encoder:
-    """Makes bytes of responses, counts the errors in them, and withdraws those whose records are lost."""
+    """Makes bytes of responses, and counts the errors in them. It alone writes `latest` of a connection."""
 
-    def __init__(self, node: Node, turn: Turn, connections: Connections, stats: Stats) -> None:
+    def __init__(self, node: Node, turn: Turn, connections: Connections, outbox: Outbox, stats: Stats) -> None:
         self.node = node
+        self._outbox = outbox
         self.gate: Gate | None = None
         self._turn = turn
         self._connections = connections
         self._stats = stats
         self._error_counters: dict[type, Callable[[Any], Iterable[int]]] = {}
         self._encodings: deque[Encoding] = deque()  # large responses, the first to be finished first
-        self._resting: list[tuple[Connection, Request | ParkedRequest, Any, list[Piece]]] = []
-        """Responses of this turn that may rest on what it appends to topics, with the bytes that are owed of each."""
-        self._held: deque[tuple[int, list[tuple[Connection, Request | ParkedRequest, Any, list[Piece]]]]] = deque()
-        """The same of earlier turns, with the number of the sync that they wait for."""
 
     @property
     def has_work(self) -> bool:
@@ -88,7 +83,6 @@ class Encoder:
         """Forget the responses of the old node."""
         self.node = node
         self._encodings.clear()
-        self._resting, self._held = [], deque()
         self._connections.set_crowded(False)
 
     def owe_short(
@@ -113,20 +107,9 @@ class Encoder:
                 self._stats.count_error(api_key, code)
             if request.api_key in KEPT and not codes and len(data) <= LATEST_BYTES_MAX:
                 connection.latest = EncodedResponse(response, version, data[:4], data[8:])
-        if self.node.is_synced:
-            connection.rests_on = max(connection.rests_on, self._find_sync(group_id))
-            if request.api_key in OF_TOPICS:
-                self._resting.append((connection, request, response, [data]))
-        size = len(data)
-        connection.owed.append(data)
-        connection.owed_bytes += size
-        self._turn.owed_bytes += size
+        self._outbox.add(connection, data, group_id)
+        self._outbox.note_revocable(connection, request, response, [data])
         return data
-
-    def _find_sync(self, group_id: str | None) -> int:
-        """Return the number of the sync that must have ended before a response leaves that tells of one group, or of
-        everything."""
-        return EVERYTHING if group_id is None else self.node.group_commit.find_covering_sync_of(group_id)
 
     def _error_counter(self, cls: type[Any]) -> Callable[[Any], Iterable[int]]:
         """Return a function to the error codes in a response, which is made once for each class of responses."""
@@ -168,8 +151,7 @@ class Encoder:
             for code in self._error_counter(response.__class__)(response):
                 self._stats.count_error(request.api_key, code)
             frame = self._owe_frame(connection, request, pieces)
-        if self.node.is_synced and request.api_key in OF_TOPICS:
-            self._resting.append((connection, request, response, frame))
+        self._outbox.note_revocable(connection, request, response, frame)
         return len(pieces) == 1
 
     def _owe_ranges(self, connection: Connection, request: ParkedRequest, response: FetchResponse) -> None:
@@ -179,30 +161,22 @@ class Encoder:
         for code in self._error_counter(FetchResponse)(response):
             self._stats.count_error(request.api_key, code)
         for piece in frame:
-            self.owe_bytes(connection, piece)
-        if self.node.is_synced:
-            self._resting.append((connection, request, response, frame))
+            self._outbox.add(connection, piece)
+        self._outbox.note_revocable(connection, request, response, frame)
 
     def _owe_frame(self, connection: Connection, request: ParkedRequest, pieces: list[bytes]) -> list[Piece]:
         """Owe the pieces of a frame, or what a fault makes of them. Returns what is owed."""
         if len(pieces) > 1 and request.passage is None:
             frame = frame_of(pieces)
             for piece in frame:
-                self.owe_bytes(connection, piece)
+                self._outbox.add(connection, piece)
             return frame
         data = b"".join((sum(map(len, pieces)).to_bytes(4, "big"), *pieces))
         if request.passage is None:
-            self.owe_bytes(connection, data)
+            self._outbox.add(connection, data)
         else:
             self._pass(connection, request, request.passage, data)
         return [data]
-
-    def owe_bytes(self, connection: Connection, data: Piece) -> None:
-        """Owe bytes that may rest on everything that was decided."""
-        connection.rests_on = EVERYTHING
-        connection.owed.append(data)
-        connection.owed_bytes += len(data)
-        self._turn.owed_bytes += len(data)
 
     def _say_failure(self, request: Request | ParkedRequest, error: ProtocolError) -> tuple[Any, bytes]:
         """Return the response to a request that has changed nothing and whose response has no bytes, and its frame."""
@@ -232,7 +206,7 @@ class Encoder:
                     encoding.pieces = [self._say_failure(encoding.request, error)[1][4:]]
                     encoding.is_done = True
             else:
-                if not encoding.is_done and encoding.size <= self._connections.responses.bytes_max:
+                if not encoding.is_done and encoding.size <= self._outbox.unsent.bytes_max:
                     return
             self._end_encoding(connection, encoding)
         self._encodings.popleft()
@@ -243,7 +217,7 @@ class Encoder:
         request = self._connections.unpark(connection)
         if encoding.is_done:
             if not encoding.is_counted:
-                self._turn.decided_late.append((request.api_key, request.since_s))
+                self._outbox.decided_late.append((request.api_key, request.since_s))
             self._owe_frame(connection, request, encoding.pieces)
         elif not connection.closing:
             log.warning(
@@ -256,45 +230,6 @@ class Encoder:
     def _ease(self) -> None:
         """Let requests for large responses go on, if there are few of these by now."""
         self._connections.set_crowded(len(self._encodings) >= ENCODINGS_MAX)
-
-    # -- records that are lost -----------------------------------------------------------------------------------------
-
-    def withdraw(self, lost: Collection[tuple[str, int]]) -> None:
-        """Replace the responses of this turn that rest on records of these partitions, which are lost.
-
-        One that a fault delays or shortens cannot be replaced: its connection is closed.
-        """
-        for _, resting in (*self._held, (0, self._resting)):
-            for number, (connection, request, response, frame) in enumerate(resting):
-                without = self.node.dataplane.withdraw(response, lost)
-                if without is response:
-                    continue
-                self._stats.count_error(request.api_key, ErrorCode.KAFKA_STORAGE_ERROR)
-                data = encode_response(request.api_key, request.version, request.correlation_id, without)
-                if frame and connection.replace(frame, data):
-                    resting[number] = connection, request, without, [data]
-                else:  # it is not whole yet, or no longer what it was
-                    self._drop(connection, request)
-
-    def end_turn(self) -> None:
-        """Note on which sync this turn's responses rest, and forget those whose sync has ended."""
-        group_commit = self.node.group_commit
-        rests_on, ended = group_commit.find_covering_sync(), group_commit.last_ended
-        while self._held and self._held[0][0] <= ended:
-            self._held.popleft()
-        if self._resting:
-            if rests_on > ended:
-                self._held.append((rests_on, self._resting))
-            self._resting = []
-
-    def _drop(self, connection: Connection, request: Request | ParkedRequest) -> None:
-        """Close a connection without the responses that it is owed."""
-        connection.drop()
-        for encoding in [one for one in self._encodings if one.request is request]:
-            self._encodings.remove(encoding)
-            self._connections.unpark(connection)
-            self._ease()
-        self._connections.close(connection, "internal error")
 
     # -- faults --------------------------------------------------------------------------------------------------------
 
@@ -309,7 +244,7 @@ class Encoder:
             return
         left = self.gate.finish(passage, data, self._turn.now_ms)
         if left:
-            self.owe_bytes(connection, left)
+            self._outbox.add(connection, left)
         if action.disconnect == "after" or action.truncate is not None:
             self._connections.close(connection, "fault")
 

@@ -23,34 +23,31 @@ for a server that is late. A connection that has more waiting than `SHARE_S` is 
 """
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from coordinator.core.decision import Done, Silent
 from coordinator.metrics import Stats
 from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.node import Node
 from coordinator.server.authenticator import Authenticator
-from coordinator.server.connection import BACKLOG_FRAMES, OWED_BYTES_MAX, Connection
+from coordinator.server.connection import BACKLOG_FRAMES, RESPONSE_BYTES_MAX, Connection
 from coordinator.server.connections import Connections
 from coordinator.server.encoder import Encoder
 from coordinator.server.encoding import is_short
 from coordinator.server.horizon import Horizon
 from coordinator.server.listener import Listener
+from coordinator.server.outbox import Outbox
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.request_handler import RequestHandler
-from coordinator.server.turn import HEAVY_S, TURN_S, DecidedRequests, Turn
+from coordinator.server.turn import HEAVY_S, TURN_S, Turn
 from coordinator.server.urgency import URGENT_BYTES_MAX
 from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:  # imported with the first journal or fault
     from coordinator.server.gate import Gate
 
-HELD_BYTES_MAX: Final = 4 * 1_048_576
-"""Of responses that wait for the disk. Beyond it, nothing more is decided until they have left."""
-REQUEST_BYTES_MAX: Final = 64 * 1_048_576
-RESPONSE_BYTES_MAX: Final = 64 * 1_048_576
+REQUESTS_BYTES_MAX: Final = 64 * 1_048_576  # of all connections
+RESPONSES_BYTES_MAX: Final = 64 * 1_048_576  # of all connections
 
 
 class Holder(Protocol):
@@ -75,8 +72,8 @@ class Frontend:
         real_s: Callable[[], float] = time.monotonic,
         cpu_s: Callable[[], float] | None = None,
         turn_s: float = TURN_S,
-        request_bytes_max: int = REQUEST_BYTES_MAX,
-        response_bytes_max: int = RESPONSE_BYTES_MAX,
+        request_bytes_max: int = REQUESTS_BYTES_MAX,
+        response_bytes_max: int = RESPONSES_BYTES_MAX,
         failed_authentication_s: float = 0.1,
     ) -> None:
         """`clock` is the coordinator's; `real_s` counts real seconds, for the budget of a turn and for latencies.
@@ -88,33 +85,32 @@ class Frontend:
         self.node = node
         self._clock = clock
         self._stats = stats
-        self.turn = Turn(stats, real_s, cpu_s, turn_s)
+        self.turn = Turn(real_s, cpu_s, turn_s)
         self.connections = Connections(
-            self.turn,
-            stats,
-            frame_bytes_max=frame_bytes_max,
-            request_bytes_max=request_bytes_max,
-            response_bytes_max=response_bytes_max,
+            self.turn, stats, frame_bytes_max=frame_bytes_max, request_bytes_max=request_bytes_max
         )
-        self.encoder = Encoder(node, self.turn, self.connections, stats)
+        self.outbox = Outbox(node, self.turn, self.connections, stats, response_bytes_max)
+        self.encoder = Encoder(node, self.turn, self.connections, self.outbox, stats)
         self.authenticator = Authenticator(
-            node, self.turn, self.connections, self.encoder, failure_s=failed_authentication_s
+            node, self.turn, self.connections, self.encoder, self.outbox, failure_s=failed_authentication_s
         )
         self.throttled = ThrottledClients(node)
         self._holders: list[Holder] = [self.authenticator, self.throttled]
         self.handler = RequestHandler(
-            node, self.turn, self.connections, self.encoder, self.authenticator, self.throttled, stats, fresh_id
+            node,
+            self.turn,
+            self.connections,
+            self.encoder,
+            self.outbox,
+            self.authenticator,
+            self.throttled,
+            stats,
+            fresh_id,
         )
-        self._replies: deque[tuple[int, Done | Silent]] = deque()  # to parked requests, by ticket, to be encoded
         self._is_node_next = True  # a step of a long request, not of a large response
         self._horizon: Horizon | None = None
         self._settled_ms = 0  # the time of the last horizon that was reached
         self.has_work = False  # whether the latest turn has left anything for the next one
-        self.is_synced = node.is_synced
-        self._held: dict[int, dict[Connection, None]] = {}  # those whose responses wait for a sync, by its number
-        self._held_bytes: dict[int, int] = {}  # of these responses
-        # Requests whose responses wait for a sync, by its number: they are counted when the responses leave.
-        self._unsynced: deque[tuple[int, DecidedRequests]] = deque()
 
     def set_gate(self, gate: "Gate") -> None:
         """Let requests and responses pass a gate, once the handler's `is_gated` says so."""
@@ -125,11 +121,7 @@ class Frontend:
         """Go on with another node. Every connection must have been closed: none may get an answer of both."""
         assert not self.connections.parked, "a request of the old node is parked"
         self.node = self.handler.node = self.authenticator.node = self.throttled.node = node
-        self.is_synced = node.is_synced
-        self._held.clear()
-        self._held_bytes.clear()
-        self._unsynced.clear()
-        self._replies.clear()
+        self.outbox.set_node(node)
         self.encoder.set_node(node)
 
     # -- connections ---------------------------------------------------------------------------------------------------
@@ -143,9 +135,9 @@ class Frontend:
         connection.closing = True
         self.throttled.forget(connection)
         connection.backlog.clear()
-        connection.drop()
+        self.outbox.drop(connection)
         self.connections.requests.set(connection, 0)
-        self.note_unsent(connection, 0)
+        self.outbox.note_unsent(connection, 0)
         if self._horizon:
             self._horizon.forget(connection)
         if connection.parked:
@@ -163,12 +155,6 @@ class Frontend:
         """Count a connection that the server closes."""
         self._stats.count_closed_connection(reason)
 
-    def note_unsent(self, connection: Connection, unsent_bytes: int) -> None:
-        """Note how many bytes of responses wait in the poller, because the client does not take them."""
-        responses = self.connections.responses
-        responses.set(connection, unsent_bytes)
-        self.node.note_unsent(responses.total)
-
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def begin(self, *, goes_on: bool = True) -> None:
@@ -177,8 +163,8 @@ class Frontend:
         is_limited = self.node.ledger.catalog.quotas.count > 0
         if is_limited is not self.handler.is_limited:
             self.handler.set_limited(is_limited)
-        if self._held:
-            self._look_at_disk()
+        if self.outbox.held_bytes:
+            self.outbox.begin_turn()
         if goes_on and self.connections.interrupted:
             self._go_on()
 
@@ -191,7 +177,7 @@ class Frontend:
         turn, connections, decide = self.turn, self.connections, self.handler.decide
         if not turn.now_ms:
             self.begin()
-        touched, decided = connections.touched, turn.decided
+        touched, decided = connections.touched, self.outbox.decided
         for connection, chunk in chunks:
             began_s = turn.checked_s
             if began_s >= turn.next_look_s:
@@ -212,7 +198,7 @@ class Frontend:
                             decides = (
                                 api_key >= 0
                                 and turn.checked_s - began_s < HEAVY_S
-                                and connection.owed_bytes < OWED_BYTES_MAX
+                                and connection.outgoing_bytes < RESPONSE_BYTES_MAX
                                 and not connection.closing
                             )
                     elif connection.closing:
@@ -265,7 +251,7 @@ class Frontend:
         node.fire(settled_ms)
         if node.has_share_sessions:
             node.note_time(turn.now_ms)
-        replies = self._replies
+        replies = self.outbox.replies
         replies.extend(node.replies())
         while replies:
             ticket, outcome = replies.popleft()
@@ -278,23 +264,25 @@ class Frontend:
                 self._go_on()
                 replies.extend(node.replies())
         node.flush()
-        if self.is_synced:
-            self._wait_for_disk()
+        if node.is_synced:
+            self.outbox.end_turn(connections.touched)
         touched, connections.touched = connections.touched, {}
         turn.end()
         return touched
 
     def sync(self) -> None:
         """Wait until everything that was decided is on the disk: what rests on it leaves at the end of this turn."""
-        self.node.append()
+        self.outbox.sync()
 
     def end_turn(self) -> None:
         """Count how long the turn and its requests took, and find out what it has left, now that its responses have
         been sent."""
-        self.turn.count()
-        connections = self.connections
+        connections, outbox = self.connections, self.outbox
+        if outbox.decided or outbox.decided_late:
+            outbox.count_latencies()
+        self._stats.count_turn(self.turn.began_s, self.turn.real_s())
         self.has_work = (
-            bool(connections.interrupted or connections.yielding or self._replies)
+            bool(connections.interrupted or connections.yielding or outbox.replies)
             or self.encoder.has_work
             or self.authenticator.has_work
             or self.node.has_steps
@@ -309,51 +297,13 @@ class Frontend:
         return self.node.next_poll_ms()
 
     def next_release_s(self) -> float | None:
-        """Return when a client or a response is held back no longer, by the real clock; None if none is.
-
-        What waits for a sync that is under way has no time: the poller is woken when it is over."""
-        next_s = self.node.group_commit.next_sync_s() if self.is_synced else None
+        """Return when a client or a response is held back no longer, by the real clock; None if that is not known."""
+        next_s = self.outbox.next_s if self.node.is_synced else None
         for holder in self._holders:
             at_s = holder.next_s
             if at_s is not None and (next_s is None or at_s < next_s):
                 next_s = at_s
         return next_s
-
-    # -- the disk ------------------------------------------------------------------------------------------------------
-
-    def _look_at_disk(self) -> None:
-        """Complete the sync that is over, and begin the next one. If too much waits for the disk, wait for it."""
-        if sum(self._held_bytes.values()) > HELD_BYTES_MAX or self.node.group_commit.has_gathered_much:
-            self.sync()
-        self.node.group_commit.continue_syncs()
-
-    def _wait_for_disk(self) -> None:
-        """Hold the responses that rest on what is not on the disk, and let those go that rest on what is by now."""
-        node, touched = self.node, self.connections.touched
-        group_commit = node.group_commit
-        if lost := group_commit.take_lost():
-            for number, (ticket, outcome) in enumerate(self._replies):
-                if isinstance(outcome, Done):
-                    self._replies[number] = ticket, Done(node.dataplane.withdraw(outcome.response, lost))
-            self.encoder.withdraw(lost)
-        self.encoder.end_turn()
-        everything, ended = group_commit.find_covering_sync(), group_commit.last_ended
-        for connection in touched:
-            rests_on, connection.rests_on = min(connection.rests_on, everything), 0
-            if connection.owed and (connection.held or rests_on > ended):
-                size = connection.owed_bytes
-                rests_on = connection.hold(rests_on)
-                self._held.setdefault(rests_on, {})[connection] = None
-                self._held_bytes[rests_on] = self._held_bytes.get(rests_on, 0) + size
-        if everything > ended:
-            self._unsynced.append((everything, self.turn.take_decided_requests()))
-        for number in sorted([number for number in self._held if number <= ended]):
-            del self._held_bytes[number]
-            for connection in self._held.pop(number):
-                connection.release(ended)
-                touched[connection] = None
-        while self._unsynced and self._unsynced[0][0] <= ended:
-            self.turn.count_decided_requests(self._unsynced.popleft()[1], self.turn.real_s())
 
     # -- what waits ----------------------------------------------------------------------------------------------------
 
@@ -399,7 +349,7 @@ class Frontend:
                 if not (connection.backlog or connection.closing):
                     connection.refill()
                 if api_key >= 0:
-                    turn.decided_late.append((api_key, connection.heard_s))
+                    self.outbox.decided_late.append((api_key, connection.heard_s))
                 most -= 1
                 if not (turn.has_time() and most) or turn.checked_s - began_s >= HEAVY_S:
                     break

@@ -94,7 +94,7 @@ class Poller:
         when another thread has called `waker`."""
         self._frontend = frontend
         self._turn = frontend.turn
-        self._responses = frontend.connections.responses
+        self._outbox = frontend.outbox
         self._clock = clock
         self._real = real or Clock.real()
         self._after_turn = after_turn  # what need not be done before the responses have left
@@ -241,7 +241,7 @@ class Poller:
             self._finish(now_ms)
 
     def close_all(self, reason: str, client_id: str | None = None) -> None:
-        """Close every connection, or those of a client id, whatever they are owed."""
+        """Close every connection, or those of a client id, whatever is on the way to them."""
         for link in list(self._links.values()):
             if client_id is None or link.connection.client_id == client_id:
                 self._close(link, reason)
@@ -265,7 +265,7 @@ class Poller:
         """End the turn: fire timers, append, and send."""
         frontend = self._frontend
         self._deliver(frontend.finish(read_by_ms))
-        if self._responses.total > self._responses.bytes_max:
+        if self._outbox.unsent.total > self._outbox.unsent.bytes_max:
             self._close_offenders()
         frontend.end_turn()
         self._after_turn()
@@ -380,13 +380,13 @@ class Poller:
         self._links[sock.fileno()] = self._link_of[link.connection] = link
 
     def _deliver(self, connections: Iterable[Connection]) -> None:
-        """Send what connections are owed, as much as their sockets take, and watch for what they need next."""
-        link_of = self._link_of
+        """Send the responses that may leave, as much as their sockets take, and watch for what they need next."""
+        link_of, take = self._link_of, self._outbox.take
         for connection in connections:
             link = link_of.get(connection)
             if link is None:
                 continue  # it left before its response
-            for response in connection.take():
+            for response in take(connection):
                 try:
                     link.send_or_keep(response)
                 except OSError:
@@ -405,11 +405,11 @@ class Poller:
             if not connection.is_blocked:  # else the socket has taken nothing since
                 link.unsent_since_s = self._turn.real_s()
             connection.is_blocked = True
-            self._frontend.note_unsent(connection, link.held_bytes)
+            self._outbox.note_unsent(connection, link.held_bytes)
         elif connection.closing and not connection.held:
             self._close(link)
             return
-        # Requests may be left because so much was owed that no more were decided: they go on when there is room.
+        # Requests may be left because the responses before them were too many bytes: they go on when there is room.
         waits_for_room = link.is_behind or (connection.may_decide() and not connection.is_queued)
         self._watch(link, WRITE if waits_for_room else 0)
 
@@ -421,11 +421,11 @@ class Poller:
             self._close(link)
             return
         link.connection.is_blocked = link.is_behind
-        self._frontend.note_unsent(link.connection, link.held_bytes)
+        self._outbox.note_unsent(link.connection, link.held_bytes)
 
     def _close_offenders(self) -> None:
         """Close the connections that hold the most of too many bytes of responses."""
-        while (offender := self._responses.offender()) is not None:
+        while (offender := self._outbox.unsent.offender()) is not None:
             link = self._link_of[offender]
             log.warning(
                 "connection closed: it holds the most of too many bytes of responses (queued.max.response.bytes)",

@@ -1,4 +1,4 @@
-"""One request on its way through the server: who asks, the gate, the node, quotas, and the response that is owed."""
+"""One request on its way through the server: who asks, the gate, the node, quotas, and the response."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -11,11 +11,13 @@ from coordinator.runtime.api_versions import unknown_version
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import Node
 from coordinator.server.authenticator import Authenticator
-from coordinator.server.connection import REPEATED_BYTES_MAX, Connection, ParkedRequest
+from coordinator.server.connection import Connection, ParkedRequest
 from coordinator.server.connections import Connections
 from coordinator.server.encoder import Encoder
 from coordinator.server.encoding import READS, SHORT, has_ranges
+from coordinator.server.outbox import Outbox
 from coordinator.server.quotas import ThrottledClients
+from coordinator.server.repeated_heartbeat import keep
 from coordinator.server.turn import Turn
 from protocol.apis import API_VERSIONS, BY_NAME
 from protocol.errors import ErrorCode, UnsupportedVersion
@@ -38,6 +40,7 @@ class RequestHandler:
         turn: Turn,
         connections: Connections,
         encoder: Encoder,
+        outbox: Outbox,
         authenticator: Authenticator,
         throttled: ThrottledClients,
         stats: Stats,
@@ -53,6 +56,7 @@ class RequestHandler:
         self._connections = connections
         self._next_ticket = connections.next_ticket
         self._encoder = encoder
+        self._outbox = outbox
         self._authenticator = authenticator
         self._throttled = throttled
         self._stats = stats
@@ -76,13 +80,10 @@ class RequestHandler:
             decided = self._authenticator.authenticate(connection, connection.authentication, frame)
             if decided is not None:
                 return decided
-        if connection.heartbeat is not None and not self.is_observed:
-            size = connection.repeat_heartbeat(frame, self._turn.now_ms)
-            if size:
-                self._turn.owed_bytes += size
-                if self.node.is_synced:
-                    covering = self.node.group_commit.find_covering_sync_of(connection.heartbeat.renewal.group_id)
-                    connection.rests_on = max(connection.rests_on, covering)
+        if (heartbeat := connection.heartbeat) is not None and not self.is_observed:
+            repeated = heartbeat.repeat(frame, connection.client_id, self._turn.now_ms)
+            if repeated is not None:
+                self._outbox.add(connection, repeated, heartbeat.renewal.group_id)
                 return HEARTBEAT
         passage = None
         try:
@@ -120,8 +121,8 @@ class RequestHandler:
             data = self._encoder.owe_short(connection, request, response, outcome.group_id)
             if passage is not None and self.gate is not None:
                 self.gate.note_response(passage, data, self._turn.now_ms)
-            if response is SUCCESS and not self.is_observed and len(frame) <= REPEATED_BYTES_MAX:
-                connection.keep_heartbeat(request, frame, data, self.node.find_renewal(request.body))
+            if response is SUCCESS and not self.is_observed:
+                connection.heartbeat = keep(self.node.find_renewal(request.body), request.client_id, frame, data)
             return api_key
         answered = self._parked(connection, request, call, passage)
         return api_key if self._encoder.owe(connection, answered, response) else -1

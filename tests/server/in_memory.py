@@ -178,7 +178,7 @@ class InMemory:
         touched = list(self.frontend.finish())
         for connection in touched:
             if not connection.is_blocked:
-                self._receivers[connection].receive(b"".join(connection.take()))
+                self._receivers[connection].receive(b"".join(self.frontend.outbox.take(connection)))
         self.frontend.end_turn()
         return touched
 

@@ -88,7 +88,7 @@ def test_a_client_that_leaves_in_the_middle_of_its_response_leaves_nothing() -> 
 
 def test_a_response_that_no_budget_has_room_for_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     server = hurried()
-    server.frontend.connections.responses.bytes_max = 100_000
+    server.frontend.outbox.unsent.bytes_max = 100_000
     peer = server.connect()
     peer.send(ALL_TOPICS)
     server.rest()

@@ -145,7 +145,7 @@ def test_a_client_that_does_not_take_its_answers_is_not_decided_for() -> None:
     peer.connection.is_blocked = True  # as the poller sets it when a send falls short
     peer.send(*[VERSIONS] * 50)
     server.turn()
-    assert peer.connection.owed == []
+    assert peer.connection.outgoing == []
     assert len(peer.connection.backlog) == 50
     server.frontend.resume(peer.connection)
     server.turn()
@@ -164,7 +164,7 @@ def test_a_chunk_of_thousands_of_requests_is_cut_up_as_they_are_decided() -> Non
     assert held > len(peer.connection.backlog) * len(peer.connection.backlog[0]) * 10
     assert held == peer.connection.unread_bytes
     server.frontend.resume(peer.connection)
-    while peer.connection.backlog or peer.connection.owed:
+    while peer.connection.backlog or peer.connection.outgoing:
         server.turn()
         server.frontend.resume(peer.connection)
         assert len(peer.connection.backlog) <= BACKLOG_FRAMES
@@ -192,9 +192,9 @@ def test_what_is_owed_to_one_client_is_bounded() -> None:
     server = InMemory()
     peer = server.connect()
     peer.send(*[(MetadataRequest(topics=None), 9)] * 3_000)  # each answer names 50 partitions: far more than a mebibyte
-    assert peer.connection.owed_bytes < 1_100_000
+    assert peer.connection.outgoing_bytes < 1_100_000
     assert peer.connection.backlog
-    while peer.connection.backlog or peer.connection.owed:
+    while peer.connection.backlog or peer.connection.outgoing:
         server.turn()
         server.frontend.resume(peer.connection)
     assert correlation_ids(peer) == list(range(1, 3_001))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from coordinator.server import frontend as frontends
+from coordinator.server import outbox
 from coordinator.server.waker import Waker
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
@@ -192,7 +192,7 @@ def test_a_topic_whose_sync_fails_is_withdrawn_from_all_that_waits() -> None:
     (read,) = reader.answers[0][1].responses[0].partitions
     assert (read.error_code, read.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
     assert kinds(member) == ["OffsetCommit"]
-    held = [peer.connection.owed_bytes + peer.connection.held_bytes for peer in (first, second, reader, member)]
+    held = [peer.connection.outgoing_bytes + peer.connection.held_bytes for peer in (first, second, reader, member)]
     assert held == [0, 0, 0, 0]
 
 
@@ -247,7 +247,7 @@ def test_a_client_that_leaves_is_owed_nothing() -> None:
 def test_the_server_waits_for_the_disk_when_too_much_does(monkeypatch: pytest.MonkeyPatch) -> None:
     disk, server = serving()
     first, second = server.connect(), server.connect()
-    monkeypatch.setattr(frontends, "HELD_BYTES_MAX", 10)
+    monkeypatch.setattr(outbox, "HELD_BYTES_MAX", 10)
     assert first.ask(*committing("g", 2)) is None
     second.send(committing("h", 3))
     assert disk.synced_size(LOG) == len(disk.contents()[LOG]), "the turn has waited before it decided"
@@ -257,7 +257,7 @@ def test_the_server_waits_for_the_disk_when_too_much_does(monkeypatch: pytest.Mo
 
 def test_what_waits_for_the_disk_counts_to_what_a_client_may_be_owed(monkeypatch: pytest.MonkeyPatch) -> None:
     disk, server = serving()
-    monkeypatch.setattr("coordinator.server.connection.OWED_BYTES_MAX", 1)
+    monkeypatch.setattr("coordinator.server.connection.RESPONSE_BYTES_MAX", 1)
     peer = server.connect()
     assert peer.ask(*committing("g", 2)) is None
     assert peer.ask(*beating("h")) is None

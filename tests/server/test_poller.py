@@ -13,7 +13,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from coordinator.server.connection import OWED_BYTES_MAX
+from coordinator.server.connection import RESPONSE_BYTES_MAX
 from coordinator.server.link import Link
 from coordinator.server.selector import READ, WRITE
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -283,11 +283,11 @@ async def test_a_client_that_does_not_read_costs_a_bounded_amount_and_loses_noth
     """R19."""
     async with not_reading() as (here, client, link):
         assert link.connection.backlog, "it asked for more than it was told"
-        assert link.unsent_bytes + link.connection.owed_bytes < 2 * OWED_BYTES_MAX
-        assert here.server.frontend.connections.responses.total == link.unsent_bytes
+        assert link.unsent_bytes + link.connection.outgoing_bytes < 2 * RESPONSE_BYTES_MAX
+        assert here.server.frontend.outbox.unsent.total == link.unsent_bytes
         assert await client.read(ASKED) == list(range(1, ASKED + 1))
         await until(lambda: not link.unsent)
-        assert here.server.frontend.connections.responses.total == 0
+        assert here.server.frontend.outbox.unsent.total == 0
 
 
 async def test_of_clients_that_hold_too_many_bytes_of_responses_the_largest_is_closed(
@@ -295,7 +295,7 @@ async def test_of_clients_that_hold_too_many_bytes_of_responses_the_largest_is_c
 ) -> None:
     async with not_reading() as (here, _, link):
         held_bytes = link.held_bytes
-        here.server.frontend.connections.responses.bytes_max = held_bytes - 1
+        here.server.frontend.outbox.unsent.bytes_max = held_bytes - 1
         here.poller._close_offenders()
         assert here.poller.connections == 0
         assert here.server.stats.connections_closed == {"response memory": 1}
@@ -309,7 +309,7 @@ async def test_a_client_that_takes_nothing_for_too_long_is_let_go() -> None:
         assert here.poller.connections == 1
         here.sweep(2)
         assert here.poller.connections == 0
-        assert here.server.frontend.connections.responses.total == 0
+        assert here.server.frontend.outbox.unsent.total == 0
 
 
 class Taking:
@@ -341,11 +341,11 @@ def test_the_patience_with_a_client_runs_from_the_last_byte_that_it_took() -> No
     connection = here.server.connect().connection
     link = here.poller._link_of[connection] = Link(cast("socket.socket", Taking(4, 0)), connection)
     link.interest = WRITE
-    connection.owed.append(b"0123456789")
+    connection.outgoing.append(b"0123456789")
     here.poller._deliver([connection])
     here.server.seconds = 20.0
     here.poller._send_kept(link)
-    connection.owed.append(b"the response to a request that was parked")
+    connection.outgoing.append(b"the response to a request that was parked")
     here.poller._deliver([connection])
     assert here.poller._overdue(link, 29.9) is None
     assert here.poller._overdue(link, 30.0) == "responses not taken"

@@ -11,7 +11,8 @@ from coordinator.core.acls.names import Resource
 from coordinator.core.failover import MoveGroup, StartBroker, StopBroker
 from coordinator.core.timers import session
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember
-from coordinator.server.connection import REPEATED_BYTES_MAX, Connection
+from coordinator.server.connection import REPEATED_BYTES_MAX
+from coordinator.server.repeated_heartbeat import RepeatedHeartbeat
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.create_acls import CreateAclsRequest
@@ -352,14 +353,14 @@ def test_whatever_happens_the_answers_and_the_timers_are_those_of_a_server_that_
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dice, twins = Random(seed), Twins()
-    repeat, repeated = Connection.repeat_heartbeat, list[bytes]()
+    repeat, repeated = RepeatedHeartbeat.repeat, list[bytes]()
 
-    def note(self: Connection, frame: bytes, now_ms: int) -> int:
-        size = repeat(self, frame, now_ms)
-        repeated.extend([frame] if size else [])
-        return size
+    def note(self: RepeatedHeartbeat, frame: bytes, client_id: str | None, now_ms: int) -> bytes | None:
+        response = repeat(self, frame, client_id, now_ms)
+        repeated.extend([] if response is None else [frame])
+        return response
 
-    monkeypatch.setattr(Connection, "repeat_heartbeat", note)
+    monkeypatch.setattr(RepeatedHeartbeat, "repeat", note)
     for _ in range(300):
         client = dice.randrange(CLIENTS)
         group, (member_id, generation) = twins.group(client), twins.membership(client)

@@ -147,7 +147,7 @@ def test_bare_tokens_follow_the_older_handshake() -> None:
     token = plain("alice", "secret")
     here.frontend.receive(peer.connection, len(token).to_bytes(4, "big") + token)
     here.frontend.finish()
-    assert peer.connection.take() == [b"\0\0\0\0"]
+    assert list(here.frontend.outbox.take(peer.connection)) == [b"\0\0\0\0"]
     assert str(peer.connection.principal) == "User:alice"
     assert peer.ask(*VERSIONS)
     stranger = here.connect()

@@ -334,7 +334,7 @@ class Server:
         if session.is_closed or self.process is None:
             return
         unsent, session.unsent, session.unsent_bytes = session.unsent, [], 0
-        self.process.frontend.note_unsent(session.connection, 0)
+        self.process.frontend.outbox.note_unsent(session.connection, 0)
         for request, response in unsent:
             request.heard(response)
         self._arrive(lambda: self.process and self.process.frontend.resume(session.connection), session)
@@ -407,11 +407,11 @@ class Server:
         session = self._sessions.get(connection)
         if session is None or self.process is None:
             return
-        data = b"".join(connection.take())
+        data = b"".join(self.process.frontend.outbox.take(connection))
         if session.is_slow and data:
             session.unsent_bytes += len(data)
             connection.is_blocked = True
-            self.process.frontend.note_unsent(connection, session.unsent_bytes)
+            self.process.frontend.outbox.note_unsent(connection, session.unsent_bytes)
         self._read(session, data)
         promise(not connection.closing, "a valid request closes no connection", lambda: f"{list(session.outstanding)}")
 
