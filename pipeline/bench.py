@@ -28,7 +28,8 @@ import pyarrow.parquet as pq
 from pipeline.decode import plain
 from pipeline.decode.headers import Headers, chain, crc_ok
 from pipeline.decode.latest import latest
-from pipeline.decode.layout import TOPIC, LogDir, log_dirs, segments, spans
+from pipeline.decode.layout import TOPIC, log_dirs, segments, spans
+from pipeline.decode.logs import LogDir
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.jobs.compact import compact, settle
 from pipeline.jobs.ingest import Follower

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import msgspec
 
 from pipeline.decode.files import Place, Store, without_secrets
-from pipeline.decode.identity import Identity, find_replacement
-from pipeline.decode.layout import LogDir, Position
+from pipeline.decode.identity import find_replacement
+from pipeline.decode.logs import Identity, LogDir, Position
 from pipeline.errors import TablesInUseError, UsageError
 
 NAME = "manifest.json"

@@ -6,7 +6,8 @@ import msgspec
 
 from pipeline.decode import rows
 from pipeline.decode.files import with_command_config
-from pipeline.decode.layout import TOPIC, Position
+from pipeline.decode.layout import TOPIC
+from pipeline.decode.logs import Position
 from pipeline.decode.schema import TABLES
 from pipeline.errors import UsageError
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from pipeline.decode.layout import START, LogDir, Position, Span, entries, logs_at, newest_ts, partition_of
+from pipeline.decode.layout import entries, logs_at, newest_ts, partition_of
+from pipeline.decode.logs import START, LogDir, Position, Span
 from pipeline.decode.positions import between
 from pipeline.options import SourceOptions
 

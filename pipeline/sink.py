@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.decode.files import Store
-from pipeline.decode.layout import Span
+from pipeline.decode.logs import Span
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import TABLES
 from pipeline.plan import Task

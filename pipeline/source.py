@@ -8,9 +8,7 @@
 Works on Spark 4.0 and later. What later releases added (filters in 4.1, limits of a stream in 4.2) is used where it is.
 """
 
-import gc
 from collections.abc import Iterable, Iterator, MutableMapping
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +16,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from pipeline import plan, sink
-from pipeline.decode.files import Store
-from pipeline.decode.latest import latest
-from pipeline.decode.rows import SpanDecoder
 from pipeline.decode.schema import OFFSET_COMMITS, TABLES, ddl
-from pipeline.decode.transactions import EFFECTIVE_COMMITS, read_commits
+from pipeline.decode.transactions import EFFECTIVE_COMMITS
 from pipeline.options import SourceOptions, parse
+from pipeline.partition import LogPartition, read
 from pipeline.pushdown import narrow
 
 
@@ -61,51 +57,7 @@ class KafkaLog(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader for `readStream`."""
-        from pipeline.stream import stream_reader
-
-        return stream_reader(self.parsed)
-
-
-class LogPartition(InputPartition):
-    """A task and the options to read it with."""
-
-    def __init__(self, task: plan.Task, options: SourceOptions) -> None:
-        super().__init__(task)
-        self.task = task
-        self.options = options
-
-
-@cache
-def freeze_imports() -> None:
-    """Leave out of this process's garbage collections what it has imported until now.
-
-    PySpark's daemon collects after each task of a worker (`pyspark/daemon.py`). With numba and Arrow that takes 70 ms,
-    which is twice the time of decoding 10 MB.
-    """
-    gc.collect()
-    gc.freeze()
-
-
-def read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Read the rows of one task; runs in a worker."""
-    yield from _rows(partition)
-    freeze_imports()
-
-
-def _rows(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    assert isinstance(partition, LogPartition), "Spark hands back what `partitions` made"
-    options = partition.options
-    if options.sink != "none":
-        directory = Store.of(options.sink.removeprefix("parquet:"))
-        yield sink.write(partition.task, options.decoding(frozenset(TABLES)), directory)
-    elif options.is_reduced:
-        yield from latest(partition.task.spans, options.decoding(frozenset(TABLES))).to_batches()
-    elif options.table == "offset_commits":
-        yield from read_commits(partition.task.spans, options.decoding(frozenset(TABLES)))
-    else:
-        for span in partition.task.spans:
-            for rows in SpanDecoder(span, options.decoding(frozenset({options.table}))):
-                yield rows.batch
+        return _stream_reader(self.parsed)
 
 
 class BatchReader(DataSourceReader):
@@ -131,3 +83,14 @@ class PushingReader(BatchReader):
         """Narrow the options; return all filters: they only ever narrow, and Spark applies each once more."""
         self.options = narrow(self.options, filters)
         return filters
+
+
+def _stream_reader(options: SourceOptions) -> DataSourceStreamReader:
+    """Return the reader that this release of Spark can use best."""
+    try:
+        from pipeline.stream_limits import LimitedStreamReader  # needs Spark 4.2
+    except ImportError:
+        from pipeline.stream import StreamReader
+
+        return StreamReader(options)
+    return LimitedStreamReader(options)

@@ -12,10 +12,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pipeline import plan
-from pipeline.decode.layout import Position
+from pipeline.decode.logs import Position
 from pipeline.decode.positions import newest
 from pipeline.options import SourceOptions
-from pipeline.source import LogPartition, read
+from pipeline.partition import LogPartition, read
 
 
 class StreamReader(DataSourceStreamReader):
@@ -39,17 +39,8 @@ class StreamReader(DataSourceStreamReader):
         return [LogPartition(task, self.options) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See `pipeline.source.read`."""
+        """See `pipeline.partition.read`."""
         return read(partition)
-
-
-def stream_reader(options: SourceOptions) -> DataSourceStreamReader:
-    """Return the reader that this release of Spark can use best."""
-    try:
-        from pipeline.stream_limits import LimitedStreamReader
-    except ImportError:
-        return StreamReader(options)
-    return LimitedStreamReader(options)
 
 
 def positions(offset: dict[str, str]) -> dict[str, Position]:

@@ -3,7 +3,7 @@
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from pipeline import plan
-from pipeline.decode.layout import Position
+from pipeline.decode.logs import Position
 from pipeline.decode.positions import newest
 from pipeline.options import SourceOptions
 from pipeline.stream import StreamReader, offset_of, positions

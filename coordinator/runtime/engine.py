@@ -553,9 +553,7 @@ def marker(producer_id: int, producer_epoch: int, committed: bool, now_ms: int) 
     return record_batch.encode_marker(end, now_ms, producer_id=producer_id, producer_epoch=producer_epoch)
 
 
-def failure_outcome(
-    request: Any, version: int, code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
-) -> Done | Silent:
+def failure_outcome(request: Any, version: int, code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR) -> Done | Silent:
     """Respond to a request that the server has failed to decide, unless nobody waits for a response."""
     if request is None or (type(request) is ProduceRequest and not request.acks):
         return SILENT

@@ -24,12 +24,10 @@ from coordinator.client.offsets import EARLIEST, LATEST
 from coordinator.config import ConfigError
 from pipeline.decode.files import Store
 from pipeline.decode.headers import Headers, chain
-from pipeline.decode.identity import Identity
-from pipeline.decode.layout import LogDir, Position, Segment, Span
+from pipeline.decode.logs import RECORD_BYTES, Identity, LogDir, Position, Segment, Span
 from pipeline.decode.spans import Chunk, Problem, SpanReader
 from pipeline.errors import UsageError
 
-RECORD_BYTES = 128  # of a commit, about: the size of a range of offsets is not known before it is read
 TIMEOUT_S = 10.0
 NO_SEGMENT = Segment("", -1, 0)
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 
 from pipeline.decode.files import Entry, Store
-from pipeline.decode.layout import LogDir, Segment, Span, entries, segments
+from pipeline.decode.layout import entries, segments
+from pipeline.decode.logs import LogDir, Segment, Span
 from pipeline.errors import UsageError
 
 CHECKPOINT = "replication-offset-checkpoint"

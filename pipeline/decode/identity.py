@@ -11,25 +11,11 @@ import struct
 import crc32c
 import msgspec
 
-from pipeline.decode.layout import HEADER_BYTES, LogDir, Position, Segment, segment_path, segments
+from pipeline.decode.layout import HEADER_BYTES, segment_path, segments
+from pipeline.decode.logs import Identity, LogDir, Position, Segment
 
 TAIL_BYTES = 4096  # before a position: some batches, of which not all can have been the same before they were replaced
 _HEADER = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, checksum
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """The first batch of a segment: its base offset, its checksum, its highest timestamp in ms.
-
-    `tail` is the checksum of the last bytes that were read; None of earlier releases, and where none were. `topic_id`
-    is all that identifies a log on a cluster.
-    """
-
-    segment: int
-    base_offset: int
-    checksum: int
-    max_ts: int
-    tail: int | None = None
-    topic_id: str | None = None
 
 
 def identify(log: LogDir, position: Position) -> Identity | None:

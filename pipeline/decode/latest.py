@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.decode.copies import NEVER, Batch, find_divergence, find_epoch_ends
-from pipeline.decode.layout import Span
+from pipeline.decode.logs import Span
 from pipeline.decode.records import ABORT, COMMIT
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import OFFSET_COMMITS

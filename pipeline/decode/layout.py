@@ -8,85 +8,16 @@ would see nothing in `__consumer_offsets-0` and say nothing about it.
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import msgspec
 
-from pipeline.decode.files import Entry, Store, is_cluster, is_uri, without_secrets
+from pipeline.decode.files import Entry, Store, is_cluster, without_secrets
+from pipeline.decode.logs import START, LogDir, Segment, Span, join_path
 
 TOPIC = "__consumer_offsets"
 HEADER_BYTES = 61
 _SEGMENT = re.compile(r"^(\d{20})\.log$")
 _PASSED_OVER = (".cleaned", ".deleted", ".swap")  # a cleaner's unfinished or discarded files
-
-
-class LogDir(msgspec.Struct, frozen=True):
-    """One partition's log. `name` is how rows call it; it is unique among the paths that were given."""
-
-    store: Store
-    path: str
-    name: str
-    partition: int
-
-    @property
-    def place(self) -> str:
-        """Where it lies, whatever it is called: the same for every way to name the directory, without credentials."""
-        uri = self.store.display_uri
-        root = uri.rstrip("/") if is_uri(uri) else str(Path(uri).resolve())
-        return _join(root, self.path) if self.path else root
-
-    @property
-    def is_on_cluster(self) -> bool:
-        """Whether it is read by Fetch (`pipeline.decode.cluster`), and lies in no directory here."""
-        return False
-
-
-class Segment(msgspec.Struct, frozen=True):
-    """One `.log` file: its path in the store, the offset in its name, its size in bytes when it was listed."""
-
-    path: str
-    base_offset: int
-    size: int
-
-
-class Span(msgspec.Struct, frozen=True):
-    """Bytes `start` to `end` of a segment, beginning and ending between two batches; what one task reads.
-
-    `floor` is the lowest offset that may stand here, `ceiling` the offset the next span begins with (None when this is
-    the end of the log), `active` whether the segment is the last, which no cleaner has touched. Rows outside of
-    `from_offset` and `until_offset` are left out: they were read before, or will be.
-    """
-
-    log: LogDir
-    segment: Segment
-    start: int
-    end: int
-    floor: int
-    ceiling: int | None
-    active: bool
-    from_offset: int = -1
-    until_offset: int | None = None
-    is_followed: bool = False  # of a cluster: a further span of the same log is read after it
-
-    @property
-    def size(self) -> int:
-        """Bytes, about."""
-        if self.log.is_on_cluster:
-            from pipeline.decode.cluster import RECORD_BYTES
-
-            return ((self.until_offset or 0) - max(0, self.from_offset)) * RECORD_BYTES
-        return self.end - self.start
-
-
-class Position(msgspec.Struct, frozen=True):
-    """Where reading a log stopped: the next offset to read, in which segment and at which byte it may be found."""
-
-    next_offset: int = 0
-    segment: int = -1
-    pos: int = 0
-
-
-START = Position()
 
 
 def _partition(name: str, topic: str) -> int | None:
@@ -164,13 +95,13 @@ def segments(log: LogDir, listing: list[Entry] | None = None) -> list[Segment]:
     found = []
     for entry in entries(log) if listing is None else listing:
         if match := _SEGMENT.match(entry.name):
-            found.append(Segment(_join(log.path, entry.name), int(match[1]), entry.size))
+            found.append(Segment(join_path(log.path, entry.name), int(match[1]), entry.size))
     return sorted(found, key=lambda segment: segment.base_offset)
 
 
 def segment_path(log: LogDir, base_offset: int) -> str:
     """Return the path of a segment in the log's store."""
-    return _join(log.path, f"{base_offset:020d}.log")
+    return join_path(log.path, f"{base_offset:020d}.log")
 
 
 def skipped_files(listing: list[Entry]) -> list[str]:
@@ -253,7 +184,3 @@ def partition_of(group: str, partitions: int) -> int:
         code = (31 * code + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
     signed = code - (code >> 31 << 32)
     return (0 if signed == -(2**31) else abs(signed)) % partitions
-
-
-def _join(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name

@@ -9,7 +9,8 @@ import numpy as np
 
 from pipeline.decode import cluster
 from pipeline.decode.headers import Headers, chain
-from pipeline.decode.layout import HEADER_BYTES, START, LogDir, Position, Segment, Span, segment_path, segments, spans
+from pipeline.decode.layout import HEADER_BYTES, segment_path, segments, spans
+from pipeline.decode.logs import START, LogDir, Position, Segment, Span
 
 WALK_BYTES = 16 << 20
 

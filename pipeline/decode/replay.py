@@ -14,7 +14,8 @@ from operator import itemgetter
 import msgspec
 
 from pipeline.decode.copies import NEVER, find_epoch_ends
-from pipeline.decode.layout import LogDir, segments
+from pipeline.decode.layout import segments
+from pipeline.decode.logs import LogDir
 from pipeline.decode.plain import PlainBatch, PlainCommit, PlainRecord, batches, commit, control_type, records
 
 Key = tuple[str, str, int]  # group, topic, partition

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.decode import groups
-from pipeline.decode.layout import Span
+from pipeline.decode.logs import Span
 from pipeline.decode.offsets import Commits
 from pipeline.decode.records import Records, find_unread_markers, read_markers, read_records
 from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS, TABLES, UNKNOWN_RECORDS

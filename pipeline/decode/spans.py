@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from pipeline.decode.headers import HEADER_BYTES, MOST_LENGTH, Array, Headers, chain, crc_ok, next_batch
-from pipeline.decode.layout import Span
+from pipeline.decode.logs import Span
 from pipeline.errors import LogDamagedError
 
 CHUNK_BYTES = 16 << 20

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from pipeline.decode.cluster import ClusterLog, relist
 from pipeline.decode.headers import Array
-from pipeline.decode.layout import Position, Span
+from pipeline.decode.logs import Position, Span
 from pipeline.decode.positions import between
 from pipeline.decode.records import ABORT, COMMIT
 from pipeline.decode.rows import Options, SpanDecoder

@@ -18,7 +18,8 @@ import pyarrow as pa
 from pipeline.decode import replay
 from pipeline.decode.headers import Headers
 from pipeline.decode.latest import Reduction
-from pipeline.decode.layout import LogDir, Segment, Span, log_dirs, logs_at, spans
+from pipeline.decode.layout import log_dirs, logs_at, spans
+from pipeline.decode.logs import LogDir, Segment, Span
 from pipeline.decode.records import Records, find_unread_markers, read_markers, read_records
 from pipeline.decode.spans import Chunk, SpanReader
 from pipeline.decode.strings import byte_strings

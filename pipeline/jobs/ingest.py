@@ -15,7 +15,8 @@ import msgspec
 from pipeline import locks, manifest, plan, sink
 from pipeline.decode.files import Place, Store
 from pipeline.decode.identity import identify
-from pipeline.decode.layout import START, TOPIC, LogDir, Position, logs_at
+from pipeline.decode.layout import TOPIC, logs_at
+from pipeline.decode.logs import START, LogDir, Position
 from pipeline.decode.positions import find_unread, newest
 from pipeline.decode.schema import TABLES
 from pipeline.errors import TablesInUseError

@@ -10,7 +10,8 @@ from pipeline import published
 from pipeline.decode.copies import describe_conflict
 from pipeline.decode.files import Place
 from pipeline.decode.latest import latest_and_problems
-from pipeline.decode.layout import LogDir, logs_at, spans
+from pipeline.decode.layout import logs_at, spans
+from pipeline.decode.logs import LogDir
 from pipeline.decode.plain import PlainCommit
 from pipeline.decode.replay import State, merge_copies, replay
 from pipeline.decode.rows import Options

@@ -17,7 +17,8 @@ from coordinator.core import records as facts
 from pipeline.decode import kernels, plain, replay
 from pipeline.decode.headers import chain
 from pipeline.decode.latest import KEY, Reduction
-from pipeline.decode.layout import Position, log_dirs, partition_of, spans
+from pipeline.decode.layout import log_dirs, partition_of, spans
+from pipeline.decode.logs import Position
 from pipeline.decode.positions import between
 from pipeline.decode.rows import Options, read_table
 from pipeline.decode.schema import OFFSET_COMMITS

@@ -7,7 +7,8 @@ import pytest
 
 from pipeline import manifest
 from pipeline.decode.identity import find_replacement, identify
-from pipeline.decode.layout import TOPIC, LogDir, Position, log_dirs
+from pipeline.decode.layout import TOPIC, log_dirs
+from pipeline.decode.logs import LogDir, Position
 from pipeline.decode.positions import newest
 from pipeline.errors import UsageError
 from pipeline.jobs.ingest import Follower, ingest

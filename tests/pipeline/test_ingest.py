@@ -12,7 +12,8 @@ import pytest
 
 from pipeline import locks, manifest, sink
 from pipeline.decode.files import Store, without_secrets
-from pipeline.decode.layout import TOPIC, LogDir
+from pipeline.decode.layout import TOPIC
+from pipeline.decode.logs import LogDir
 from pipeline.errors import TablesInUseError, UsageError
 from pipeline.jobs import optimize as optimizing
 from pipeline.jobs.ingest import Follower, bytes_to_read, follow, ingest

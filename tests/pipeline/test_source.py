@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan, LessThanOrEqual
+from pyspark.sql.types import StructType
 
 from pipeline.decode.latest import latest
 from pipeline.decode.layout import TOPIC, log_dirs, spans
@@ -15,9 +16,9 @@ from pipeline.decode.schema import TABLES
 from pipeline.decode.transactions import read_commits
 from pipeline.errors import UsageError
 from pipeline.options import parse
+from pipeline.partition import freeze_imports
 from pipeline.pushdown import narrow
-from pipeline.source import BatchReader, PushingReader, freeze_imports
-from pipeline.stream import stream_reader
+from pipeline.source import BatchReader, KafkaLog, PushingReader
 from pipeline.stream_limits import LimitedStreamReader
 from pipeline.synth import Plan, Writer, commit, write_logs
 from tests.pipeline.sources import load, offsets, replayed
@@ -164,7 +165,7 @@ def test_a_stream_of_a_group_without_a_log_waits_for_one(tmp_path: Path) -> None
     """Its log may come; the limit of a trigger is shared by no log until then."""
     Writer(tmp_path / f"{TOPIC}-0")
     options = {"path": str(tmp_path), "group": "g", "num_partitions": "50", "max_bytes_per_trigger": "700"}
-    reader = stream_reader(parse(options))
+    reader = KafkaLog(options).streamReader(StructType())
     assert isinstance(reader, LimitedStreamReader)
     assert reader.latestOffset({}, reader.getDefaultReadLimit()) == {}
 
