@@ -25,8 +25,8 @@ import msgspec
 
 from benchmarks.server import cpu_seconds, free_port, resident_mib
 from coordinator.client import Client, ClientError
-from coordinator.runtime.partitions import partition_of
 from protocol.errors import ErrorCode
+from protocol.java_hash import partition_of
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic

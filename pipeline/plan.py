@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from pipeline.decode.layout import entries, logs_at, newest_ts, partition_of
+from pipeline.decode.layout import entries, logs_at, newest_ts
 from pipeline.decode.logs import START, LogDir, Position, Span
 from pipeline.decode.positions import between
 from pipeline.options import SourceOptions
+from protocol.java_hash import partition_of
 
 
 class Task(msgspec.Struct, frozen=True):

@@ -15,8 +15,9 @@ from coordinator.core import records as facts
 from coordinator.core.record_schemas import BY_TYPE
 from coordinator.core.records import encode_value
 from pipeline.decode.codecs import NAMES
-from pipeline.decode.layout import TOPIC, partition_of
+from pipeline.decode.layout import TOPIC
 from protocol import record_batch
+from protocol.java_hash import partition_of
 from protocol.records import EndMarker, Record, end_marker
 
 

@@ -6,9 +6,9 @@ import json
 from coordinator.cli.group_changes import Changes, open_reader
 from coordinator.cli.since import Since
 from coordinator.control.printable import printable
-from coordinator.runtime.partitions import partition_of
 from pipeline.history import timeline
 from pipeline.history.records import Rebalance
+from protocol.java_hash import partition_of
 
 
 def tell_inferred(args: argparse.Namespace) -> int:

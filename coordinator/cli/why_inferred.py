@@ -20,9 +20,9 @@ from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
 from coordinator.client.log_reader import LogReader
 from coordinator.control.printable import printable
-from coordinator.runtime.partitions import partition_of
 from pipeline.history import timeline
 from pipeline.history.records import Rebalance
+from protocol.java_hash import partition_of
 
 GROUPS_MAX: Final = 50  # that the table shows
 

@@ -8,7 +8,7 @@ partitions of `__transaction_state`). Who moves a coordinator is `failover.py`.
 from collections.abc import Sequence
 
 from coordinator.dataplane.brokers import NOBODY
-from coordinator.runtime.partitions import partition_of
+from protocol.java_hash import partition_of
 
 
 class Coordinators:

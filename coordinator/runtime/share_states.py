@@ -22,9 +22,9 @@ from coordinator.core.share_state.records import StateRecord, decode
 from coordinator.core.share_state.values import ShareState, StateKey, StateSummary, StateUpdate
 from coordinator.dataplane.brokers import NOBODY
 from coordinator.runtime.damage import describe_damage, readable
-from coordinator.runtime.partitions import partition_of
 from coordinator.runtime.share_state_log import StateLog
 from protocol.errors import ErrorCode, ProtocolError
+from protocol.java_hash import partition_of
 from storage.files import StorageError
 
 if TYPE_CHECKING:

@@ -173,14 +173,3 @@ def high_watermarks(store: Store) -> dict[tuple[str, int], int]:
         return {}
     rows = [line.rsplit(" ", 2) for line in lines[2:] if line.count(" ") >= 2]
     return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
-
-
-def partition_of(group: str, partitions: int) -> int:
-    """Return where Kafka keeps a group: the absolute value of Java's `hashCode` (0 for the lowest int) modulo
-    partitions."""
-    units = group.encode("utf-16-be", "surrogatepass")
-    code = 0
-    for i in range(0, len(units), 2):
-        code = (31 * code + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
-    signed = code - (code >> 31 << 32)
-    return (0 if signed == -(2**31) else abs(signed)) % partitions

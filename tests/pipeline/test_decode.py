@@ -17,13 +17,14 @@ from coordinator.core import records as facts
 from pipeline.decode import kernels, plain, replay
 from pipeline.decode.headers import chain
 from pipeline.decode.latest import KEY, Reduction
-from pipeline.decode.layout import log_dirs, partition_of, spans
+from pipeline.decode.layout import log_dirs, spans
 from pipeline.decode.logs import Position
 from pipeline.decode.positions import between
 from pipeline.decode.rows import Options, read_table
 from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.synth import Plan, Writer, commit, compress, fact, write_logs
 from protocol import record_batch
+from protocol.java_hash import partition_of
 from protocol.records import Record
 from tests.pipeline.commit_rows import commit_row
 from tests.pipeline.group_logs import fill, read_rows

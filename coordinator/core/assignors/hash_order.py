@@ -11,31 +11,19 @@ places; and buckets of nine keys and more become trees with an order of their ow
 Table sizes are those of Java 17; from Java 19 on, copies of exactly 12, 24, 48 ... keys take a table half as big.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
-from operator import mul
+
+from protocol.java_hash import java_hash
 
 _MASK = 0xFFFFFFFF
-_POWERS = [1]
-for _ in range(255):
-    _POWERS.append(_POWERS[-1] * 31 & _MASK)
-_POWERS.reverse()  # the last is 31^0, so that the tail of this list fits the tail of any string
 
 
 @lru_cache(maxsize=1 << 16)
 def string_hash(text: str) -> int:
-    """`String.hashCode` as an unsigned number, spread as HashMap spreads it."""
-    units = text.encode("utf-16-le", "surrogatepass") if not text.isascii() else text.encode()
-    codes: Sequence[int] = units
-    if not text.isascii():
-        codes = memoryview(units).cast("H")
-    if len(codes) <= len(_POWERS):
-        total: int = sum(map(mul, codes, _POWERS[len(_POWERS) - len(codes) :])) & _MASK
-    else:
-        total = 0
-        for code in codes:
-            total = (total * 31 + code) & _MASK
-    return total ^ total >> 16
+    """Return `String.hashCode` as an unsigned number, spread as HashMap spreads it."""
+    code = java_hash(text) & _MASK
+    return code ^ code >> 16
 
 
 def uuid_hash(topic_id: bytes) -> int:
