@@ -7,9 +7,7 @@ start more than Trio's loop does.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from operator import attrgetter
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -18,7 +16,6 @@ from msgspec import Struct
 from coordinator.core.events import Cause, Event
 from coordinator.core.kinds.registry import is_settled
 from protocol.errors import ErrorCode
-from protocol.rows import Rows
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -199,80 +196,6 @@ class Snapshot(Struct, frozen=True):
     internal_errors: Mapping[str, int]  # by the kind of input that failed
     started_seconds: float  # since the epoch
     version: str
-
-
-ERROR_FIELDS: Final = ("error_code", "partition_error_code")  # the latter in AddPartitionsToTxn alone
-
-
-def error_counter(cls: type[Struct]) -> Callable[[Any], Iterable[int]]:
-    """Return a function that finds the error codes other than NONE in an answer of that class, however deep they
-    lie."""
-    own, nested = _error_fields(cls)
-    leaves: list[tuple[str, Callable[[Any], int]]] = []  # arrays of structs with a code and nothing else to look into
-    inner: list[tuple[str, Callable[[Any], Iterable[int]]]] = []
-    for name, of in nested:
-        code_of, deeper = _error_fields(of)
-        if code_of is not None and not deeper:
-            leaves.append((name, code_of))
-        else:
-            inner.append((name, error_counter(of)))
-    if not nested:
-        if own is None:
-            return lambda answer: ()
-        return lambda answer: (code,) if (code := own(answer)) else ()
-
-    def codes(answer: Any) -> list[int]:
-        found = [code] if own is not None and (code := own(answer)) else []
-        for name, code_of in leaves:
-            array = getattr(answer, name)
-            if type(array) is not Rows or array.shape.constants.get("error_code") != ErrorCode.NONE:
-                found += filter(None, map(code_of, array or ()))
-        for name, inner_codes in inner:
-            for one in getattr(answer, name) or ():
-                found += inner_codes(one)
-        return found
-
-    return codes
-
-
-@cache
-def error_walker(cls: type[Struct]) -> Callable[[Any], Iterable[int]]:
-    """Return a function to the codes of all structs in an answer of that class, NONE among them: to count in steps."""
-    own, nested = _error_fields(cls)
-    inner = [(name, error_walker(of)) for name, of in nested]
-    if not inner:
-        return lambda answer: () if own is None else (own(answer),)
-
-    def codes(answer: Any) -> Iterator[int]:
-        if own is not None:
-            yield own(answer)
-        for name, inner_codes in inner:
-            for one in getattr(answer, name) or ():
-                yield from inner_codes(one)
-
-    return codes
-
-
-def _error_fields(cls: type[Struct]) -> tuple[Callable[[Any], int] | None, list[tuple[str, type[Struct]]]]:
-    """A class's own error code, and those of its arrays of structs in which there are some."""
-    own = next((attrgetter(name) for name in cls.__struct_fields__ if name in ERROR_FIELDS), None)
-    return own, [(name, inner) for name, inner in _arrays_of_structs(cls) if any(_error_fields(inner))]
-
-
-def _arrays_of_structs(cls: type[Struct]) -> Iterator[tuple[str, type[Struct]]]:
-    import typing
-
-    for name, hint in typing.get_type_hints(cls).items():
-        options: Sequence[Any] = (hint,) if typing.get_origin(hint) in (tuple, Sequence) else typing.get_args(hint)
-        for option in options:
-            of = typing.get_args(option)
-            if (
-                typing.get_origin(option) in (tuple, Sequence)
-                and of
-                and isinstance(of[0], type)
-                and issubclass(of[0], Struct)
-            ):
-                yield name, of[0]
 
 
 def exposition(

@@ -17,13 +17,13 @@ from coordinator.control.subject import Subject, TopicNames, subject_of
 from coordinator.core.principal import ANONYMOUS, Principal
 from protocol.apis import APIS
 from protocol.codec import decode_request, decode_response
+from protocol.error_codes import error_counter
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.rows import Rows
 
 BYTES_MAX: Final = 16 * 1024 * 1024  # of frames, by default
 ENTRY_BYTES: Final = 400  # what an entry costs beside its frames
 
-ERROR_FIELDS: Final = frozenset({"error_code", "partition_error_code"})
 _CODES: Final = {int(code): code.name for code in ErrorCode}
 
 
@@ -253,16 +253,7 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def error_names(value: Any) -> Iterator[str]:
+def error_names(response: Struct) -> Iterator[str]:
     """Yield Kafka's name of each error code in a response, at any depth, without NONE."""
-    if isinstance(value, Struct):
-        for name in value.__struct_fields__:
-            inner = getattr(value, name)
-            if name in ERROR_FIELDS and isinstance(inner, int):
-                if inner:
-                    yield _CODES.get(inner, str(inner))
-            else:
-                yield from error_names(inner)
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from error_names(item)
+    for code in error_counter(type(response))(response):
+        yield _CODES.get(code, str(code))

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from coordinator.core.refusal import refuse_join
 from protocol.apis import api_of
+from protocol.error_codes import ERROR_FIELDS
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -20,8 +21,6 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.schema import Field, Schema
 from protocol.wire import Array
-
-_CODES: Final = ("error_code", "partition_error_code")
 
 # By the name of an array in a response: those of the request that it may answer, beside one of the same name.
 _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -161,7 +160,7 @@ def _make_plan(schema: Schema, version: int) -> Plan:
     return Plan(
         cls=schema.cls,
         values={field.name: _UNKNOWN[field.name] for field in present if field.name in _UNKNOWN},
-        codes=tuple([field.name for field in present if field.name in _CODES]),
+        codes=tuple([field.name for field in present if field.name in ERROR_FIELDS]),
         ids=tuple([name for name in _IDS if name in schema.cls.__struct_fields__]),
         arrays=tuple([(name, (name, *_ANSWERED.get(name, ())), of) for name, of in arrays if of is not None]),
     )
@@ -191,7 +190,7 @@ def _array_with_codes(field: Field, version: int) -> Schema | None:
 
 def _has_codes(schema: Schema, version: int) -> bool:
     present = [field for field in schema.fields if field.is_in(version)]
-    return any(field.name in _CODES or _array_with_codes(field, version) is not None for field in present)
+    return any(field.name in ERROR_FIELDS or _array_with_codes(field, version) is not None for field in present)
 
 
 def _copy_ids(plan: Plan, asked: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from coordinator.metrics import Stats, error_counter, error_walker
+from coordinator.metrics import Stats
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import Node
 from coordinator.server.connection import Connection, EncodedResponse, ParkedRequest, Piece
@@ -25,6 +25,7 @@ from coordinator.server.quotas import throttle
 from coordinator.server.turn import Turn
 from protocol.apis import APIS, keys_with
 from protocol.codec import encode_response, encode_response_in_pieces, write_correlation_id
+from protocol.error_codes import error_counter, error_walker
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.header import Request
 from protocol.messages.fetch import FetchResponse

@@ -1,9 +1,13 @@
 """Every error code of a response is counted, however deep it lies and whatever its field is called."""
 
-import pytest
+from collections.abc import Iterator
+from typing import Any
 
-from coordinator.metrics import error_counter
-from protocol.apis import BY_NAME
+import pytest
+from msgspec import Struct
+
+from protocol.apis import API, APIS, BY_NAME
+from protocol.error_codes import ERROR_FIELDS, error_counter
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -14,6 +18,8 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from protocol.rows import Rows, Shape
+from protocol.schema import Schema
+from protocol.wire import Array
 from tests.server.in_memory import InMemory
 
 FIELDS = ("partition_index", "error_code")
@@ -41,3 +47,30 @@ def test_errors_in_columns_are_counted(fields: tuple[str, ...], constants: dict[
         groups=(OffsetFetchResponseGroup("g", (OffsetFetchResponseTopics("t", b"", rows),)),)
     )
     assert list(error_counter(OffsetFetchResponse)(response)) == [3] * (2 if fields == FIELDS else 3)
+
+
+def _all_codes(value: Any) -> Iterator[int]:
+    """The same, by looking at every value."""
+    if isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            inner = getattr(value, name)
+            yield from (inner,) if name in ERROR_FIELDS else _all_codes(inner)
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _all_codes(one)
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_no_error_of_any_response_is_passed_over(api: API) -> None:
+    """A response in which every struct has an error, and every array two entries."""
+
+    def fill(schema: Schema) -> Any:
+        values: dict[str, Any] = {field.name: 3 for field in schema.fields if field.name in ERROR_FIELDS}
+        for field in schema.fields:
+            of = getattr(field.type, "of", None)
+            if isinstance(of, Schema):
+                values[field.name] = (fill(of),) * 2 if isinstance(field.type, Array) else fill(of)
+        return schema.cls(**values)
+
+    response = fill(api.response)
+    assert sorted(error_counter(type(response))(response)) == sorted(_all_codes(response))

@@ -12,9 +12,9 @@ from coordinator.core.events import Cause
 from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.kinds.classic.states import State
 from coordinator.core.kinds.consumer.group import ConsumerGroup
-from coordinator.metrics import error_counter
 from coordinator.runtime import loader
 from coordinator.runtime.node import Node
+from protocol.error_codes import error_counter
 from protocol.errors import ErrorCode
 from protocol.messages import consumer_protocol as embedded
 from protocol.messages.end_txn import EndTxnRequest
