@@ -1,5 +1,6 @@
 """AlterUserScramCredentials: set and delete what the server knows of users' passwords (KIP-554)."""
 
+from itertools import chain
 from typing import Final
 
 from coordinator.core.catalog.catalog import Catalog
@@ -33,13 +34,15 @@ def alter_user_scram_credentials(catalog: Catalog, request: AlterUserScramCreden
 
     Kafka: `ScramControlManager.alterCredentials`.
     """
-    changes: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
     by_user: dict[str, list[Deletion | Upsertion]] = {}
-    for change in changes:
+    pace = Pace()
+    for change in chain(request.deletions, request.upsertions):
+        if pace.is_due():
+            yield Result()
         by_user.setdefault(change.name, []).append(change)
     results: list[AlterUserScramCredentialsResponseAlterUserScramCredentialsResult] = []
     records: list[CatalogRecord] = []
-    room, pace = Room(catalog.held), Pace()
+    room = Room(catalog.held)
     for user, asked in by_user.items():
         if pace.is_due(_DERIVATION_UNITS):
             yield Result(records=tuple(records))
