@@ -1,8 +1,8 @@
 """Remove expired offsets, groups that have nothing left, and whatever a request deletes."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
@@ -11,12 +11,14 @@ from coordinator.core.kinds.kind import DEAD, Group
 from coordinator.core.kinds.registry import kind_of
 from coordinator.core.offsets import expiry
 from coordinator.core.offsets.store import OffsetStore
-from coordinator.core.records import Record
+from coordinator.core.records import OffsetCommitKey, Record
 from coordinator.core.result import RemoveGroup, Result
 from coordinator.core.topics import Topics
 from coordinator.core.verbs import BY, Forget, VerbResponse
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeleteGroupsResponseDeletableGroupResult
+
+TOMBSTONES_A_STEP: Final = 500  # of offsets whose topic is gone: two milliseconds
 
 
 def delete_group(group: Group | None, group_id: str, env: Env) -> Result[Any]:
@@ -52,9 +54,22 @@ def _nothing(topic: str) -> bool:
     return False
 
 
-def remove_orphans(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> Result[Any]:
-    """Remove the group's offsets of topics that do not exist any more. The group stays until it expires."""
-    return Result(records=_tombstones(expiry.find_orphaned_offsets(group_id, offsets, gone)))
+def cut_forgotten(
+    group_id: str, offsets: OffsetStore, topics: Callable[[], Topics], gone: Mapping[str, Collection[bytes]]
+) -> Iterator[list[OffsetCommitKey]]:
+    """Yield the group's offsets of topics that are gone, so many at a time. The group stays until it expires.
+
+    What was committed anew between two steps is left out: `topics` returns those of the moment.
+    """
+    keys = expiry.find_forgotten_offsets(group_id, offsets, topics(), gone)
+    for at in range(0, len(keys), TOMBSTONES_A_STEP):
+        some = keys[at : at + TOMBSTONES_A_STEP]
+        yield [key for key in some if expiry.is_forgotten(key, offsets, topics(), gone)] if at else some
+
+
+def remove_offsets(keys: Collection[OffsetCommitKey], _group_id: str) -> Result[Any]:
+    """Remove these offsets of a group."""
+    return Result(records=_tombstones(keys))
 
 
 def remove_forgotten(

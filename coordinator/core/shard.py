@@ -19,7 +19,6 @@ once: parked requests and pending members (in the classic groups), the timers, a
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import partial
 from sys import getsizeof
 from typing import Any, Final
@@ -40,6 +39,7 @@ from coordinator.core.offset_records import Commits
 from coordinator.core.offsets.offset_fetch import fetch_offsets
 from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.offsets.tally import Tally, offsets_in
+from coordinator.core.pace import Pace
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, Record, UnknownKey
 from coordinator.core.renewal import Renewal, Renewals
 from coordinator.core.result import (
@@ -224,22 +224,28 @@ class Shard:
                 results.append(result)
         return results
 
-    def apply_topic_changes(self, topics: Topics, gone: AbstractSet[str], now_ms: int) -> list[Result[Any]]:
-        """Apply that topics were created, grew or were deleted. What was committed to those that are `gone` goes with
-        them."""
-        before, self.topics = self.topics, topics
-        if not gone:
-            return []
-        # Asked first: there are few of them among tens of thousands, and a step of each takes a hundred times as long.
-        groups = self.offsets.groups_of(gone)
-        results = self._for_groups(
-            "topics", groups, lambda group: cleanup.remove_orphans(group, self.offsets, gone), now_ms
-        )
-        return results + self._forget_topics("topics", frozenset([before.id_of(name) for name in gone]), now_ms)
+    def forget_topics(self, gone: Mapping[str, Collection[bytes]], now_ms: int) -> Iterator[list[Result[Any]]]:
+        """Remove what was committed to topics that are `gone`, by name and with their ids, in steps.
 
-    def _forget_topics(self, kind: str, gone: frozenset[bytes], now_ms: int) -> list[Result[Any]]:
-        """Let the groups that remember topics by their ids forget those that are no more."""
-        forget = {group_id: one for group_id, group in self.groups.items() if (one := kind_of(group).without_topics)}
+        They may be there again meanwhile, by other ids: what is committed to those stays. A server that stops before it
+        is done does the rest at its next start (`finish_loading`).
+        """
+        # Asked first: there are few of them among tens of thousands, and a step of each takes a hundred times as long.
+        for group_id in self.offsets.groups_of(gone.keys()):
+            for keys in cleanup.cut_forgotten(group_id, self.offsets, lambda: self.topics, gone):
+                yield self._for_groups("topics", (group_id,), partial(cleanup.remove_offsets, keys), now_ms)
+        ids, pace = frozenset[bytes]().union(*gone.values()), Pace()
+        for group_id in tuple(self.groups):
+            if pace.is_due():
+                yield []
+            if group_id in self.groups and kind_of(self.groups[group_id]).without_topics is not None:
+                yield self._forget_topics("topics", (group_id,), ids, now_ms)
+
+    def _forget_topics(
+        self, kind: str, groups: Iterable[str], gone: frozenset[bytes], now_ms: int
+    ) -> list[Result[Any]]:
+        """Let those of the groups that remember topics by their ids forget those that are no more."""
+        forget = {group_id: one for group_id in groups if (one := kind_of(self.groups[group_id]).without_topics)}
         return self._for_groups(
             kind,
             forget,
@@ -317,7 +323,7 @@ class Shard:
             + self._for_groups(
                 "load", offsets.groups(), lambda group: cleanup.remove_forgotten(group, offsets, topics, gone), now_ms
             )
-            + self._forget_topics("load", frozenset().union(*gone.values()), now_ms)
+            + self._forget_topics("load", self.groups, frozenset().union(*gone.values()), now_ms)
         )
 
     def unload(self, now_ms: int, reason: str) -> list[Result[Any]]:

@@ -506,15 +506,23 @@ class Engine:
     def _apply_topic_changes(self, changes: tuple[Change, ...], now_ms: int) -> None:
         log_changes(changes)
         topics = self.ledger.catalog.topics
-        gone = {change.name for change in changes if change.is_end}
         self.dataplane.apply_topic_changes(changes)
         for partition in self.partitions:
-            if partition.is_loaded:
-                self._take_all(partition, partition.shard.apply_topic_changes(topics, gone, now_ms))
-            else:
-                partition.shard.topics = topics  # what was committed to a deleted topic goes when all of it is known
-        ids = {change.before.id for change in changes if change.is_end and change.before is not None}
-        self.share_states.apply_topic_changes(ids, now_ms)
+            partition.shard.topics = topics
+        ended = [change for change in changes if change.is_end and change.before is not None]
+        gone = {change.name: [change.before.id] for change in ended if change.before is not None}
+        self.share_states.apply_topic_changes({topic_id for ids in gone.values() for topic_id in ids}, now_ms)
+        if gone:
+            self.do_in_steps(self._forget_topics(gone, now_ms))
+
+    def _forget_topics(self, gone: dict[str, list[bytes]], now_ms: int) -> Steps[None]:
+        """Remove what groups have committed to topics that are gone. Partitions that are loading find it themselves."""
+        for partition in self.partitions:
+            shard = partition.shard
+            for results in shard.forget_topics(gone, now_ms) if partition.is_loaded else ():
+                if partition.shard is shard:  # else it has moved meanwhile, and finds it when it is loaded
+                    self._take_all(partition, results)
+                yield
 
     def _end_transaction(self, markers: Markers, batch: bytes, now_ms: int) -> None:
         """Write the end of a transaction into its partitions; it is complete when they are in their logs.

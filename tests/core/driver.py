@@ -85,9 +85,10 @@ class ShardDriver:
 
     def set_topics(self, topics: Topics) -> None:
         """From now on these topics exist, and no others."""
-        gone = {name for name, topic in self.topics.items() if topics.id_of(name) != topic.id}
-        self.topics = topics
-        self.take_all(self.shard.apply_topic_changes(topics, gone, self.now_ms))
+        gone = {name: [topic.id] for name, topic in self.topics.items() if topics.id_of(name) != topic.id}
+        self.topics = self.shard.topics = topics
+        for results in self.shard.forget_topics(gone, self.now_ms) if gone else ():
+            self.take_all(results)
 
     def compact(self) -> None:
         """Keep the latest record of each key."""

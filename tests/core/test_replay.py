@@ -17,7 +17,7 @@ from coordinator.core.records import (
     UnknownKey,
 )
 from coordinator.core.shard import Shard
-from coordinator.core.topics import Topics
+from coordinator.core.topics import NO_ID, Topic, Topics
 
 MEMBER = GroupMetadataValueMember("m", None, "c", "/h", -1, 45_000, b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff", b"x")
 STABLE = GroupMetadataValue("consumer", 3, "range", "m", 17, (MEMBER,))
@@ -110,5 +110,23 @@ def test_a_change_of_topics_costs_what_has_changed() -> None:
             raise AssertionError("a walk over all topics")
 
     made = shard(Record(OffsetCommitKey("h", "t", 0), OffsetCommitValue(1)))
-    assert not made.apply_topic_changes(Uncounted(), (), 0)
-    assert made.apply_topic_changes(Uncounted(), {"t"}, 0)[0].records == (Record(OffsetCommitKey("h", "t", 0), None),)
+    made.topics = Uncounted()
+    assert not any(made.forget_topics({"u": [NO_ID]}, 0))
+    (results,) = [results for results in made.forget_topics({"t": [NO_ID]}, 0) if results]
+    assert results[0].records == (Record(OffsetCommitKey("h", "t", 0), None),)
+
+
+def test_offsets_of_a_deleted_topic_go_in_steps_and_those_of_the_new_one_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic is created again between two steps, and a group commits to it."""
+    monkeypatch.setattr("coordinator.core.cleanup.TOMBSTONES_A_STEP", 2)
+    old, new = bytes(15) + b"\1", bytes(15) + b"\2"
+    keys = [OffsetCommitKey("g", "t", index) for index in range(5)]
+    made = shard(*[Record(key, OffsetCommitValue(1, topic_id=old)) for key in keys])
+    steps = made.forget_topics({"t": [old]}, 0)
+    assert [record.key for record in next(steps)[0].records] == keys[:2]
+    made.topics = Topics([Topic("t", new, 5)])
+    for key in (keys[0], keys[3]):
+        made.replay(Record(key, OffsetCommitValue(7, topic_id=new)))
+    removed = [record.key for results in steps for result in results for record in result.records]
+    assert removed == [keys[2], keys[4]]
+    assert {at: one.offset for at, one in made.offsets.of_topic("g", "t").items()} == {0: 7, 3: 7}

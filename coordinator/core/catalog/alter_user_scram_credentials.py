@@ -1,5 +1,6 @@
 """AlterUserScramCredentials: set and delete what the server knows of users' passwords (KIP-554)."""
 
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
@@ -36,7 +37,8 @@ def alter_user_scram_credentials(catalog: Catalog, request: AlterUserScramCreden
     """
     by_user: dict[str, list[Deletion | Upsertion]] = {}
     pace = Pace()
-    for change in chain(request.deletions, request.upsertions):
+    changes: Iterable[Deletion | Upsertion] = chain(request.deletions, request.upsertions)
+    for change in changes:
         if pace.is_due():
             yield Result()
         by_user.setdefault(change.name, []).append(change)

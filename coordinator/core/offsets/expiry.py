@@ -47,8 +47,7 @@ def find_orphaned_offsets(group_id: str, offsets: OffsetStore, gone: Collection[
 def find_forgotten_offsets(
     group_id: str, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
 ) -> list[OffsetCommitKey]:
-    """Return the offsets that a start finds of topics that are `gone`: those of a topic that is there again by its old
-    ids.
+    """Return the group's offsets of topics that are `gone`: those of a topic that is there again by its old ids.
 
     Offsets of other topics stay, whether there are such topics or not: a log that was copied from a cluster has them.
     """
@@ -60,3 +59,13 @@ def find_forgotten_offsets(
         of_old = (key for key, value in offsets.entries(group_id) if value.topic_id in again.get(key.topic, ()))
         keys += dict.fromkeys(of_old)
     return keys
+
+
+def is_forgotten(
+    key: OffsetCommitKey, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
+) -> bool:
+    """Return whether an offset that was found is still one of those."""
+    if key.topic not in topics:
+        return True
+    value = offsets.get(key.group, key.topic, key.partition)
+    return value is not None and value.topic_id in gone[key.topic]

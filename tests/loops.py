@@ -1,0 +1,117 @@
+"""Loops over what a client names, or over what the server holds, that do not give way: found by the syntax tree.
+
+What this sees. In the folders of `FOLDERS`, of each function with its own body (not of functions within it):
+
+- a `for` and a comprehension is looked at if what it goes through reads a field of `request`, or of a variable that
+  such a loop has given (`for topic in request.topics: for one in topic.partitions`), or has an attribute of `STATE`,
+  by which the server's state is called everywhere;
+- it gives way if its body yields itself. What is given to `paced` or `paced_steps` is no loop of the function.
+
+What this does not see: loops that builtins make (`sorted`, `sum`, `tuple(map(...))`), state under other names, and how
+often a function is called. `python -m tests.worst` measures; this finds what nobody has thought of.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[1]
+FOLDERS: Final = ("core", "dataplane", "runtime", "control", "admin", "server/verbs")  # of `coordinator`
+STATE: Final = frozenset({
+    "acls", "by_id", "configs", "entries", "groups", "initialized", "logs", "members", "offsets", "partitions",
+    "producers", "quotas", "resources", "scram", "targets", "topics", "topics_by_name", "transactions",
+})  # fmt: skip
+_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+class Loop(NamedTuple):
+    """A loop that does not give way."""
+
+    path: str  # below `coordinator`
+    function: str
+    line: int
+    goes_through: str
+
+
+def find_loops(root: Path = ROOT / "coordinator", folders: tuple[str, ...] = FOLDERS) -> list[Loop]:
+    """All such loops of the folders."""
+    return [
+        loop
+        for folder in folders
+        for path in sorted((root / folder).rglob("*.py"))
+        for loop in loops_of(path.read_text("utf-8"), path.relative_to(root).as_posix())
+    ]
+
+
+def loops_of(source: str, path: str) -> list[Loop]:
+    """Those of one module."""
+    return list(_loops_in(ast.parse(source), path, ()))
+
+
+def _loops_in(node: ast.AST, path: str, names: tuple[str, ...]) -> Iterator[Loop]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _loops_of_function(child, path, (*names, child.name))
+        inner = (*names, child.name) if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else names
+        yield from _loops_in(child, path, inner)
+
+
+def _loops_of_function(function: ast.AST, path: str, names: tuple[str, ...]) -> Iterator[Loop]:
+    own = list(_own_nodes(function))
+    named = {"request"}
+    while more := _targets_of(own, named) - named:
+        named |= more
+    for node in own:
+        if isinstance(node, ast.For) and _gives_way(node):
+            continue
+        for source, _ in _sources(node):
+            if _reads(source, named) or any(isinstance(n, ast.Attribute) and n.attr in STATE for n in ast.walk(source)):
+                yield Loop(path, ".".join(names), source.lineno, ast.unparse(source))
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, _SCOPES):
+            yield child
+            yield from _own_nodes(child)
+
+
+def _sources(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    """What a loop goes through, and the variables that it gives."""
+    if isinstance(node, ast.For):
+        return [(node.iter, node.target)]
+    if isinstance(node, _COMPREHENSIONS):
+        return [(one.iter, one.target) for one in node.generators]
+    return []
+
+
+def _targets_of(nodes: list[ast.AST], named: set[str]) -> set[str]:
+    """The variables of loops that go through fields of named variables."""
+    return {
+        name.id
+        for node in nodes
+        for source, target in _sources(node)
+        if _reads(source, named)
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    }
+
+
+def _reads(source: ast.expr, named: set[str]) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in named
+        for node in ast.walk(source)
+    )
+
+
+def _gives_way(loop: ast.For) -> bool:
+    return any(
+        isinstance(node, ast.Yield | ast.YieldFrom) for statement in loop.body for node in (statement, *_own_nodes(statement))
+    )
+
+
+if __name__ == "__main__":
+    for found in find_loops():
+        print(f"{found.path}:{found.line} {found.function}: {found.goes_through}")
