@@ -31,7 +31,7 @@ RULES = {  # by prefix: the numbers that the rule book has
     "T": "1-20",
     "V": "1-7",
     "K": "1-402",  # consumer groups
-    "H": "1-26 101-115",  # share groups
+    "H": "1-26 101-115 201-219 231-238",  # share groups
     "S": "1-37",  # streams groups
 }
 LAST_SETTING = "K-028"  # the book of classic groups counts settings by the same letter

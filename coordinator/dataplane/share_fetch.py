@@ -18,7 +18,6 @@ from coordinator.core.share_partitions.sessions import (
     INITIAL_EPOCH,
     SessionKey,
     ShareSession,
-    rotate,
 )
 from coordinator.core.share_state.values import StateKey
 from coordinator.dataplane.brokers import LEADER_EPOCH, Broker
@@ -68,7 +67,7 @@ def share_fetch(state: State, request: ShareFetchRequest, env: Env) -> Decision:
         return _wait_for_a_session(state, member, request, env)
     if isinstance(session, ErrorCode):
         return Done(ShareFetchResponse(error_code=session))
-    partitions = () if epoch == FINAL_EPOCH or request.is_renew_ack else rotate(tuple(session.partitions), epoch)
+    partitions = () if epoch == FINAL_EPOCH or request.is_renew_ack else tuple(session.partitions)
     keys = tuple([StateKey(member[0], topic_id, index) for topic_id, index in partitions])
     asked = _asked(state, member, keys, request)
     poll = SharePoll(asked, env, None if epoch == INITIAL_EPOCH else session)

@@ -52,7 +52,7 @@ UNORDERED = {  # by API, the lists whose order is not the same in each run of Ka
     "offset_delete": {"partitions"},
     "txn_offset_commit": {"partitions"},
 }
-TEXTS = {"error_message", "batch_index_error_message", "documentation", "status_detail"}
+TEXTS = {"error_message", "acknowledge_error_message", "batch_index_error_message", "documentation", "status_detail"}
 IDS = {"member_id", "leader", "topic_id"}
 
 

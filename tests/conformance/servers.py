@@ -66,6 +66,9 @@ SERVERS: Mapping[str, Settings] = {
     "streams-restart": STREAMS,
     "streams-off": {**STREAMS, "group.coordinator.rebalance.protocols": "classic,consumer"},
     "streams-acls": {**STREAMS, **AUTHORIZER},
+    "share": {"group.share.min.record.lock.duration.ms": "1000"},
+    "share-sessions": {"group.share.max.size": "2", "group.share.max.share.sessions": "2"},
+    "share-restart": {},
     "upgrade": {"group.consumer.migration.policy": "upgrade"},
     "downgrade": {"group.consumer.migration.policy": "downgrade"},
     "disabled": {"group.consumer.migration.policy": "disabled"},
@@ -85,9 +88,9 @@ SERVERS: Mapping[str, Settings] = {
 # Where there are users, each story has a server of its own, for all ACLs of the cluster are its.
 ONLY_IN_PROCESS = {
     *("expiry", "epochs", "sessions", "deletion", "restart", "acls", "open", "sasl", "reauth"),
-    *("streams-restart", "streams-off", "streams-acls"),
+    *("streams-restart", "streams-off", "streams-acls", "share-sessions", "share-restart"),
 }
-RESTARTING = {"restart", "streams-restart"}  # no two stories at once
+RESTARTING = {"restart", "streams-restart", "share-restart"}  # no two stories at once
 USERS = ("alice", "bob")  # of each story on a server with a listener for users
 
 

@@ -50,14 +50,14 @@ class Pending:
     def __init__(self, line: "Line", flight: Flight, number: int, mine: str | None) -> None:
         self.line, self.flight, self.number, self.mine = line, flight, number, mine
 
-    def answer(self, within_ms: float = PATIENCE_MS) -> Answer:
-        """Wait for the answer and write it down."""
+    def answer(self, within_ms: float = PATIENCE_MS, *, is_timed: bool = True) -> Answer:
+        """Wait for the answer and write it down, with the time it took unless that is Kafka's own matter."""
         values = self.line.arrive(self.flight, within_ms)
         self.line.stage.write(
             on=self.line.name,
             answer=self.flight.api,
             n=self.number,
-            after=round(self.flight.waited_s, 1),
+            after=round(self.flight.waited_s, 1) if is_timed else 0.0,
             values=values,
             mine=self.mine,
         )

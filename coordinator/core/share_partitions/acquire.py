@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.share_partitions.runs import find_run, overlay, part
-from coordinator.core.share_partitions.values import Limits, Run, SharePartition
+from coordinator.core.share_partitions.values import NEVER_MS, NO_MEMBER, Limits, Run, SharePartition
 from coordinator.core.share_state.values import DeliveryState
 
 CUT_FROM_MIN: Final = 2  # deliveries, whatever the limit is
@@ -71,7 +71,8 @@ def acquire(
         new = taker.take_new(partition.end_offset, fetched, room)
     if not taker.acquired and not new:
         return Acquisition(partition)
-    return Acquisition(replace(partition, runs=(*runs, *new)), (*taker.acquired, *new))
+    acquired = [run for run in new if run.state == DeliveryState.ACQUIRED]
+    return Acquisition(replace(partition, runs=(*runs, *new)), (*taker.acquired, *acquired))
 
 
 class _Taker:
@@ -123,12 +124,14 @@ class _Taker:
         self.count += last - run.first_offset + 1
 
     def take_new(self, first: int, fetched: Sequence[Produced], room: int) -> list[Run]:
-        """Acquire up to `room` records from the end of the window on: produced batches as a whole, unless the wish is
-        exact, in runs of about the size that the member likes."""
+        """Acquire up to `room` records from the end of the window on: produced batches as a whole, in runs of about the
+        size that the member likes, or exactly so many, with the rest of the batch in the window and available."""
+        if self.wish.is_exact:
+            return self._take_exactly(first, fetched, room)
         new: list[Run] = []
         begin = first
         for batch in fetched:
-            last = min(batch.last_offset, first + room - 1) if self.wish.is_exact else batch.last_offset
+            last = batch.last_offset
             if last < begin:
                 continue
             size = last - begin + 1
@@ -140,6 +143,25 @@ class _Taker:
         if fetched[-1].last_offset >= begin:
             new.append(self._new_run(begin, fetched[-1].last_offset))
         return new
+
+    def _take_exactly(self, first: int, fetched: Sequence[Produced], room: int) -> list[Run]:
+        last = next(
+            (one.last_offset for one in fetched if one.last_offset >= first + room - 1), fetched[-1].last_offset
+        )
+        if last < first:
+            return []
+        whole = self._new_run(first, last)
+        if whole.size <= room:
+            return [whole]
+        rest = replace(
+            whole,
+            first_offset=first + room,
+            state=DeliveryState.AVAILABLE,
+            delivery_count=0,
+            member_id=NO_MEMBER,
+            locked_until_ms=NEVER_MS,
+        )
+        return [part(whole, first, first + room - 1), rest]
 
     def _new_run(self, first: int, last: int) -> Run:
         member_id = self.wish.member_id

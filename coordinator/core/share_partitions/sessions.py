@@ -147,12 +147,3 @@ class ShareSessions:
 
 def _next(epoch: int) -> int:
     return 1 if epoch == EPOCH_MAX else epoch + 1
-
-
-def rotate(partitions: Sequence[SessionPartition], epoch: int) -> Sequence[SessionPartition]:
-    """Begin with another partition at each request, so that none is always the last to be read.
-
-    Kafka: `PartitionRotateStrategy`.
-    """
-    begin = epoch % len(partitions) if partitions and epoch > INITIAL_EPOCH else 0
-    return (*partitions[begin:], *partitions[:begin])

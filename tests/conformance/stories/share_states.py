@@ -1,17 +1,11 @@
 """The share coordinator: what brokers ask of it about the states of share partitions (KIP-932)."""
 
-import base64
-import uuid
 from typing import Any
 
 from tests.conformance.requests import UNKNOWN_ID
+from tests.conformance.sharing import key_of
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.story import story
-
-
-def key_of(group: str, topic_id: str, partition: int = 0) -> str:
-    """The name by which the coordinator of a share partition is found."""
-    return f"{group}:{base64.urlsafe_b64encode(uuid.UUID(topic_id).bytes).decode().rstrip('=')}:{partition}"
 
 
 def coordinated(k: Stage, topic: str, group: str = "g") -> None:

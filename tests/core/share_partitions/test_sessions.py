@@ -9,7 +9,6 @@ from coordinator.core.share_partitions.sessions import (
     SessionPartition,
     ShareSession,
     ShareSessions,
-    rotate,
 )
 from protocol.errors import ErrorCode
 
@@ -105,6 +104,18 @@ def test_epochs_begin_again_at_one() -> None:
     assert found.epoch == 1
 
 
-def test_each_request_begins_with_another_partition() -> None:
-    assert [rotate((A, B, C), epoch)[0] for epoch in (0, 1, 2, 3, 4)] == [A, B, C, A, B]
-    assert rotate((), 5) == ()
+def test_a_partition_with_records_is_read_last_next_time() -> None:
+    session = opened(A, B).find(KEY)
+    assert session is not None
+    assert session.note_answer(A, has_records=True, has_error=False)
+    assert list(session.partitions)[-1] == A
+
+
+def test_a_response_names_what_is_new() -> None:
+    session = ShareSession(KEY, 1, 1, {A: False, B: True})
+    assert not session.note_answer(A, has_records=False, has_error=False)
+    assert session.note_answer(B, has_records=False, has_error=False), "it was added"
+    assert not session.note_answer(B, has_records=False, has_error=False)
+    assert session.note_answer(B, has_records=False, has_error=True)
+    assert session.note_answer(B, has_records=False, has_error=False), "the error is over"
+    assert not session.note_answer(C, has_records=False, has_error=False), "it is forgotten"
