@@ -192,9 +192,7 @@ def _find_logs(state: State, waiting: Waiting) -> tuple[Log, ...]:
     return () if None in logs else tuple([log for log in logs if log is not None])
 
 
-def _meant(
-    state: State, request: FetchRequest, call: Call, own: dict[Key, FetchPartition]
-) -> Fetch | ErrorCode:
+def _meant(state: State, request: FetchRequest, call: Call, own: dict[Key, FetchPartition]) -> Fetch | ErrorCode:
     """Return the partitions of the request: its own, or those of the session that it continues."""
     by_ids = call.version >= BY_ID_SINCE
     session: FetchSession | None = None
@@ -241,9 +239,7 @@ def _find_denied_topics(asked: Iterable[FetchPartition], call: Call) -> frozense
     return frozenset(name for name in names if not call.may(Operation.READ, Resource.TOPIC, name))
 
 
-def _find_own(
-    state: State, request: FetchRequest, by_ids: bool, found: dict[Key, FetchPartition]
-) -> Steps[None]:
+def _find_own(state: State, request: FetchRequest, by_ids: bool, found: dict[Key, FetchPartition]) -> Steps[None]:
     """Find the partitions that the request names itself, in steps."""
     pace = Pace()
     for topic in request.topics:

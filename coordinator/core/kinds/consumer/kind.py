@@ -6,6 +6,7 @@ from coordinator.core.cleanup import forget_group
 from coordinator.core.failover import LoseMembers
 from coordinator.core.groups import moved
 from coordinator.core.growth import brings_more
+from coordinator.core.kinds import modern
 from coordinator.core.kinds.consumer import replay
 from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.kinds.consumer.states import GroupState
@@ -93,6 +94,6 @@ CONSUMER: Final = Kind(
         entry=ConsumerGroupDescribeResponseDescribedGroup,
         describe=late(f"{__package__}.consumer_group_describe", "describe"),
     ),
-    view=late(f"{__package__}.view"),
+    view=late(f"{modern.__name__}.view"),
     fenced_by=_fenced_by,
 )

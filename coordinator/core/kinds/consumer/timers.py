@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.kinds.consumer import patterns
@@ -12,6 +10,7 @@ from coordinator.core.kinds.consumer.group import ConsumerGroup, Member
 from coordinator.core.kinds.consumer.removal import remove_members
 from coordinator.core.kinds.consumer.states import MemberState
 from coordinator.core.kinds.consumer.transition import GroupTransition
+from coordinator.core.kinds.modern.transition import with_deadline
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Effect, Result, SetTimer
 from coordinator.core.timers import JOIN, REBALANCE, SESSION, SYNC, Due, rebalance, session
@@ -38,10 +37,7 @@ def expire_member(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
     if isinstance(result, Refusal):
         # What the classic members said cannot be read, so the group cannot become classic: try again, as Kafka does.
         return Result(effects=(SetTimer(timer.key, env.call.now_ms + RETRY_MS),))
-    events = tuple(
-        replace(event, deadline_ms=timer.deadline_ms) if event.cause is cause else event for event in result.events
-    )
-    return replace(result, events=events)
+    return with_deadline(result, cause, timer)
 
 
 def restart_timers(group: ConsumerGroup, env: Env) -> Result[Any]:

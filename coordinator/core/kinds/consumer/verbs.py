@@ -11,6 +11,7 @@ from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.kinds.consumer.removal import remove_members
 from coordinator.core.kinds.consumer.target import spec_of
 from coordinator.core.kinds.consumer.transition import GroupTransition
+from coordinator.core.kinds.modern import verbs
 from coordinator.core.kinds.modern.target import check_assignment
 from coordinator.core.kinds.modern.topics import metadata_hash
 from coordinator.core.refusal import Refusal
@@ -22,32 +23,27 @@ def remove_member(group: ConsumerGroup, verb: RemoveMember, env: Env) -> Result[
     """Remove a member, whichever protocol it speaks."""
     member = group.members.get(verb.member_id)
     if member is None:
-        return Result(response=VerbResponse(f"there is no member {verb.member_id!r} in group {verb.group_id!r}"))
+        return verbs.refuse_unknown_member(verb)
     transition = GroupTransition(group, env, BY)
     result = remove_members(transition, {verb.member_id: member}, VerbResponse(), verb.cause, verb.reason)
     if isinstance(result, Refusal):  # the group cannot become a classic one
         assert result.message, "a refusal to downgrade says why"
-        return Result(response=VerbResponse(result.message))
+        return verbs.refuse(result.message)
     return result
 
 
 def rebalance(group: ConsumerGroup, verb: Rebalance, env: Env) -> Result[ConsumerGroup]:
     """Raise the group's epoch: a new target is computed at the next heartbeat of a member."""
-    if not group.members:
-        return Result(response=VerbResponse(f"group {verb.group_id!r} has no members"))
-    transition = GroupTransition(group, env, BY)
-    _raise_epoch(transition)
-    transition.tell(Cause.REBALANCE_REQUESTED, reason=verb.reason)
-    return transition.result(VerbResponse())
+    return verbs.rebalance(GroupTransition(group, env, BY), verb, _raise_epoch)
 
 
 def set_target(group: ConsumerGroup, verb: SetTarget, env: Env) -> Result[ConsumerGroup]:
     """Write the target assignment as if an assignor had computed it."""
     named = {topic for target in verb.targets.values() for topic in target}
     if verb.standbys:
-        return Result(response=VerbResponse("invalid standbys: expected none, as a consumer group has no tasks"))
+        return verbs.refuse("invalid standbys: expected none, as a consumer group has no tasks")
     if unknown := sorted(topic for topic in named if topic not in env.topics):
-        return Result(response=VerbResponse(f"invalid topic {unknown[0]!r}: expected a topic that exists"))
+        return verbs.refuse(f"invalid topic {unknown[0]!r}: expected a topic that exists")
     wanted = {
         member_id: {env.topics.id_of(topic): partitions for topic, partitions in target.items()}
         for member_id, target in verb.targets.items()
@@ -55,14 +51,10 @@ def set_target(group: ConsumerGroup, verb: SetTarget, env: Env) -> Result[Consum
     try:
         targets = check_assignment(spec_of(group, env.topics), wanted)
     except AssignorError as error:
-        return Result(response=VerbResponse(f"invalid target: {error}"))
+        return verbs.refuse(f"invalid target: {error}")
     transition = GroupTransition(group, env, BY)
     _raise_epoch(transition)
-    for member_id in group.members:
-        transition.write(record_builders.target(group.group_id, member_id, targets.get(member_id, NOTHING)))
-    transition.write(record_builders.target_epoch(group.group_id, transition.group.epoch, env.call.now_ms))
-    transition.tell(Cause.ASSIGNMENT_FORCED)
-    return transition.result(VerbResponse())
+    return verbs.write_target(transition, targets, record_builders, NOTHING)
 
 
 def lose_members(group: ConsumerGroup, verb: LoseMembers, env: Env) -> Result[ConsumerGroup]:

@@ -24,13 +24,16 @@ class Targeted(Protocol):
 
 
 def is_target_due(group: Targeted, interval_ms: int, now_ms: int) -> bool:
-    """Return whether the target is behind the group's epoch, and may be computed again already (KIP-1263).
+    """Return whether the target is behind the group's epoch, and may be computed again already (KIP-1263)."""
+    return group.epoch > group.assignment_epoch and not is_within_interval(group, interval_ms, now_ms)
+
+
+def is_within_interval(group: Targeted, interval_ms: int, now_ms: int) -> bool:
+    """Return whether the last target is too new for another one.
 
     A target from the future was computed before the clock was put back: waiting for its time could take for ever.
     """
-    if group.epoch <= group.assignment_epoch:
-        return False
-    return not 0 <= now_ms - group.assignment_at_ms < interval_ms
+    return 0 <= now_ms - group.assignment_at_ms < interval_ms
 
 
 def fenced_epoch(kind: str, epoch: int, known: int) -> Refusal:

@@ -6,12 +6,15 @@ the shard takes the `Result`: an operation that is refused half-way is thrown aw
 
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from coordinator.core.env import Env
 from coordinator.core.events import Cause, Event
 from coordinator.core.kinds.kind import Group, Member
 from coordinator.core.kinds.registry import kind_of
 from coordinator.core.records import Record
 from coordinator.core.result import CancelTimer, Effect, Result, SetTimer
+from coordinator.core.timers import Due
 
 
 class EpochGroup(Group, Protocol):
@@ -82,3 +85,9 @@ class GroupTransition(Generic[G]):
     def result(self, response: Any = None) -> Result[Any]:
         """Return everything that the operation leads to."""
         return Result(self.group, response, tuple(self.records), tuple(self.effects), tuple(self.events))
+
+
+def with_deadline(result: Result[Any], cause: Cause, timer: Due) -> Result[Any]:
+    """Return the result of a timer; its events of that cause say for when the timer was set."""
+    events = [replace(one, deadline_ms=timer.deadline_ms) if one.cause is cause else one for one in result.events]
+    return replace(result, events=tuple(events))

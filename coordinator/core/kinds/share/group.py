@@ -14,13 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.assignors.spec import NOTHING, Assignment
+from coordinator.core.kinds.modern.counters import move_count
 from coordinator.core.kinds.share.states import GroupState
 from coordinator.core.record_types import ShareGroupMemberMetadataValue as Metadata
 from coordinator.core.table import Table
 from coordinator.core.topics import Topics
 
 NOBODY: Final[Table[str, Any]] = Table()
-LEFT: Final = -1  # the epoch of a member that leaves, and of one whose record 14 was deleted
 STABLE: Final = 0  # the one state of members: they have nothing to give up before they go on
 
 
@@ -100,6 +100,10 @@ class ShareGroup(Struct, frozen=True):
         target: Assignment = self.targets.get(member_id, NOTHING)
         return target
 
+    def with_assignment_epoch(self, assignment_epoch: int, at_ms: int) -> "ShareGroup":
+        """Return the group with a target that was computed for another epoch, at `at_ms`."""
+        return replace(self, assignment_epoch=assignment_epoch, assignment_at_ms=at_ms)
+
     def with_member(self, member: Member) -> "ShareGroup":
         """Return the group with the member added, or replaced."""
         old = self.members.get(member.member_id)
@@ -115,17 +119,3 @@ class ShareGroup(Struct, frozen=True):
             names=move_count(self.names, member.names, ()),
             departed=(*self.departed, member.member_id),
         )
-
-
-def move_count(counts: Mapping[str, int], old: tuple[str, ...], new: tuple[str, ...]) -> Mapping[str, int]:
-    """Return the counts with `new` added and `old` taken off."""
-    if old == new:
-        return counts
-    after = dict(counts)
-    for name in new:
-        after[name] = after.get(name, 0) + 1
-    for name in old:
-        after[name] -= 1
-        if not after[name]:
-            del after[name]
-    return after

@@ -6,6 +6,7 @@ from coordinator.core.cleanup import forget_group
 from coordinator.core.failover import LoseMembers
 from coordinator.core.groups import moved
 from coordinator.core.growth import brings_more
+from coordinator.core.kinds import modern
 from coordinator.core.kinds.kind import Description, Kind, late
 from coordinator.core.kinds.share import replay
 from coordinator.core.kinds.share.group import ShareGroup
@@ -83,6 +84,6 @@ SHARE: Final = Kind(
         describe=late(f"{__package__}.share_group_describe", "describe"),
     ),
     assignor=lambda group: "simple",
-    view=late(f"{__package__}.view"),
+    view=late(f"{modern.__name__}.view"),
     fenced_by=lambda group, member_id: ("ShareGroupHeartbeat", ErrorCode.FENCED_MEMBER_EPOCH),
 )

@@ -17,15 +17,16 @@ from msgspec.structs import replace
 from coordinator.core.assignors.spec import Assignment
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
+from coordinator.core.kinds.modern.epochs import LEFT, is_target_due
 from coordinator.core.kinds.modern.topics import have_topics_changed, metadata_hash
 from coordinator.core.kinds.modern.transition import GroupTransition
+from coordinator.core.kinds.modern.validation import unknown_member
 from coordinator.core.kinds.share import record_builders
-from coordinator.core.kinds.share.group import LEFT, Member, ShareGroup
+from coordinator.core.kinds.share.group import Member, ShareGroup
 from coordinator.core.kinds.share.state_partitions import ask_for_states, has_unassigned
-from coordinator.core.kinds.share.target import ASSIGNOR, compute_target, is_due
+from coordinator.core.kinds.share.target import ASSIGNOR, compute_target
 from coordinator.core.kinds.share.validation import (
     no_share_group,
-    unknown_member,
     validate_epoch,
     validate_heartbeat,
     validate_room,
@@ -89,7 +90,7 @@ def _beat(group: ShareGroup | None, request: ShareGroupHeartbeatRequest, env: En
     if group is None:
         transition.tell(Cause.GROUP_CREATED)
     is_raised = _advance(transition, found, _metadata(found, request, env.call), is_new=old is None)
-    if is_due(transition.group, limits, transition.now_ms):
+    if is_target_due(transition.group, limits.group_share_assignment_interval_ms, transition.now_ms):
         transition.write(*compute_target(transition.group, transition.topics, transition.now_ms))
         transition.tell(Cause.ASSIGNMENT_COMPUTED, protocol=ASSIGNOR)
     member = _reconcile(transition, member_id, is_raised=is_raised)

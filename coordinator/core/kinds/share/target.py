@@ -4,21 +4,10 @@ from coordinator.core.assignors import simple
 from coordinator.core.assignors.spec import NOTHING, GroupSpec, MemberSpec
 from coordinator.core.kinds.share import record_builders
 from coordinator.core.kinds.share.group import ShareGroup
-from coordinator.core.limits import Limits
 from coordinator.core.record_types import Record
 from coordinator.core.topics import Topics
 
 ASSIGNOR = "simple"
-
-
-def is_due(group: ShareGroup, limits: Limits, now_ms: int) -> bool:
-    """Return whether the target is behind the group's epoch, and may be computed again already (KIP-1263).
-
-    A target from the future was computed before the clock was put back: to wait for its time could take for ever.
-    """
-    if group.epoch <= group.assignment_epoch:
-        return False
-    return not 0 <= now_ms - group.assignment_at_ms < limits.group_share_assignment_interval_ms
 
 
 def compute_target(group: ShareGroup, topics: Topics, now_ms: int) -> tuple[Record, ...]:

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.kinds.modern.transition import GroupTransition
+from coordinator.core.kinds.modern.transition import GroupTransition, with_deadline
 from coordinator.core.kinds.share.group import ShareGroup
 from coordinator.core.kinds.share.share_group_heartbeat import remove_members
 from coordinator.core.result import Result, SetTimer
@@ -18,7 +16,7 @@ def expire_session(group: ShareGroup, timer: Due, env: Env) -> Result[Any]:
     member = group.members[timer.key[2]]
     transition = GroupTransition(group, env, "timer session")
     result = remove_members(transition, (member,), Cause.SESSION_EXPIRED).result()
-    return replace(result, events=tuple([replace(one, deadline_ms=timer.deadline_ms) for one in result.events]))
+    return with_deadline(result, Cause.SESSION_EXPIRED, timer)
 
 
 def restart_timers(group: ShareGroup, env: Env) -> Result[Any]:

@@ -2,7 +2,9 @@
 
 from typing import Final
 
-from coordinator.core.kinds.share.group import LEFT, Member, ShareGroup
+from coordinator.core.kinds.modern.epochs import LEFT, fenced_epoch
+from coordinator.core.kinds.modern.validation import invalid, is_blank
+from coordinator.core.kinds.share.group import Member, ShareGroup
 from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
 from protocol.errors import ErrorCode
@@ -15,16 +17,16 @@ def validate_heartbeat(request: ShareGroupHeartbeatRequest) -> Refusal | None:
     """Return the first thing that is wrong, None if nothing is. Kafka: `throwIfShareGroupHeartbeatRequestIsInvalid`."""
     if not 1 <= _utf16_units(request.member_id) <= MEMBER_ID_MAX:
         return Refusal(ErrorCode.INVALID_REQUEST)  # without words, as by Kafka
-    if _is_blank(request.member_id):
-        return _invalid("MemberId can't be empty.")
-    if _is_blank(request.group_id):
-        return _invalid("GroupId can't be empty.")
-    if _is_blank(request.rack_id):
-        return _invalid("RackId can't be empty.")
+    if is_blank(request.member_id):
+        return invalid("MemberId can't be empty.")
+    if is_blank(request.group_id):
+        return invalid("GroupId can't be empty.")
+    if is_blank(request.rack_id):
+        return invalid("RackId can't be empty.")
     if request.member_epoch == 0 and not request.subscribed_topic_names:
-        return _invalid("SubscribedTopicNames must be set in first request.")
+        return invalid("SubscribedTopicNames must be set in first request.")
     if request.member_epoch < LEFT:
-        return _invalid("MemberEpoch is invalid.")
+        return invalid("MemberEpoch is invalid.")
     return None
 
 
@@ -40,17 +42,7 @@ def validate_epoch(member: Member, epoch: int) -> Refusal | None:
     """Return why a member may not go on with this epoch. The one before is taken for a retry; 0 rejoins."""
     if epoch in (0, member.epoch) or (epoch < member.epoch and epoch == member.previous_epoch):
         return None
-    which = "greater" if epoch > member.epoch else "smaller"
-    message = (
-        f"The share group member has a {which} member epoch ({epoch}) than the one known by the group coordinator"
-        f" ({member.epoch}). The member must abandon all its partitions and rejoin."
-    )
-    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
-
-
-def unknown_member(member_id: str, group_id: str) -> Refusal:
-    """No member of that id."""
-    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
+    return fenced_epoch("share", epoch, member.epoch)
 
 
 def no_share_group(group_id: str) -> Refusal:
@@ -60,11 +52,3 @@ def no_share_group(group_id: str) -> Refusal:
 
 def _utf16_units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def _is_blank(text: str | None) -> bool:
-    return text is not None and not text.strip()
-
-
-def _invalid(message: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, message)

@@ -6,6 +6,7 @@ from coordinator.core.assignors.spec import NOTHING, Assignment
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.failover import LoseMembers
+from coordinator.core.kinds.modern import verbs
 from coordinator.core.kinds.modern.topics import metadata_hash
 from coordinator.core.kinds.modern.transition import GroupTransition
 from coordinator.core.kinds.share import record_builders
@@ -19,43 +20,34 @@ def remove_member(group: ShareGroup, verb: RemoveMember, env: Env) -> Result[Any
     """Remove a member. The records that it has acquired stay acquired until their locks end."""
     member = group.members.get(verb.member_id)
     if member is None:
-        return Result(response=VerbResponse(f"there is no member {verb.member_id!r} in group {verb.group_id!r}"))
+        return verbs.refuse_unknown_member(verb)
     transition = GroupTransition(group, env, BY)
     return _remove(transition, (member,), verb.cause, verb.reason).result(VerbResponse())
 
 
 def rebalance(group: ShareGroup, verb: Rebalance, env: Env) -> Result[Any]:
     """Raise the group's epoch: a new target is computed at the next heartbeat of a member."""
-    if not group.members:
-        return Result(response=VerbResponse(f"group {verb.group_id!r} has no members"))
-    transition = GroupTransition(group, env, BY)
-    _raise_epoch(transition)
-    transition.tell(Cause.REBALANCE_REQUESTED, reason=verb.reason)
-    return transition.result(VerbResponse())
+    return verbs.rebalance(GroupTransition(group, env, BY), verb, _raise_epoch)
 
 
 def set_target(group: ShareGroup, verb: SetTarget, env: Env) -> Result[Any]:
     """Write the target assignment as if the assignor had computed it. Members may share partitions."""
     if verb.standbys:
-        return Result(response=VerbResponse("invalid standbys: expected none, as a share group has no tasks"))
+        return verbs.refuse("invalid standbys: expected none, as a share group has no tasks")
     targets: dict[str, Assignment] = {}
     for member_id, target in verb.targets.items():
         if member_id not in group.members:
-            return Result(response=VerbResponse(f"invalid target: {member_id} is no member"))
+            return verbs.refuse(f"invalid target: {member_id} is no member")
         for name, partitions in target.items():
             topic = env.topics.get(name)
             if topic is None:
-                return Result(response=VerbResponse(f"invalid topic {name!r}: expected a topic that exists"))
+                return verbs.refuse(f"invalid topic {name!r}: expected a topic that exists")
             if not all(0 <= one < topic.partitions for one in partitions):
-                return Result(response=VerbResponse(f"invalid target: topic {name!r} lacks some of these partitions"))
+                return verbs.refuse(f"invalid target: topic {name!r} lacks some of these partitions")
             targets[member_id] = {**targets.get(member_id, NOTHING), topic.id: tuple(sorted(set(partitions)))}
     transition = GroupTransition(group, env, BY)
     _raise_epoch(transition)
-    for member_id in group.members:
-        transition.write(record_builders.target(group.group_id, member_id, targets.get(member_id, NOTHING)))
-    transition.write(record_builders.target_epoch(group.group_id, transition.group.epoch, env.call.now_ms))
-    transition.tell(Cause.ASSIGNMENT_FORCED)
-    return transition.result(VerbResponse())
+    return verbs.write_target(transition, targets, record_builders, NOTHING)
 
 
 def lose_members(group: ShareGroup, verb: LoseMembers, env: Env) -> Result[Any]:

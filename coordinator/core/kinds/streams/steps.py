@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.assignors.task_spec import TaskAssignment
 from coordinator.core.events import Cause
+from coordinator.core.kinds.modern.epochs import is_within_interval
 from coordinator.core.kinds.modern.topics import hash_topics
 from coordinator.core.kinds.streams import record_builders
 from coordinator.core.kinds.streams.configuration import ConfiguredTopology, configure_topology
@@ -15,7 +16,7 @@ from coordinator.core.kinds.streams.group import NO_TARGET, Member, Metadata, St
 from coordinator.core.kinds.streams.reconcile import reconcile
 from coordinator.core.kinds.streams.sizes import InvalidTopologyError
 from coordinator.core.kinds.streams.states import MemberState
-from coordinator.core.kinds.streams.target import ASSIGNOR, compute_target, is_within_interval, settings_of
+from coordinator.core.kinds.streams.target import ASSIGNOR, compute_target, settings_of
 from coordinator.core.kinds.streams.tasks import ReportedTasks
 from coordinator.core.kinds.streams.topology import Topology, read_topology, to_record
 from coordinator.core.kinds.streams.transition import GroupTransition
@@ -160,7 +161,7 @@ def _assign(
         detail = "the initial rebalance delay is running"
     elif group.epoch <= group.assignment_epoch:
         return None
-    elif is_within_interval(group, transition.limits, transition.now_ms):
+    elif is_within_interval(group, transition.limits.group_streams_assignment_interval_ms, transition.now_ms):
         detail = "the assignment interval is not over"
     else:
         try:

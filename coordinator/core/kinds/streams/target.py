@@ -25,14 +25,6 @@ def settings_of(limits: Limits) -> Mapping[str, str]:
     return {STANDBYS: str(limits.group_streams_num_standby_replicas)}
 
 
-def is_within_interval(group: StreamsGroup, limits: Limits, now_ms: int) -> bool:
-    """Return whether the last target is too new for another one.
-
-    A target from the future was computed before the clock was put back: waiting for its time could take for ever.
-    """
-    return 0 <= now_ms - group.assignment_at_ms < limits.group_streams_assignment_interval_ms
-
-
 def compute_target(
     group: StreamsGroup, configured: ConfiguredTopology, settings: Mapping[str, str], now_ms: int
 ) -> tuple[Record, ...]:

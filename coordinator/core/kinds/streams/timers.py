@@ -8,10 +8,12 @@ from msgspec.structs import replace
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
+from coordinator.core.kinds.modern.epochs import is_within_interval
+from coordinator.core.kinds.modern.transition import with_deadline
 from coordinator.core.kinds.streams.group import Member, StreamsGroup
 from coordinator.core.kinds.streams.removal import remove_members
 from coordinator.core.kinds.streams.states import MemberState
-from coordinator.core.kinds.streams.target import ASSIGNOR, compute_target, is_within_interval
+from coordinator.core.kinds.streams.target import ASSIGNOR, compute_target
 from coordinator.core.kinds.streams.transition import GroupTransition
 from coordinator.core.result import Effect, Result, SetTimer
 from coordinator.core.timers import REBALANCE, SESSION, Due, rebalance, session
@@ -25,10 +27,7 @@ def expire_member(group: StreamsGroup, timer: Due, env: Env) -> Result[Any]:
         return Result()
     cause = _CAUSES[kind]
     result = remove_members(GroupTransition(group, env, f"timer {kind}"), {member_id: member}, None, cause)
-    events = tuple(
-        replace(event, deadline_ms=timer.deadline_ms) if event.cause is cause else event for event in result.events
-    )
-    return replace(result, events=events)
+    return with_deadline(result, cause, timer)
 
 
 def end_initial_delay(group: StreamsGroup, timer: Due, env: Env) -> Result[Any]:
@@ -37,7 +36,7 @@ def end_initial_delay(group: StreamsGroup, timer: Due, env: Env) -> Result[Any]:
     configured = group.configured
     if not group.members or configured is None or group.epoch <= group.assignment_epoch:
         return transition.result()
-    if is_within_interval(group, env.limits, env.call.now_ms):
+    if is_within_interval(group, env.limits.group_streams_assignment_interval_ms, env.call.now_ms):
         return transition.result()  # the next heartbeat computes it when it may
     try:
         transition.write(*compute_target(transition.group, configured, group.settings, env.call.now_ms))

@@ -1,9 +1,7 @@
 """Whether a request counts: what is wrong with a StreamsGroupHeartbeat as such, and whose offsets may be committed."""
 
-from collections.abc import Iterable
-from typing import Any, Final
-
 from coordinator.core.env import Env
+from coordinator.core.kinds.modern import validation
 from coordinator.core.kinds.modern.epochs import AWAY, fenced_epoch
 from coordinator.core.kinds.modern.validation import invalid, is_blank
 from coordinator.core.kinds.streams.configuration import ConfiguredTopology
@@ -11,15 +9,11 @@ from coordinator.core.kinds.streams.group import Member, StreamsGroup
 from coordinator.core.kinds.streams.tasks import ReportedTasks
 from coordinator.core.kinds.streams.topology import refuse_names, refuse_topology
 from coordinator.core.refusal import Refusal
-from coordinator.core.topics import NO_ID, Topics
+from coordinator.core.topics import Topic
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-
-MEMBER_EPOCHS_SINCE: Final = 9  # of OffsetCommit: older clients do not know the errors
-STALE_IN_TRANSACTIONS_SINCE: Final = 6  # of TxnOffsetCommit, which Kafka has from 4.4 on
-UNKNOWN_EPOCH: Final = -1
 
 
 def validate_heartbeat(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
@@ -108,50 +102,22 @@ def validate_tasks(reported: ReportedTasks | None, configured: ConfiguredTopolog
 
 
 def validate_commit(group: StreamsGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, env: Env) -> ErrorCode:
-    """NONE when the commit counts.
-
-    The member epoch counts, and an older one for topics of the topology whose task the member has had since then.
-    """
-    call = env.call
-    is_transactional = isinstance(request, TxnOffsetCommitRequest)
-    epoch: int = (
-        request.generation_id if isinstance(request, TxnOffsetCommitRequest) else request.generation_id_or_member_epoch
-    )
-    if epoch < 0 and group.is_empty:
-        return ErrorCode.NONE
-    names_nobody = not request.member_id and request.group_instance_id is None
-    if is_transactional and epoch == UNKNOWN_EPOCH and names_nobody:
-        return ErrorCode.NONE  # a producer that was not told which member it commits for
-    member = group.members.get(request.member_id)
-    if member is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    if not is_transactional and call.version < MEMBER_EPOCHS_SINCE:
-        return ErrorCode.UNSUPPORTED_VERSION
-    if epoch == member.epoch:
-        return ErrorCode.NONE
-    if epoch < member.epoch and all(
-        _has_owned_since(group, member, topic, partition, epoch)
-        for topic, partition in _partitions(request, env.topics)
-    ):
-        return ErrorCode.NONE
-    if is_transactional and call.version < STALE_IN_TRANSACTIONS_SINCE:
-        return ErrorCode.ILLEGAL_GENERATION
-    return ErrorCode.STALE_MEMBER_EPOCH
+    """Return NONE if a member may commit these offsets."""
+    return validation.validate_commit(group, request, env, _stale, _has_owned_since)
 
 
 def validate_fetch(group: StreamsGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """NONE when the member may read the group's offsets; whoever names no member may."""
-    if member_id is None:
-        return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka 4.3 answers it
-    member = group.members.get(member_id)
-    if member is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+    """Return NONE if the member may read the group's offsets."""
+    return validation.validate_fetch(group, member_id, epoch, _stale)
 
 
-def _has_owned_since(group: StreamsGroup, member: Member, topic: str, partition: int, epoch: int) -> bool:
+def _stale(member: Member) -> ErrorCode:
+    return ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _has_owned_since(group: StreamsGroup, member: Member, topic: Topic, partition: int, epoch: int) -> bool:
     """Return whether the member has had the active task of the partition at that epoch already."""
-    number = None if group.topology is None else group.topology.readers.get(topic)
+    number = None if group.topology is None else group.topology.readers.get(topic.name)
     if number is None:
         return False
     for tasks in (member.assigned, member.pending):
@@ -159,13 +125,3 @@ def _has_owned_since(group: StreamsGroup, member: Member, topic: str, partition:
         if since is not None:
             return epoch >= since
     return False
-
-
-def _partitions(request: Any, topics: Topics) -> Iterable[tuple[str, int]]:
-    """Return the committed partitions that exist, by the topic's name. Versions with names have the zero id."""
-    for asked in request.topics:
-        topic_id = getattr(asked, "topic_id", NO_ID)
-        topic = topics.get(asked.name) if topic_id == NO_ID else topics.by_id(topic_id)
-        for partition in asked.partitions:
-            if topic is not None and 0 <= partition.partition_index < topic.partitions:
-                yield topic.name, partition.partition_index

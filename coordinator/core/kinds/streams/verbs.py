@@ -8,6 +8,7 @@ from coordinator.core.assignors.task_spec import TaskAssignment, Tasks
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.failover import LoseMembers
+from coordinator.core.kinds.modern import verbs
 from coordinator.core.kinds.streams.group import StreamsGroup
 from coordinator.core.kinds.streams.removal import raise_epoch, remove_members
 from coordinator.core.kinds.streams.target import check_target, spec_of, target_records
@@ -20,26 +21,21 @@ def remove_member(group: StreamsGroup, verb: RemoveMember, env: Env) -> Result[A
     """Remove a member."""
     member = group.members.get(verb.member_id)
     if member is None:
-        return Result(response=VerbResponse(f"there is no member {verb.member_id!r} in group {verb.group_id!r}"))
+        return verbs.refuse_unknown_member(verb)
     transition = GroupTransition(group, env, BY)
     return remove_members(transition, {verb.member_id: member}, VerbResponse(), verb.cause, verb.reason)
 
 
 def rebalance(group: StreamsGroup, verb: Rebalance, env: Env) -> Result[Any]:
     """Raise the group's epoch: a new target is computed at the next heartbeat of a member."""
-    if not group.members:
-        return Result(response=VerbResponse(f"group {verb.group_id!r} has no members"))
-    transition = GroupTransition(group, env, BY)
-    raise_epoch(transition)
-    transition.tell(Cause.REBALANCE_REQUESTED, reason=verb.reason)
-    return transition.result(VerbResponse())
+    return verbs.rebalance(GroupTransition(group, env, BY), verb, raise_epoch)
 
 
 def set_target(group: StreamsGroup, verb: SetTarget, env: Env) -> Result[Any]:
     """Write the target assignment as if an assignor had computed it. It holds until the group's epoch is raised."""
     configured = group.configured
     if configured is None or not configured.is_ready:
-        return Result(response=VerbResponse(f"the topology of group {verb.group_id!r} is not ready"))
+        return verbs.refuse(f"the topology of group {verb.group_id!r} is not ready")
     targets = {
         member_id: TaskAssignment(_tasks(verb.targets.get(member_id)), _tasks(verb.standbys.get(member_id)))
         for member_id in {**verb.targets, **verb.standbys}
@@ -47,7 +43,7 @@ def set_target(group: StreamsGroup, verb: SetTarget, env: Env) -> Result[Any]:
     try:
         check_target(spec_of(group, configured, group.settings), targets)
     except AssignorError as error:
-        return Result(response=VerbResponse(f"invalid target: {error}"))
+        return verbs.refuse(f"invalid target: {error}")
     transition = GroupTransition(group, env, BY)
     raise_epoch(transition)
     transition.write(*target_records(transition.group, targets, env.call.now_ms))
