@@ -2,7 +2,7 @@
 
     python -m tests.compat.foreign [CLIENT ...] [--cache DIR] [--protocol classic|consumer]
 
-CLIENT is java, kafka-streams, franz-go, sarama, kafkajs, platformatic, kafka-tools,
+CLIENT is java, kafka-streams, kafka-share-consumer, franz-go, sarama, kafkajs, platformatic, kafka-tools,
 kafka-python-suite, franz-go-suite, or all. Exit code 1 when a check
 failed. Needs the languages' own tools: Java 17 and Maven, Go, Node with npm.
 """
@@ -11,13 +11,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.compat.foreign import applications, suites, tools, upgrade, worker
+from tests.compat.foreign import applications, sharing, suites, tools, upgrade, worker
 from tests.compat.foreign.clients import CLIENTS, cache_directory
 from tests.compat.foreign.failover import Failover
 from tests.compat.foreign.report import Report
 from tests.compat.foreign.story import Story
 
-ALONE = ("kafka-tools", "kafka-streams", *suites.SUITES)  # what is no client in the one story
+ALONE = ("kafka-tools", "kafka-streams", "kafka-share-consumer", *suites.SUITES)  # what is no client in the one story
 
 
 def main() -> int:
@@ -33,6 +33,8 @@ def main() -> int:
             tools.run(report)
         elif name == "kafka-streams":
             applications.run(cache, report)
+        elif name == "kafka-share-consumer":
+            sharing.run(cache, report)
         elif name in suites.SUITES:
             suites.run(suites.SUITES[name], cache, report)
         else:
