@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from coordinator.core.events import Cause, Event
 from coordinator.core.kinds.registry import is_settled
+from coordinator.core.share_partitions.tally import DeliveryTally
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -181,6 +182,8 @@ class Snapshot(Struct, frozen=True):
     offset_commits: int  # this and the next two since the start of the process, one a partition
     offset_expirations: int
     offset_deletions: int
+    deliveries: DeliveryTally  # of share groups
+    records_in_flight: int  # of share groups, in the windows of all share partitions that are served
     partitions: Mapping[str, int]  # of __consumer_offsets, by state: loading, active
     group_offsets: Sequence[GroupOffset]  # bounded by metrics.offsets.max
     traffic: Mapping[str, TopicTraffic]  # by topic
@@ -244,6 +247,8 @@ def _gauges(now: Snapshot) -> Iterator["Metric"]:
     )
     yield Gauge("muster_offsets", "Committed offsets that are held.", value=now.offsets)
     yield from _group_offsets(now)
+    in_flight = "Records of share groups between the first that is not done and the last that was delivered."
+    yield Gauge("muster_share_records_in_flight", in_flight, value=now.records_in_flight)
     yield _family(Gauge, "muster_partitions", "Partitions of __consumer_offsets by state.", ("state",), now.partitions)
     closed = "Partitions of topics that are closed until the next start: their logs are damaged or have failed."
     yield Gauge("muster_topic_partitions_closed", closed, value=len(now.partitions_closed))
@@ -348,6 +353,15 @@ def _snapshot_counters(now: Snapshot) -> Iterator["Metric"]:
     yield Count("muster_offset_commits", "Offsets committed, one a partition.", value=now.offset_commits)
     yield Count("muster_offset_expirations", "Offsets that expired.", value=now.offset_expirations)
     yield Count("muster_offset_deletions", "Offsets deleted by request.", value=now.offset_deletions)
+    for name, sentence in (
+        ("acquired", "Records that members of share groups have acquired."),
+        ("redelivered", "Those of them that had been delivered before."),
+        ("accepted", "Records that members of share groups have accepted."),
+        ("released", "Records that were available again by their member, or with its session."),
+        ("expired", "Records whose lock has ended."),
+        ("archived", "Records that nobody gets again: rejected, delivered too often, or no records at all."),
+    ):
+        yield Count(f"muster_share_records_{name}", sentence, value=getattr(now.deliveries, name))
     dropped = "Log lines that were dropped, because standard error did not take them."
     yield Count("muster_log_lines_dropped", dropped, value=now.log_lines_dropped)
 

@@ -17,6 +17,7 @@ from coordinator.cli.habits import ACTIONS, NAMED, OTHERS
 from coordinator.cli.parser import Parser
 from coordinator.config import SETTINGS
 from coordinator.core.events import Cause
+from coordinator.core.share_partitions.tally import DeliveryTally
 from coordinator.dataplane.traffic import Traffic
 from coordinator.events import Ring
 from coordinator.kafka_settings import NAMES
@@ -206,7 +207,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     stats.events["member_joined"] += 1
     now = Snapshot(
         groups={("classic", "Stable"): 1}, members={"classic": 1}, group_members={"g": 1}, group_generation={"g": 1},
-        offsets=1, offset_commits=3, offset_expirations=2, offset_deletions=1, partitions={"active": 50},
+        offsets=1, offset_commits=3, offset_expirations=2, offset_deletions=1, deliveries=DeliveryTally(1), records_in_flight=2, partitions={"active": 50},
         group_offsets=[GroupOffset("g", "t", 0, 3, 4)], traffic={"t": Traffic(1, 2, 3, 4)}, syncs=Latency(), disk=(2, 1), memory_limit=3,
         partitions_closed={("t", 0)}, log_bytes={"t": 1}, connections={"PLAINTEXT": 1}, held_bytes={"events": 1}, log_lines_dropped=0,
         recovery_seconds=0.1, started_seconds=1.0, version="1",

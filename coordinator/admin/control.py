@@ -9,6 +9,7 @@ import msgspec
 import trio
 
 from coordinator.admin.control_brokers import BrokerControl
+from coordinator.admin.control_records import RecordControl
 from coordinator.admin.control_types import (
     PAGE_MAX,
     Advance,
@@ -266,6 +267,7 @@ class Control:
                 result=VerifyResult,
             ),
             *BrokerControl(self._operator).operations(),
+            *RecordControl(self._operator).operations(),
         ]
 
     # -- clock ---------------------------------------------------------------------------------------------------------

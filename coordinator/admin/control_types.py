@@ -82,7 +82,7 @@ class TargetBody(Struct, frozen=True, forbid_unknown_fields=True):
 class HoldBody(Struct, frozen=True, forbid_unknown_fields=True):
     """A step of the protocol: the requests that are held."""
 
-    at: Literal["join", "sync", "assignment", "commit", "heartbeat"]
+    at: Literal["join", "sync", "assignment", "commit", "heartbeat", "acquire", "acknowledge"]
     client: str = ""
 
 

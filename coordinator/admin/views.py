@@ -76,6 +76,8 @@ def count_in_steps(
         offset_commits=tally.commits,
         offset_expirations=tally.expirations,
         offset_deletions=tally.deletions,
+        deliveries=node.dataplane.share.tally,
+        records_in_flight=sum([partition.in_flight for partition in node.dataplane.share.served.values()]),
         partitions={"loading": loading, "active": len(node.partitions) - loading},
         group_offsets=group_offsets,
         traffic=node.dataplane.traffic,

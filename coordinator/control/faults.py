@@ -24,6 +24,8 @@ STEPS: dict[str, frozenset[str]] = {  # the steps of a group's protocol at which
     "assignment": names_with(Trait.HEARTBEAT) - {"Heartbeat"} | {"SyncGroup"},
     "commit": frozenset({"OffsetCommit", "TxnOffsetCommit"}),
     "heartbeat": names_with(Trait.HEARTBEAT),
+    "acquire": frozenset({"ShareFetch"}),
+    "acknowledge": frozenset({"ShareAcknowledge"}),
 }
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from coordinator.core.failover import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
+from coordinator.core.share_partitions.operate import ChangeRecords
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb
 
 INPUT_BYTES: Final = 160  # of memory that an input takes
@@ -100,7 +101,7 @@ class VerbInput(Struct, frozen=True):
     now_ms: int
 
     @classmethod
-    def of(cls, verb: Verb | BrokerVerb, now_ms: int) -> "VerbInput":
+    def of(cls, verb: Verb | BrokerVerb | ChangeRecords, now_ms: int) -> "VerbInput":
         """Return the form of a verb in a file."""
         return cls(type(verb).__name__, verb, now_ms)
 
@@ -128,4 +129,6 @@ class AdvanceInput(Struct):
 
 _OF_GROUPS: Final = (RemoveMember, Rebalance, SetTarget, Forget)
 _OF_BROKERS: Final = (MoveGroup, MoveTransaction, StopBroker, StartBroker)
-VERBS: Final[Mapping[str, type[Verb | BrokerVerb]]] = {kind.__name__: kind for kind in (*_OF_GROUPS, *_OF_BROKERS)}
+VERBS: Final[Mapping[str, type[Verb | BrokerVerb | ChangeRecords]]] = {
+    kind.__name__: kind for kind in (*_OF_GROUPS, *_OF_BROKERS, ChangeRecords)
+}

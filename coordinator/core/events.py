@@ -58,6 +58,10 @@ class Cause(StrEnum):
     # streams groups
     SETTINGS_CHANGED = "settings_changed"  # the number of standbys
     SHUTDOWN_REQUESTED = "shutdown_requested"  # by a member, of all of them
+    # records of share groups
+    LOCK_EXPIRED = "lock_expired"  # of records that are available again
+    RECORDS_RELEASED = "records_released"  # by their member, or with its session
+    RECORDS_ARCHIVED = "records_archived"  # rejected, or delivered as often as they may be
 
     @property
     def words(self) -> str:

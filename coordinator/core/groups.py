@@ -1,6 +1,6 @@
 """What is said and seen of groups of all kinds."""
 
-from typing import Any
+from typing import Any, Final
 
 from coordinator.core.env import Env
 from coordinator.core.events import Cause, Event
@@ -11,6 +11,8 @@ from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.result import Result
 from coordinator.core.topics import Topics
 from coordinator.core.verbs import BY
+
+NO_GROUP: Final = "Dead"  # the state that Kafka describes groups by which do not exist
 
 
 def group_event(group: Group, env: Env, cause: Cause, by: str, *, after: str = "", reason: str = "") -> Event:
@@ -25,6 +27,28 @@ def group_event(group: Group, env: Env, cause: Cause, by: str, *, after: str = "
         generation=kind.count(group),
         type=kind.name,
         members=0 if after else len(group.members),
+        by=by,
+        reason=reason,
+    )
+
+
+def records_event(
+    group_id: str, group: Group | None, cause: Cause, member_id: str, by: str, reason: str, now_ms: int
+) -> Event:
+    """Return an event of records of a share group, which need not exist: a fetch is not asked for its member."""
+    member = None if group is None else group.members.get(member_id)
+    state = NO_GROUP if group is None else group.state.value
+    return Event(
+        at_ms=now_ms,
+        group=group_id,
+        cause=cause,
+        before=state,
+        after=state,
+        generation=0 if group is None else kind_of(group).count(group),
+        member=member_id,
+        client_id="" if member is None else member.client_id,
+        type="share",
+        members=0 if group is None else len(group.members),
         by=by,
         reason=reason,
     )

@@ -18,9 +18,11 @@ from coordinator.core.catalog.catalog import Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.decision import Decision, begin, in_steps, respond_in_steps
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers
+from coordinator.core.share_partitions.operate import ChangeRecords
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
 from coordinator.core.transactions.end_txn import end_txn
 from coordinator.core.transactions.init_producer_id import init_producer_id
+from coordinator.core.verbs import VerbResponse
 from coordinator.dataplane import share_fetch
 from coordinator.dataplane.brokers import Broker, Where
 from coordinator.dataplane.fetch import fetch, overdue, remember, resume
@@ -31,6 +33,8 @@ from coordinator.dataplane.metadata import metadata
 from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoch
 from coordinator.dataplane.pace import APPEND_WORK, WRITE_WORK, Pace
 from coordinator.dataplane.share import changes as share_changes
+from coordinator.dataplane.share import operating as share_operating
+from coordinator.dataplane.share.operating import SharePartitionView
 from coordinator.dataplane.share.partitions import SharePartitions
 from coordinator.dataplane.share_acknowledge import share_acknowledge
 from coordinator.dataplane.share_fetch import SharePoll
@@ -156,6 +160,15 @@ class DataPlane:
         """Free the records whose lock has ended, of so many share partitions."""
         self._now_ms = now_ms
         share_changes.expire_due(self._state, now_ms, most)
+
+    def change_records(self, verb: ChangeRecords, call: Call) -> VerbResponse:
+        """Change records of a share group that are in flight, as an operator wants it."""
+        self._now_ms = call.now_ms
+        return share_operating.perform(self._state, verb, call)
+
+    def view_records(self, group_id: str) -> Iterator[SharePartitionView]:
+        """Yield what a share group has in flight, partition by partition."""
+        return share_operating.view_records(self._state, group_id)
 
     def close_connection(self, connection: int, now_ms: int) -> None:
         """Close the share sessions of a connection that is lost."""

@@ -38,7 +38,7 @@ def share_acknowledge(state: State, request: ShareAcknowledgeRequest, env: Env) 
 def _acknowledge_in_steps(
     state: State, member: tuple[str, str], request: ShareAcknowledgeRequest, env: Env
 ) -> Steps[Outcome]:
-    asked = Acknowledgements(*member, request.topics, request.is_renew_ack)
+    asked = Acknowledgements(*member, request.topics, "ShareAcknowledge", request.is_renew_ack)
     done = yield from acknowledge_all(state, asked, env)
     if request.share_session_epoch == FINAL_EPOCH:
         close_session(state, member, env.call.now_ms)

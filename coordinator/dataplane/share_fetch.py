@@ -128,7 +128,7 @@ def _fetch_in_steps(state: State, member: SessionKey, poll: SharePoll, request: 
     env, is_last = poll.env, request.share_session_epoch == FINAL_EPOCH
     acknowledged: Sequence[Acknowledged] = ()
     if _has_acknowledgements(request):
-        asked = Acknowledgements(*member, request.topics, request.is_renew_ack)
+        asked = Acknowledgements(*member, request.topics, "ShareFetch", request.is_renew_ack)
         acknowledged = yield from acknowledge_all(state, asked, env)
     if is_last:
         close_session(state, member, env.call.now_ms)

@@ -9,6 +9,7 @@ from msgspec import Struct
 from coordinator.config import Config
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.result import Call, Result
 from coordinator.core.share_state.persister import Persister
@@ -68,6 +69,11 @@ class Runtime(Protocol):
 
     def group_limits(self, group_id: str) -> Limits:
         """Return the settings of a group."""
+
+    def tell_of_records(
+        self, group_id: str, cause: Cause, member_id: str, by: str, reason: str, now_ms: int
+    ) -> None:
+        """Tell the timeline of a share group what became of records that the member had."""
 
     @property
     def share_states(self) -> Persister:

@@ -24,8 +24,9 @@ from coordinator.core.catalog.catalog import GROUP, Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import ConfigKey
 from coordinator.core.decision import PARKED, SILENT, Done, Outcome, Parked, Silent, Steps
-from coordinator.core.events import Event
+from coordinator.core.events import Cause, Event
 from coordinator.core.failover import BrokerVerb
+from coordinator.core.groups import records_event
 from coordinator.core.growth import Shortage
 from coordinator.core.limits import Limits
 from coordinator.core.quotas.buckets import Buckets
@@ -40,6 +41,7 @@ from coordinator.core.result import (
     Reply,
     Result,
 )
+from coordinator.core.share_partitions.operate import ChangeRecords
 from coordinator.core.timers import Timers
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
@@ -194,6 +196,11 @@ class Engine:
         """Return the settings of a group: its own, or those of the server."""
         return self.partitions.owner(group_id).shard.limits_of(group_id)
 
+    def tell_of_records(self, group_id: str, cause: Cause, member_id: str, by: str, reason: str, now_ms: int) -> None:
+        """Tell the timeline of a share group what became of records that the member had."""
+        group = self.partitions.owner(group_id).shard.groups.get(group_id)
+        self._emit(records_event(group_id, group, cause, member_id, by, reason, now_ms))
+
     def offsets_leader(self, index: int) -> int:
         """Return the broker that leads a partition of `__consumer_offsets`, and so coordinates its groups."""
         return self.coordinators.of_groups[index]
@@ -271,13 +278,17 @@ class Engine:
         if _is_due(self.dataplane.next_lock_ms(), now_ms):
             self.dataplane.expire_locks(now_ms, TIMERS_A_TURN)
 
-    def command(self, verb: Verb | BrokerVerb, now_ms: int, fresh_id: Callable[[], str]) -> VerbResponse | Failure:
-        """Do what an operator asks of a group or a broker."""
+    def command(
+        self, verb: Verb | BrokerVerb | ChangeRecords, now_ms: int, fresh_id: Callable[[], str]
+    ) -> VerbResponse | Failure:
+        """Do what an operator asks of a group, its records or a broker."""
         if self.note_input is not None:
             self.note_input(Kind.VERB, VerbInput.of(verb, now_ms))
         call = Call(0, now_ms, 0, None, "", fresh_id)
         if isinstance(verb, BrokerVerb):
             return self.edge.attempt("operator", self.failover.perform, verb, call)
+        if isinstance(verb, ChangeRecords):
+            return self.edge.attempt("operator", self.dataplane.change_records, verb, call)
         partition = self.partitions.owner(verb.group_id)
         return self.edge.attempt("operator", lambda: self.take(partition, partition.shard.handle(verb, call)))
 

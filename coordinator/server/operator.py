@@ -16,6 +16,7 @@ from coordinator.server.verbs.brokers import BrokerVerbs
 from coordinator.server.verbs.clock import ClockVerbs
 from coordinator.server.verbs.groups import GroupVerbs
 from coordinator.server.verbs.overview import OverviewVerbs
+from coordinator.server.verbs.records import RecordVerbs
 from coordinator.server.verbs.requests import RequestVerbs
 from coordinator.server.verbs.scenarios import ScenarioVerbs
 from coordinator.server.verbs.state import StateVerbs, World
@@ -37,6 +38,7 @@ class Operator:
         """`node` returns the node of the moment: a reset makes another."""
         self.requests = RequestVerbs(node, frontend, poller)
         self.groups = GroupVerbs(node, frontend, poller, self.requests)
+        self.records = RecordVerbs(node, frontend, poller)
         self.clock = ClockVerbs(node, poller, clock)
         self.overview = OverviewVerbs(node)
         self.scenarios = ScenarioVerbs(self.groups, self.requests)

@@ -59,6 +59,7 @@ class Acknowledgements(Struct, frozen=True):
     group_id: str
     member_id: str
     topics: Iterable[TopicToAcknowledge]
+    by: str  # the API
     is_renewal: bool  # whether the request announces that it renews locks
 
 
@@ -124,7 +125,7 @@ def _acknowledge(
         change = yield from acknowledge(partition, asked.member_id, batches, limits, now_ms)
         if share.find(key) is not partition:  # its topic has gone between two steps
             return _refused(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        error = change if isinstance(change, ErrorCode) else apply(state, key, change, now_ms)
+        error = change if isinstance(change, ErrorCode) else apply(state, key, change, asked.by, now_ms)
     finally:
         if share.changing.pop(key):
             state.polls.wake(key)

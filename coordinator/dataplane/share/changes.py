@@ -14,8 +14,10 @@ from coordinator.core.decision import Steps
 from coordinator.core.share_partitions.acquire import next_fetch_offset
 from coordinator.core.share_partitions.locks import expire_locks, release_member
 from coordinator.core.share_partitions.sessions import SessionKey, SessionPartition
+from coordinator.core.share_partitions.tally import LOCK
 from coordinator.core.share_partitions.values import Change, Limits, SharePartition
 from coordinator.core.share_state.values import StateKey
+from coordinator.dataplane.share.deliveries import tell
 from coordinator.dataplane.state import State
 from protocol.errors import ErrorCode
 
@@ -37,6 +39,8 @@ OUTDATED: Final = frozenset({
 })  # fmt: skip
 """The errors after which a share partition is read again. Kafka: `fencedSharePartitionHandler`."""
 
+CLOSED: Final = "session closed"
+
 Decide = Callable[[SharePartition, Limits], Change]
 
 
@@ -55,8 +59,11 @@ def told(error: ErrorCode) -> ErrorCode:
     return TOLD.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def apply(state: State, key: StateKey, change: Change, now_ms: int) -> ErrorCode:
-    """Write a change of a share partition that is served, and keep it. Returns what a client is told."""
+def apply(state: State, key: StateKey, change: Change, by: str, now_ms: int) -> ErrorCode:
+    """Write a change of a share partition that is served, and keep it. Returns what a client is told.
+
+    `by` is the request, the timer or the verb that leads to it.
+    """
     share, before = state.share, state.share.find(key)
     assert before is not None, "what is changed is served"
     if change.update is not None:
@@ -66,6 +73,8 @@ def apply(state: State, key: StateKey, change: Change, now_ms: int) -> ErrorCode
                 drop(state, key)
             return told(code)
     share.put(key, change.partition)
+    if change.update is not None:
+        tell(state, key, before, change.update, by, now_ms)
     _wake(state, key, before, change.partition)
     return ErrorCode.NONE
 
@@ -90,7 +99,7 @@ def _wake(state: State, key: StateKey, before: SharePartition, after: ShareParti
 
 def expire(state: State, key: StateKey, now_ms: int) -> None:
     """Free the records of a share partition whose lock has ended."""
-    _free(state, key, lambda partition, limits: expire_locks(partition, limits, now_ms), now_ms)
+    _free(state, key, lambda partition, limits: expire_locks(partition, limits, now_ms), LOCK, now_ms)
 
 
 def expire_due(state: State, now_ms: int, most: int) -> None:
@@ -107,33 +116,33 @@ def release(state: State, session: SessionKey, partitions: Iterable[SessionParti
     group_id, member_id = session
     for topic_id, index in partitions:
         key = StateKey(group_id, topic_id, index)
-        _free(state, key, lambda partition, limits: release_member(partition, member_id, limits), now_ms)
+        _free(state, key, lambda partition, limits: release_member(partition, member_id, limits), CLOSED, now_ms)
 
 
-def _free(state: State, key: StateKey, decide: Decide, now_ms: int) -> None:
+def _free(state: State, key: StateKey, decide: Decide, by: str, now_ms: int) -> None:
     """Make records available again, or archive them, as soon as that can be written."""
     partition = state.share.find(key)
     if partition is None:
         return
     if key in state.share.changing:
-        state.runtime.do_in_steps(_free_later(state, key, decide, now_ms))
+        state.runtime.do_in_steps(_free_later(state, key, decide, by, now_ms))
         return
     change = decide(partition, limits_of(state, key.group_id))
     if change.partition is partition:
         state.share.wait_for_lock(key)
         return
-    error = apply(state, key, change, now_ms)
+    error = apply(state, key, change, by, now_ms)
     if error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
-        state.runtime.share_states.call_when_served(key, lambda at_ms: _free(state, key, decide, at_ms))
+        state.runtime.share_states.call_when_served(key, lambda at_ms: _free(state, key, decide, by, at_ms))
     elif error and key in state.share.served:  # the state is gone; its members go on with what they have
         state.share.put(key, change.partition)
         state.polls.wake(key)
 
 
-def _free_later(state: State, key: StateKey, decide: Decide, now_ms: int) -> Steps[None]:
+def _free_later(state: State, key: StateKey, decide: Decide, by: str, now_ms: int) -> Steps[None]:
     while key in state.share.changing:
         yield
-    _free(state, key, decide, now_ms)
+    _free(state, key, decide, by, now_ms)
 
 
 def close_connection(state: State, connection: int, now_ms: int) -> None:

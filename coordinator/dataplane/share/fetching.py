@@ -148,6 +148,7 @@ def take(state: State, asked: ShareFetch, found: Iterable[Look], now_ms: int) ->
         if is_committed:
             acquisition = _leave_out_aborted(state, one, acquisition, batches)
         state.share.put(one.key, acquisition.partition)
+        state.share.tally.count_acquired(acquisition.acquired)
         taken.append(Taken(one.key, ErrorCode.NONE, _cut(one.records, batches, acquisition), acquisition.acquired))
     return taken
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from coordinator.core.share_partitions.locks import next_lock_ms
 from coordinator.core.share_partitions.sessions import SessionKey, ShareSession, ShareSessions
+from coordinator.core.share_partitions.tally import DeliveryTally
 from coordinator.core.share_partitions.values import SharePartition
 from coordinator.core.share_state.values import StateKey
 from coordinator.core.timers import TimerKey, Timers
@@ -26,6 +27,7 @@ class SharePartitions:
         self.locks = Timers()  # one for each share partition of which records are acquired
         self.changing: dict[StateKey, bool] = {}
         """Those of which acknowledgements are being decided in steps, and whether a fetch has passed over them."""
+        self.tally = DeliveryTally()
         self._served: dict[StateKey, SharePartition] = {}
         self._by_group: dict[str, dict[StateKey, None]] = {}
         self._groups_of_connection: dict[int, dict[str, None]] = {}  # those of sessions that it has opened

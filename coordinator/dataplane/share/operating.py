@@ -1,0 +1,72 @@
+"""The operator's view of records in flight, and the verb that changes them."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from coordinator.core.result import Call
+from coordinator.core.share_partitions.operate import ChangeRecords, change_records
+from coordinator.core.share_partitions.tally import LOCK
+from coordinator.core.share_partitions.values import NO_MEMBER
+from coordinator.core.share_state.values import DeliveryState, StateKey
+from coordinator.core.verbs import BY, VerbResponse
+from coordinator.dataplane.share.changes import apply, limits_of
+from coordinator.dataplane.state import State
+from protocol.errors import ErrorCode
+
+
+class RecordsView(Struct, frozen=True):
+    """Records of a share partition that follow each other, in the same state."""
+
+    first: int
+    last: int
+    state: str  # available, acquired, acknowledged or archived
+    deliveries: int
+    member: str = ""  # of the member that has acquired them
+    locked_until_ms: int | None = None  # by the coordinator's clock
+
+
+class SharePartitionView(Struct, frozen=True):
+    """A partition as a share group reads it: its window of records in flight."""
+
+    topic: str
+    partition: int
+    start: int  # of the window: what is before is done
+    end: int  # what comes from here on was never delivered
+    records: list[RecordsView]
+
+
+def view_records(state: State, group_id: str) -> Iterator[SharePartitionView]:
+    """Yield the share partitions of a group that are served, in order of their names."""
+    named = [(state.name_of(key.topic_id) or "", key.partition, key) for key in state.share.of_group(group_id)]
+    for name, index, key in sorted(named, key=lambda one: one[:2]):
+        partition = state.share.served[key]
+        views = [
+            RecordsView(
+                run.first_offset,
+                run.last_offset,
+                DeliveryState(run.state).name.lower(),
+                run.delivery_count,
+                run.member_id,
+                None if run.member_id == NO_MEMBER else run.locked_until_ms,
+            )
+            for run in partition.runs
+        ]
+        yield SharePartitionView(name, index, partition.start_offset, partition.end_offset, views)
+
+
+def perform(state: State, verb: ChangeRecords, call: Call) -> VerbResponse:
+    """Change records in flight, and have the fetches look again that may go on."""
+    key = StateKey(verb.group_id, verb.topic_id, verb.partition)
+    partition = state.share.find(key)
+    if partition is None:
+        where = f"{state.name_of(verb.topic_id)}-{verb.partition}"
+        return VerbResponse(f"there is no {where} that share group {verb.group_id!r} reads")
+    if key in state.share.changing:
+        return VerbResponse("its acknowledgements are being decided: try again")
+    change = change_records(partition, verb, limits_of(state, verb.group_id))
+    if isinstance(change, str):
+        return VerbResponse(change)
+    by = LOCK if verb.action == "expire" else BY
+    error = apply(state, key, change, by, call.now_ms)
+    return VerbResponse(f"the share coordinator refuses it: {ErrorCode(error).name}" if error else "")

@@ -1,0 +1,207 @@
+"""An operator sees, frees, settles and counts again what members of share groups have acquired."""
+
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from coordinator.control.faults import Action, FaultSpec, Match
+from coordinator.core.share_partitions.operate import RecordAction
+from coordinator.core.share_state.values import StateKey
+from coordinator.dataplane.share.operating import SharePartitionView
+from coordinator.server.verbs.clock import keep_everybody
+from coordinator.server.verbs.refusal import Refusal
+from protocol import record_batch
+from protocol.messages.share_acknowledge import (
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeRequestAcknowledgementBatch,
+    ShareAcknowledgeRequestPartition,
+    ShareAcknowledgeRequestTopic,
+)
+from protocol.messages.share_fetch import ShareFetchRequest, ShareFetchRequestPartition, ShareFetchRequestTopic
+from protocol.records import Record
+from tests.control.steered import SteeredNode
+from tests.requests import create_topics, produce
+
+GROUP, TOPIC = "mail", "letters"
+EXPIRE, RELEASE, ACCEPT, REJECT = RecordAction.EXPIRE, RecordAction.RELEASE, RecordAction.ACCEPT, RecordAction.REJECT
+
+
+class Queue:
+    """A topic with ten records, and a member of a share group that fetches them."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.server = SteeredNode(**settings)
+        self.server.operator.clock.set_rate(0)
+        self.peer = self.server.connect("worker")
+        self.peer.ask(create_topics({TOPIC: 1}), 7)
+        batch = record_batch.encode([Record(None, b"%d" % n, timestamp=self.server.clock.now_ms()) for n in range(10)])
+        self.peer.ask(produce(TOPIC, {0: batch}), 12)
+        self.topic_id = self.server.node.ledger.catalog.topics_by_name[TOPIC].id
+        self.server.node.share_states.initialize(StateKey(GROUP, self.topic_id, 0), 1, 0, self.server.clock.now_ms())
+        self.epoch = 0
+
+    def fetch(self) -> list[tuple[int, int, int]]:
+        """Return what the member acquires now: first offset, last offset, deliveries."""
+        topics = (ShareFetchRequestTopic(self.topic_id, (ShareFetchRequestPartition(0),)),)
+        request = ShareFetchRequest(
+            GROUP, "m", self.epoch, max_wait_ms=0, min_bytes=0, max_records=100, batch_size=100, topics=topics
+        )
+        answer = self.peer.ask(request, 2)
+        assert not answer.error_code
+        self.epoch += 1
+        parts = [one for topic in answer.responses for one in topic.partitions]
+        return [(run.first_offset, run.last_offset, run.delivery_count) for run in parts[0].acquired_records]
+
+    def acknowledge(self, first: int, last: int, kind: int) -> int:
+        """Acknowledge records, and return the error."""
+        batch = ShareAcknowledgeRequestAcknowledgementBatch(first, last, (kind,))
+        topics = (ShareAcknowledgeRequestTopic(self.topic_id, (ShareAcknowledgeRequestPartition(0, (batch,)),)),)
+        answer = self.peer.ask(ShareAcknowledgeRequest(GROUP, "m", self.epoch, topics=topics), 2)
+        self.epoch += 1
+        error: int = answer.responses[0].partitions[0].error_code
+        return error
+
+    def change(self, first: int, last: int, do: RecordAction | None, deliveries: int | None = None) -> "Window":
+        """Have the operator do something to records."""
+        change = self.server.operator.records.change
+        return Window.of(change(GROUP, TOPIC, 0, (first, last), do, deliveries))
+
+    @property
+    def window(self) -> "Window":
+        """What is in flight."""
+        (view,) = self.server.operator.records.view(GROUP, TOPIC)
+        return Window.of(view)
+
+    @property
+    def told(self) -> list[tuple[str, str, str]]:
+        """What the timeline says of records: cause, who did it, which."""
+        events = [event for event in self.server.events if event.type == "share"]
+        return [(event.cause.value, event.by, event.reason) for event in events]
+
+
+class Window(Struct, frozen=True):
+    """A share partition in short: where it starts, and its records by state, deliveries and whether they are locked."""
+
+    start: int
+    records: list[tuple[int, int, str, int]]
+
+    @classmethod
+    def of(cls, view: SharePartitionView) -> "Window":
+        return cls(view.start, [(one.first, one.last, one.state, one.deliveries) for one in view.records])
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return Queue()
+
+
+def test_what_a_member_has_is_seen_with_its_lock(queue: Queue) -> None:
+    assert queue.server.operator.records.view(GROUP) == []
+    assert queue.fetch() == [(0, 9, 1)]
+    (view,) = queue.server.operator.records.view(GROUP)
+    assert (view.topic, view.partition, view.start, view.end) == (TOPIC, 0, 0, 10)
+    (run,) = view.records
+    assert (run.member, run.locked_until_ms) == ("m", queue.server.clock.now_ms() + 30_000)
+
+
+def test_a_lock_that_is_ended_gives_its_records_again(queue: Queue) -> None:
+    queue.fetch()
+    assert queue.change(3, 4, EXPIRE).records == [
+        (0, 2, "acquired", 1), (3, 4, "available", 1), (5, 9, "acquired", 1),
+    ]  # fmt: skip
+    assert queue.told == [("lock_expired", "timer lock", "letters-0 3-4, delivered 1 time")]
+    assert queue.fetch() == [(3, 4, 2)]
+    tally = queue.server.node.dataplane.share.tally
+    assert (tally.acquired, tally.redelivered, tally.expired, tally.released) == (12, 2, 2, 0)
+
+
+def test_a_clock_that_is_moved_past_a_lock_says_so(queue: Queue) -> None:
+    queue.fetch()
+    moved = queue.server.operator.clock.advance(30_000, keep_everybody)
+    assert [(one.kind, one.group, one.member) for one in moved.fired] == [("lock", GROUP, "letters-0")]
+    assert queue.window.records == [(0, 9, "available", 1)]
+    assert queue.told == [("lock_expired", "timer lock", "letters-0 0-9, delivered 1 time")]
+
+
+def test_records_are_settled_for_a_member(queue: Queue) -> None:
+    queue.fetch()
+    assert queue.change(0, 1, ACCEPT).start == 2
+    assert queue.change(5, 5, REJECT).records == [
+        (2, 4, "acquired", 1), (5, 5, "archived", 1), (6, 9, "acquired", 1),
+    ]  # fmt: skip
+    assert queue.told == [("records_archived", "operator", "letters-0 5, delivered 1 time")]
+    assert queue.acknowledge(5, 5, 1) == 121, "INVALID_RECORD_STATE: the member has it no longer"
+    assert queue.acknowledge(2, 4, 1) == 0
+
+
+def test_the_number_of_deliveries_brings_a_record_to_its_end(queue: Queue) -> None:
+    queue.fetch()
+    assert queue.change(7, 7, None, deliveries=5).records[1] == (7, 7, "acquired", 5)
+    assert queue.acknowledge(6, 7, 2) == 0, "released"
+    assert queue.window.records == [
+        (0, 5, "acquired", 1), (6, 6, "available", 1), (7, 7, "archived", 5), (8, 9, "acquired", 1),
+    ]  # fmt: skip
+    assert queue.told == [
+        ("records_released", "ShareAcknowledge", "letters-0 6, delivered 1 time"),
+        ("records_archived", "ShareAcknowledge", "letters-0 7, delivered 5 times"),
+    ]
+
+
+def test_what_is_changed_survives_a_restart(queue: Queue) -> None:
+    queue.fetch()
+    queue.change(0, 3, ACCEPT)
+    queue.change(6, 6, REJECT)
+    queue.change(8, 8, RELEASE, deliveries=3)
+    state = queue.server.node.share_states.read(StateKey(GROUP, queue.topic_id, 0), 0, queue.server.clock.now_ms())
+    assert [(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count) for one in state.batches] == [
+        (6, 6, 4, 1), (8, 8, 0, 3),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "do", "sentence"),
+    [
+        (10, 20, EXPIRE, "no record from 10 to 20 is in flight: 2 to 9 are"),
+        (0, 1, REJECT, "no record from 0 to 1 is in flight: 2 to 9 are"),
+        (5, 5, EXPIRE, "no member has acquired a record from 5 to 5"),
+        (6, 6, ACCEPT, "the records from 6 to 6 are acknowledged or archived"),
+    ],
+)
+def test_what_cannot_be_done_changes_nothing(
+    queue: Queue, first: int, last: int, do: RecordAction, sentence: str
+) -> None:
+    queue.fetch()
+    queue.change(0, 1, ACCEPT)
+    queue.change(5, 5, RELEASE)
+    queue.change(6, 6, REJECT)
+    before = queue.window
+    with pytest.raises(Refusal) as refused:
+        queue.change(first, last, do)
+    assert (str(refused.value), queue.window) == (sentence, before)
+
+
+def test_a_topic_or_partition_that_nobody_reads_is_refused(queue: Queue) -> None:
+    for topic, partition in (("none", 0), (TOPIC, 0), (TOPIC, 7)):
+        with pytest.raises(Refusal, match=r"^there is no "):
+            queue.server.operator.records.change(GROUP, topic, partition, (0, 0), EXPIRE, None)
+
+
+def test_acquisitions_are_held_and_let_go(queue: Queue) -> None:
+    queue.server.operator.requests.hold(GROUP, "acquire")
+    topics = (ShareFetchRequestTopic(queue.topic_id, (ShareFetchRequestPartition(0),)),)
+    asked = ShareFetchRequest(GROUP, "m", 0, max_wait_ms=0, max_records=9, batch_size=9, topics=topics)
+    queue.peer.send((asked, 2))
+    assert queue.server.operator.records.view(GROUP) == []
+    queue.server.operator.requests.release(GROUP)
+    assert queue.window.records == [(0, 9, "acquired", 1)]
+
+
+def test_share_fetches_and_acknowledgements_meet_faults(queue: Queue) -> None:
+    for api in ("ShareFetch", "ShareAcknowledge"):
+        on = Match(api=api, group=GROUP, topic=TOPIC, client="worker")
+        queue.server.operator.requests.add_fault(FaultSpec(Action(error="COORDINATOR_NOT_AVAILABLE"), on, count=1))
+    topics = (ShareFetchRequestTopic(queue.topic_id, (ShareFetchRequestPartition(0),)),)
+    answer = queue.peer.ask(ShareFetchRequest(GROUP, "m", 0, max_records=9, batch_size=9, topics=topics), 2)
+    assert answer.error_code == 15
+    assert queue.fetch() == [(0, 9, 1)]
