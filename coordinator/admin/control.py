@@ -63,6 +63,7 @@ from coordinator.runtime.snapshot import to_tar
 from coordinator.server.loop_time import SNAPSHOTS, doing
 from coordinator.server.operator import Operator
 from coordinator.server.verbs.clock import ClockMove, ClockState, KeepAlive, keep_everybody, keep_nobody
+from coordinator.server.verbs.records import STATES
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
 
@@ -71,7 +72,8 @@ ADVANCE_MS_MAX: Final = 10 * 365 * 86_400_000
 PCAPNG: Final = "application/x-pcapng"
 TAR: Final = "application/x-tar"
 LINES: Final = "application/jsonl"
-OF_GROUPS: Final = ("state", "members", "generation", "assigned", "offsets", "exists", "coordinator")
+OF_MEMBERS: Final = ("state", "members", "generation", "assigned", "offsets", "exists")
+OF_GROUPS: Final = (*OF_MEMBERS, "records", "coordinator")
 """Conditions of a wait that are about its group."""
 
 
@@ -525,6 +527,7 @@ class Control:
         if not body.group and (surplus := [name for name in OF_GROUPS if getattr(body, name) != getattr(Wait(), name)]):
             raise Refused(f"invalid wait: expected a group with {', '.join(surplus)}")
         refuse_nonsense(check_state, "state", body.state)
+        _refuse_strange_records(body)
         timeout_ms = check_bounds("timeout_ms", body.timeout_ms, 0, WAIT_MS_MAX)
         with trio.move_on_after(timeout_ms / 1000):
             while self._missing(body) is not None:
@@ -549,12 +552,27 @@ class Control:
             if coordinator.is_loading or coordinator.broker != body.coordinator:
                 state = "is loaded by" if coordinator.is_loading else "is coordinated by"
                 return f"group {body.group!r} {state} broker {coordinator.broker}, expected {body.coordinator}"
+        if body.records is not None:
+            difference = self._operator.records.find_difference(body.group, body.records)
+            if difference is not None or all(getattr(body, name) == getattr(Wait(), name) for name in OF_MEMBERS):
+                return difference
         view = self._operator.groups.find(body.group)
         if view is None or not body.exists:
             if (view is not None) == body.exists:
                 return None
             return f"there is {'no' if body.exists else 'a'} group {body.group!r}"
         return missing_in(view, body)
+
+
+def _refuse_strange_records(body: Wait) -> None:
+    """Refuse states and offsets that no record can ever have."""
+    for topic, partitions in (body.records or {}).items():
+        for partition, records in partitions.items():
+            for offset, state in records.items():
+                if not (offset.isascii() and offset.isdigit()):
+                    raise Refused(f"invalid offset {offset!r} of {topic}-{partition}: expected a number")
+                if state not in STATES:
+                    raise Refused(f"invalid state {state!r} of record {offset}: expected {', '.join(STATES)}")
 
 
 def missing_in(view: GroupView, body: Wait) -> str | None:

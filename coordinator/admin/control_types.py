@@ -178,6 +178,7 @@ class Wait(Struct, frozen=True, forbid_unknown_fields=True):
     generation: int | Times | None = None
     assigned: dict[str, dict[str, list[int]]] | None = None  # by client id, instance id or member id; by topic
     offsets: dict[str, dict[str, int | Times]] | None = None  # committed, by topic and partition
+    records: dict[str, dict[str, dict[str, str]]] | None = None  # states, by topic, partition and offset
     exists: bool = True
     coordinator: int | None = None  # the broker that serves the group
     fault: int | None = None  # the number of a fault

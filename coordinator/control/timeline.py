@@ -62,7 +62,7 @@ def describe(event: Event) -> str:
     """Return why the event happened, as one sentence without a full stop."""
     who = member_name(event)
     said = event.cause.value.replace("_", " ")
-    text = f"{said}: {who}" if who else said
+    text = f"{said}: {', of '.join(filter(None, (event.records, who)))}" if who or event.records else said
     if event.deadline_ms >= 0 and event.last_beat_ms >= 0:
         late, limit = (event.at_ms - event.last_beat_ms) / 1000, (event.deadline_ms - event.last_beat_ms) / 1000
         text += f", last heartbeat {late:.3f} s ago, limit {limit:.3f} s"

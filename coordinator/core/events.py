@@ -88,3 +88,4 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     reason: str = ""  # the client's own words (KIP-800), when it gave any
     last_beat_ms: int = -1  # of a session that expired: when it was last renewed, and when it ended
     deadline_ms: int = -1
+    records: str = ""  # of a share group: which they are, and how often they were delivered

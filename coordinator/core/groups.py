@@ -33,7 +33,7 @@ def group_event(group: Group, env: Env, cause: Cause, by: str, *, after: str = "
 
 
 def records_event(
-    group_id: str, group: Group | None, cause: Cause, member_id: str, by: str, reason: str, now_ms: int
+    group_id: str, group: Group | None, cause: Cause, member_id: str, by: str, records: str, now_ms: int
 ) -> Event:
     """Return an event of records of a share group, which need not exist: a fetch is not asked for its member."""
     member = None if group is None else group.members.get(member_id)
@@ -50,7 +50,7 @@ def records_event(
         type="share",
         members=0 if group is None else len(group.members),
         by=by,
-        reason=reason,
+        records=records,
     )
 
 

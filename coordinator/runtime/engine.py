@@ -196,10 +196,10 @@ class Engine:
         """Return the settings of a group: its own, or those of the server."""
         return self.partitions.owner(group_id).shard.limits_of(group_id)
 
-    def tell_of_records(self, group_id: str, cause: Cause, member_id: str, by: str, reason: str, now_ms: int) -> None:
+    def tell_of_records(self, group_id: str, cause: Cause, member_id: str, by: str, records: str, now_ms: int) -> None:
         """Tell the timeline of a share group what became of records that the member had."""
         group = self.partitions.owner(group_id).shard.groups.get(group_id)
-        self._emit(records_event(group_id, group, cause, member_id, by, reason, now_ms))
+        self._emit(records_event(group_id, group, cause, member_id, by, records, now_ms))
 
     def offsets_leader(self, index: int) -> int:
         """Return the broker that leads a partition of `__consumer_offsets`, and so coordinates its groups."""

@@ -76,8 +76,8 @@ class Queue:
     @property
     def told(self) -> list[tuple[str, str, str]]:
         """What the timeline says of records: cause, who did it, which."""
-        events = [event for event in self.server.events if event.type == "share"]
-        return [(event.cause.value, event.by, event.reason) for event in events]
+        events = [event for event in self.server.events if event.records]
+        return [(event.cause.value, event.by, event.records) for event in events]
 
 
 class Window(Struct, frozen=True):

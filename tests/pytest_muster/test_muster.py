@@ -5,14 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pytest_muster import ExpectationError, Muster, MusterError, Server
+from pytest_muster import ExpectationError, Group, Muster, MusterError, Server
 
 from coordinator.client import Client
+from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.records import Record
 from tests.cli.command import classic_member
 from tests.live import Muster as LiveServer
 from tests.live import server_fixture
+from tests.requests import produce
+from tests.share_consumer import ShareConsumer
 
 server = server_fixture("--ephemeral", "--set", "journal.max.bytes=1000000")
 
@@ -192,3 +196,58 @@ def test_a_token_that_no_header_can_carry_is_refused_without_being_shown(monkeyp
     monkeypatch.setenv("MUSTER_TOKEN", "secret\nsecond line")
     with pytest.raises(MusterError, match=r"invalid MUSTER_TOKEN: expected printable ASCII characters"):
         Muster("", "127.0.0.1:1").groups()
+
+
+def queue(muster: Muster, client: Client, records: int = 3) -> tuple[Group, str, ShareConsumer]:
+    """Return a share group with one member that has acquired so many records."""
+    topic, group = muster.topic("letters"), muster.group("mail")
+    consumer = ShareConsumer.join(client, group.id, topic)
+    consumer.fetch()  # which decides where the group begins: at the end
+    client.ask(produce(topic, {0: record_batch.encode([Record(None, b"letter")] * records)}), 12)
+    assert consumer.fetch(5_000) == [(0, records - 1, 1)]
+    return group, topic, consumer
+
+
+def test_records_of_a_queue_are_driven(muster: Muster, client: Client) -> None:
+    group, topic, consumer = queue(muster, client)
+    (view,) = group.in_flight(topic)
+    assert [(run["first"], run["last"], run["state"]) for run in view["records"]] == [(0, 2, "acquired")]
+    group.records(topic, 0).expire()
+    group.records(topic, 1).accept()
+    group.records(topic, 2).set_deliveries(5)
+    group.records(topic, 2).release()
+    for offset, state in enumerate(("available", "acknowledged", "archived")):
+        group.records(topic, offset).wait(state, timeout_ms=0)
+    with pytest.raises(ExpectationError, match=r"record 0 of \S+-0 is available, expected acquired"):
+        group.records(topic, 0).wait("acquired", timeout_ms=0)
+    assert consumer.fetch() == [(0, 0, 2)]
+    group.records(topic, 0).reject()
+    group.records(topic, 0, 2).wait("done", timeout_ms=0)
+    group.records(topic, 3).wait("new", timeout_ms=0)
+    causes = [one["cause"]["kind"] for one in group.timeline() if topic in one["cause"]["detail"]]
+    assert causes == ["lock_expired", "records_archived", "records_archived"]
+    assert f"records archived: {topic}-0 2, delivered 5 times, of " in group.timeline_text()
+
+
+def test_deliveries_of_a_record_are_counted(muster: Muster, client: Client) -> None:
+    group, topic, consumer = queue(muster, client)
+    muster.clock.advance(30_000, keep_alive="all")
+    assert consumer.fetch() == [(0, 2, 2)]
+    poison = group.records(topic, 1)
+    assert len(poison.deliveries()) == 2
+    poison.reject()
+    muster.verify(
+        {"event": "lock_expired", "group": group.id, "times": 1},
+        {"event": "records_archived", "group": group.id, "times": 1},
+    )
+    assert group.records(topic, 3).deliveries() == []
+
+
+def test_a_group_is_kept_from_its_records(muster: Muster, client: Client) -> None:
+    topic, group = muster.topic("letters"), muster.group("mail")
+    consumer = ShareConsumer.join(client, group.id, topic)
+    fault = muster.fault({"error": "COORDINATOR_NOT_AVAILABLE"}, {"api": "ShareFetch", "group": group.id})
+    with pytest.raises(AssertionError):
+        consumer.fetch()
+    fault.wait()
+    assert group.in_flight() == []

@@ -28,8 +28,8 @@ def tell(state: State, key: StateKey, before: SharePartition, update: StateUpdat
         if batches:
             if by == LOCK and delivery_state == DeliveryState.AVAILABLE:
                 cause = Cause.LOCK_EXPIRED
-            reason = _describe(state, key, batches)
-            state.runtime.tell_of_records(key.group_id, cause, _find_holder(before, batches), by, reason, now_ms)
+            holder, records = _find_holder(before, batches), _describe(state, key, batches)
+            state.runtime.tell_of_records(key.group_id, cause, holder, by, records, now_ms)
 
 
 def _describe(state: State, key: StateKey, batches: list[StateBatch]) -> str:

@@ -1,6 +1,7 @@
 """Records of share groups that are in flight, as an operator sees and changes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from coordinator.core.share_partitions.operate import ChangeRecords, RecordAction
 from coordinator.dataplane.share.operating import SharePartitionView
@@ -9,6 +10,11 @@ from coordinator.runtime.node import Node
 from coordinator.server.frontend import Frontend
 from coordinator.server.poller import Poller
 from coordinator.server.verbs.refusal import Refusal
+
+Expected = Mapping[str, Mapping[str, Mapping[str, str]]]
+"""The state of records, by topic, partition and offset."""
+STATES: Final = ("new", "acquired", "available", "acknowledged", "archived", "done")
+"""What a record may be: never delivered, one of the four of records in flight, or before them."""
 
 
 class RecordVerbs:
@@ -45,3 +51,23 @@ class RecordVerbs:
         if response.refusal:
             raise Refusal(response.refusal, is_conflict=True)
         return next(view for view in self.view(group_id, topic) if view.partition == partition)
+
+    def find_difference(self, group_id: str, expected: Expected) -> str | None:
+        """Return which record is in another state than is expected, None if there is none."""
+        for topic, partitions in expected.items():
+            found = {str(view.partition): view for view in self.view(group_id, topic)}
+            for partition, records in partitions.items():
+                for offset, state in records.items():
+                    now = state_of(found.get(partition), int(offset))
+                    if now != state:
+                        return f"record {offset} of {topic}-{partition} is {now}, expected {state}"
+        return None
+
+
+def state_of(view: SharePartitionView | None, offset: int) -> str:
+    """Return the state of a record, one of STATES."""
+    if view is None or offset >= view.end:
+        return "new"
+    if offset < view.start:
+        return "done"
+    return next(run.state for run in view.records if run.first <= offset <= run.last)

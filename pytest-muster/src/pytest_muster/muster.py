@@ -82,6 +82,64 @@ class Member:
         return self._admin.call("POST", path_of(*self._path, verb), body)
 
 
+class Records:
+    """Records of one partition as a share group has them: one, or all from the first offset to the last one."""
+
+    def __init__(self, admin: Admin, group_id: str, topic: str, partition: int, offsets: tuple[int, int]) -> None:
+        self._admin = admin
+        self._group_id = group_id
+        self._topic, self._partition = topic, partition
+        self._first, self._last = offsets
+
+    def expire(self) -> Json:
+        """Let their lock end now: they are available again, or archived after the last delivery."""
+        return self._post({"do": "expire"})
+
+    def release(self) -> Json:
+        """Give them back, as their member could."""
+        return self._post({"do": "release"})
+
+    def accept(self) -> Json:
+        """Accept them: nobody gets them again."""
+        return self._post({"do": "accept"})
+
+    def reject(self) -> Json:
+        """Archive them: nobody gets them again."""
+        return self._post({"do": "reject"})
+
+    def set_deliveries(self, count: int) -> Json:
+        """Have them count as delivered so often."""
+        return self._post({"deliveries": count})
+
+    def wait(self, state: str, timeout_ms: int = WAIT_MS) -> None:
+        """Wait until all are in a state. Raises ExpectationError.
+
+        `new` (never delivered), `acquired`, `available` (again), `acknowledged`, `archived`, or `done` (before all that
+        is in flight).
+        """
+        states = {str(offset): state for offset in range(self._first, self._last + 1)}
+        records = {self._topic: {str(self._partition): states}}
+        _wait(self._admin, {"group": self._group_id, "records": records}, timeout_ms)
+
+    def deliveries(self) -> list[Json]:
+        """Return the ShareFetch requests by which a member got the first of them, oldest first. Needs the journal."""
+        path = path_of("requests", api="ShareFetch", group=self._group_id, topic=self._topic)
+        return [one for one in self._admin.read_list(path, "requests") if self._is_delivered_by(one)]
+
+    def _is_delivered_by(self, request: Json) -> bool:
+        return any(
+            run["first_offset"] <= self._first <= run["last_offset"]
+            for topic in request["response"]["responses"]
+            for partition in topic["partitions"]
+            if partition["partition_index"] == self._partition
+            for run in partition["acquired_records"]
+        )
+
+    def _post(self, what: Json) -> Json:
+        where = {"topic": self._topic, "partition": self._partition, "first": self._first, "last": self._last}
+        return self._admin.call("POST", path_of("groups", self._group_id, "records"), {**where, **what})
+
+
 class Group:
     """A group, by its id on the server."""
 
@@ -136,12 +194,23 @@ class Group:
         return self._admin.call("PUT", path_of("groups", self.id, "target"), {"members": members})
 
     def hold(self, at: str, client: str = "") -> Json:
-        """Park the requests of the group at a step of its protocol: join, sync, assignment, commit or heartbeat."""
+        """Park the requests of the group at a step of its protocol.
+
+        `join`, `sync`, `assignment`, `commit`, `heartbeat`; of share groups `acquire` or `acknowledge`.
+        """
         return self._post("hold", {"at": at, "client": client})
 
     def release(self) -> Json:
         """Decide what is held."""
         return self._post("release")
+
+    def in_flight(self, topic: str = "") -> list[Json]:
+        """Return what a share group has in flight: partitions with runs of `records`, and who has acquired them."""
+        return self._admin.read_list(path_of("groups", self.id, "records", topic=topic), "partitions")
+
+    def records(self, topic: str, first: int, last: int | None = None, *, partition: int = 0) -> Records:
+        """Return one record of a topic, or all up to the last one. `topic` is the name that clients use."""
+        return Records(self._admin, self.id, topic, partition, (first, first if last is None else last))
 
     def timeline(self, after: int = 0) -> list[Json]:
         """Return what happened to the group since the last reset, and why, as data."""
