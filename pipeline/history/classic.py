@@ -4,7 +4,7 @@ tombstone                                            deleted, or a part of `migr
 nobody is left                                       emptied
 a member is gone                                     leave or leave_or_timeout (`departures`)
 a member is there that was not                       join
-an instance id under a new member id                 static_rejoin
+an instance id under a new member id                 static_rejoin, or static_rejoin_or_join (`departures`)
 another protocol is chosen                           assignor_change
 same members, other subscriptions                    subscription_change
 same members and subscriptions, partitions are
@@ -16,7 +16,7 @@ none of these, or nothing before it is in the log    unknown
 
 from collections.abc import Iterator, Mapping
 
-from pipeline.history.departures import classify_departure, may_have_missed_rebalance, together
+from pipeline.history.departures import classify_departure, may_have_expired, may_have_missed_rebalance, together
 from pipeline.history.ownership import Change, Ownership, Partition
 from pipeline.history.records import (
     Activity,
@@ -108,12 +108,13 @@ class ClassicHistory:
         is_same = not joined and not left and not replaced
         changed = self._changes_of_the_same_members(now, changes) if is_same else []
         departures = {} if is_migrated else self._departures(record, value, left, step)
+        returns = self._returns(record, value, replaced, step)
         causes = (
             ["migrated"] * is_migrated
             + ["emptied"] * (not now)
             + sorted(set(departures.values()) if departures else {"leave_or_timeout"} if left else set())
             + ["join"] * bool(joined)
-            + ["static_rejoin"] * bool(replaced)
+            + sorted(set(returns.values()))
             + ["assignor_change"] * self._has_other_protocol(value, now)
             + changed
         )
@@ -125,8 +126,8 @@ class ClassicHistory:
         yield row
         for member_id in left:
             yield from self._close(record, member_id, departures.get(member_id, "leave_or_timeout"))
-        for member_id in replaced:
-            yield from self._close(record, member_id, "static_rejoin")
+        for member_id, cause in returns.items():
+            yield from self._close(record, member_id, cause)
 
     def _changes_of_the_same_members(self, now: Members, changes: list[Change]) -> list[str]:
         """Name the change that moved a group whose members stayed the same."""
@@ -181,6 +182,24 @@ class ClassicHistory:
                 may_have_missed_rebalance=has_missed,
             )
             for member_id in left
+        }
+
+    def _returns(
+        self, record: Record, value: Generation, replaced: Mapping[str, str], step: Mapping[Partition, Activity]
+    ) -> dict[str, str]:
+        """Say of each static member that is back whether it took its place, or may have been removed before."""
+        is_same_generation = self._value is not None and value.generation == self._value.generation
+        return {
+            member_id: "static_rejoin"
+            if is_same_generation
+            or not may_have_expired(
+                self.members[member_id],
+                self._alive.get(member_id, 0),
+                _at(record, value),
+                _activity(self.members[member_id], step),
+            )
+            else "static_rejoin_or_join"
+            for member_id in replaced
         }
 
     def _note_alive(self, record: Record, value: Generation, now: Members, is_new_generation: bool) -> None:

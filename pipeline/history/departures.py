@@ -13,6 +13,9 @@ Members of a cooperative group commit while they wait, so theirs is no such sign
 
 The other way round, silence proves nothing, however long it is: a member that pauses, or that has nothing to read, may
 say goodbye at any time. So a timeout is never certain: `leave_or_timeout`.
+
+A static member that is back in a new generation took its own place, unless its session may have ended before: then it
+may have been removed, and have joined like a stranger.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,9 +33,14 @@ def classify_departure(
 
     `alive_ts` is when the member last joined, `committed` what it committed since the last step (None: nothing).
     """
-    last = max([alive_ts, *list_time(committed.last_plain_ts if committed else None)])
-    is_alive = member.session_timeout > 0 and at_ts - last < member.session_timeout
+    is_alive = not may_have_expired(member, alive_ts, at_ts, committed)
     return LEAVE if is_alive and not may_have_missed_rebalance else UNKNOWN
+
+
+def may_have_expired(member: ClassicMember, alive_ts: int, at_ts: int, committed: Activity | None) -> bool:
+    """Return whether the member's session may have ended before `at_ts`."""
+    last = max([alive_ts, *list_time(committed.last_plain_ts if committed else None)])
+    return member.session_timeout <= 0 or at_ts - last >= member.session_timeout
 
 
 def may_have_missed_rebalance(

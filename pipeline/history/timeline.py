@@ -24,6 +24,7 @@ WORDS: Final[Mapping[str, str]] = {
     "timeout": "session expired",
     "leave_or_timeout": "member left or its session expired",
     "static_rejoin": "static member returned",
+    "static_rejoin_or_join": "static member returned, or joined after it was removed",
     "subscription_change": "subscription changed",
     "partition_count_change": "topics changed",
     "cooperative_handover": "partitions handed over",
@@ -33,7 +34,7 @@ WORDS: Final[Mapping[str, str]] = {
     "deleted": "group deleted",
     "unknown": "cause not known",
 }
-UNCERTAIN: Final = frozenset({"leave_or_timeout", "unknown"})
+UNCERTAIN: Final = frozenset({"leave_or_timeout", "static_rejoin_or_join", "unknown"})
 _OF_LEFT: Final = frozenset({"leave", "timeout", "leave_or_timeout"})
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[A-Za-z0-9_-]{22}\Z")
 
@@ -124,7 +125,7 @@ def describe(one: Rebalance, naming: Naming) -> str:
 def _describe_cause(cause: str, one: Rebalance, naming: Naming) -> str:
     words = WORDS.get(cause, cause.replace("_", " "))
     ids = one.joined if cause == "join" else one.left if cause in _OF_LEFT else []
-    if cause == "static_rejoin":
+    if cause.startswith("static_rejoin"):
         ids = one.cause_detail.rpartition("returned: ")[2].split(", ") if "returned: " in one.cause_detail else []
     names = ", ".join(format_name(member, naming(one.group, member)) for member in ids)
     return f"{words}: {names}" if names else words

@@ -7,6 +7,7 @@ CAUSES = {
     "timeout": "#d04a3a",
     "leave_or_timeout": "#9a7fd0",
     "static_rejoin": "#4fa3a3",
+    "static_rejoin_or_join": "#7fbcbc",
     "cooperative_handover": "#7fa86f",
     "subscription_change": "#c29a20",
     "partition_count_change": "#9a6fc0",

@@ -164,11 +164,11 @@ class Script:
         self.offset += 1
         self.rows += self.history.apply(Record(self.offset, int(at * 1000), key_version, member, epoch, value is None, payload))  # fmt: skip
 
-    def generation(self, at: float, number: int, *, rebalance_s: int = 300, protocol: str = "p", **owned: list[int]) -> None:  # fmt: skip
+    def generation(self, at: float, number: int, *, rebalance_s: int = 300, protocol: str = "p", instances: dict[str, str] | None = None, **owned: list[int]) -> None:  # fmt: skip
         """A generation of these members, each with its partitions of the topic `t`."""
         members = [
             {
-                "member_id": name, "group_instance_id": None, "client_id": "c", "client_host": "h",
+                "member_id": name, "group_instance_id": (instances or {}).get(name), "client_id": "c", "client_host": "h",
                 "rebalance_timeout": rebalance_s * 1000, "session_timeout": 45_000, "subscription": "s",
                 "assignment": {"t": numbers} if numbers else {},
             }
@@ -290,6 +290,25 @@ def test_a_member_that_missed_a_rebalance_did_not_leave() -> None:
     script.commits(p0=every(3, 0, 99))
     script.generation(100, 2, b=[0], rebalance_s=60)
     assert script.end().causes()[1] == ["leave_or_timeout", "join"]
+
+
+@pytest.mark.parametrize(
+    ("at", "generation", "last_commit", "cause"),
+    [
+        pytest.param(100, 1, 3, "static_rejoin", id="within the generation it was there"),
+        pytest.param(40, 2, None, "static_rejoin", id="within a session of its join"),
+        pytest.param(100, 2, 60, "static_rejoin", id="within a session of its last commit"),
+        pytest.param(100, 2, 50, "static_rejoin_or_join", id="it may have been removed in between"),
+    ],
+)
+def test_a_static_member_is_back(at: int, generation: int, last_commit: int | None, cause: str) -> None:
+    script = Script()
+    script.generation(0, 1, instances={"a": "till"}, a=[0], b=[1])
+    if last_commit is not None:
+        script.commits(p0=[last_commit])
+    script.generation(at, generation, instances={"a2": "till"}, a2=[0], b=[1])
+    assert script.end().causes()[1] == [cause]
+    assert script.ends() == {"a": cause, "a2": None, "b": None}
 
 
 def test_what_came_before_the_first_record_is_not_known() -> None:
