@@ -3,8 +3,9 @@
     with kafka.running({"group.max.size": "2"}) as port: ...
 
 Where a server has users there is a second listener, which authenticates them by SASL; their passwords are their names.
-Needs Java 17 and Maven. The jars go once into `MUSTER_KAFKA_JARS`, else `~/.cache/muster/kafka-4.3.1`. The node's data is
-in a temporary directory; it is stopped by its pid, and nothing of it stays.
+Needs Java 17 and Maven. `MUSTER_KAFKA_VERSION` names another version than 4.3.1. The jars go once into
+`MUSTER_KAFKA_JARS`, else `~/.cache/muster/kafka-VERSION`. The node's data is in a temporary directory; it is stopped by
+its pid, and nothing of it stays.
 """
 
 import contextlib
@@ -20,10 +21,11 @@ from tests.conformance.client import Pump
 from tests.conformance.servers import MECHANISMS, has_users
 from tests.ports import reserve_ports
 
-VERSION = "4.3.1"
+VERSION = os.environ.get("MUSTER_KAFKA_VERSION", "4.3.1")
 HEAP = "512M"
 START_S = 60
 STOP_S = 20
+LOG4J = "log4j.rootLogger=INFO, out\nlog4j.appender.out=org.apache.log4j.ConsoleAppender\nlog4j.appender.out.layout=org.apache.log4j.SimpleLayout\n"
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
   <groupId>local</groupId><artifactId>kafka</artifactId><version>1</version>
   <dependencies>
@@ -100,8 +102,9 @@ class Broker:
     def start(self) -> None:
         """Start, and wait until the broker listens."""
         with (self.directory / "out.log").open("ab") as log:
+            logs = f"-Dlog4j.configuration=file:{self.directory / 'log4j.properties'}"  # of versions before 4
             self._process = subprocess.Popen(
-                java("kafka.Kafka", str(self.directory / "server.properties")), stdout=log, stderr=log
+                java(logs, "kafka.Kafka", str(self.directory / "server.properties")), stdout=log, stderr=log
             )
         await_port(self.port, self._process)
 
@@ -146,6 +149,7 @@ def broker(settings: Mapping[str, str], users: Iterable[str] = ()) -> Iterator[B
             settings = {**listener_of_users(port, controller, users_port, users), **settings}
         conf = directory / "server.properties"
         conf.write_text(properties(directory, port, controller, settings))
+        (directory / "log4j.properties").write_text(LOG4J)
         form = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(conf)]
         subprocess.run(java(*form), check=True, timeout=START_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         one = Broker(directory, port, users_port)

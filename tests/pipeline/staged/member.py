@@ -1,6 +1,6 @@
 """A released consumer in a process of its own, which a stage sends signals: TERM to close, USR1 to want another topic, USR2 to be stuck.
 
-python -m tests.pipeline.staged_consumer '{"bootstrap.servers": ...}' topic [another topic]
+python -m tests.pipeline.staged.member '{"bootstrap.servers": ...}' topic [another topic]
 """
 
 import json

@@ -1,0 +1,67 @@
+"""Stage causes of rebalances on a real Kafka with a released client, and compare what `why` tells with the broker's log.
+
+    python -m tests.pipeline.staged [STORY ...] [--classic-only]
+    python -m tests.pipeline.staged tables
+
+Needs what `tests.conformance.kafka` needs; MUSTER_KAFKA_VERSION and MUSTER_KAFKA_JARS choose the broker. It prints each
+cause as it is told, and at the end of a story how many of the answers the broker's own log says too. `tables` compares
+the tables of the cluster with those of its directory instead, under load. Exit code 1 if anything differs.
+"""
+
+import argparse
+import sys
+from collections import Counter
+
+from tests.conformance import kafka
+from tests.pipeline.staged import tables
+from tests.pipeline.staged.broker_log import compare, read
+from tests.pipeline.staged.stage import Stage
+from tests.pipeline.staged.stories import NEED_CONSUMER_GROUPS, STORIES
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.pipeline.staged", description=__doc__.splitlines()[0])
+    parser.add_argument("story", nargs="*", default="all", choices=[*STORIES, "all", "tables"], metavar="STORY")
+    parser.add_argument("--classic-only", action="store_true", help="for brokers without consumer groups")
+    args = parser.parse_args()
+    if args.story == ["tables"]:
+        with kafka.broker(tables.SETTINGS) as broker:
+            return 1 if tables.check(broker) else 0
+    wanted = STORIES if "all" in args.story else args.story
+    names = [one for one in wanted if not (args.classic_only and one in NEED_CONSUMER_GROUPS)]
+    total = Counter[str]()
+    with kafka.broker(SETTINGS) as broker:
+        for name in names:
+            total += play(broker, name)
+    print(f"Kafka {kafka.VERSION}: {total.total()} answers: {dict(total)}")
+    return 1 if total["WRONG"] else 0
+
+
+def play(broker: kafka.Broker, name: str) -> Counter[str]:
+    """Play a story, and count how its answers compare with the broker's words."""
+    story, conf = STORIES[name]
+    group = Stage(broker, name, **conf)
+    print(group.group, flush=True)
+    try:
+        story(group)
+        told = group.rebalances()
+    finally:
+        group.close()
+    words = read((broker.directory / "out.log").read_text(errors="replace").splitlines(), group.group)
+    verdicts = list(compare(told, words))
+    for one in verdicts:
+        if one.word == "WRONG":
+            print(f"  WRONG: {one.cause} of {one.generation}; the broker says {words.reasons.get(one.generation or 0)}")
+    counts = Counter(one.word for one in verdicts)
+    print(f"  beside the broker's log: {dict(counts)}", flush=True)
+    return counts
+
+
+if __name__ == "__main__":
+    sys.exit(main())
