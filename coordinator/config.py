@@ -314,7 +314,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          " `--advertise` goes before it."),
     Setting("listener.security.protocol.map",
          ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"), _NONE,
-         "The security protocol of each listener, as NAME:PROTOCOL; PLAINTEXT for a name that is not mapped."),
+         "The security protocol of each listener, as NAME:PROTOCOL. A name that is not mapped must be that of a protocol."),
     Setting("controller.listener.names", (), _NONE,
          "Which listeners are a controller's: they are not bound. Without one, CONTROLLER is."),
     # TLS

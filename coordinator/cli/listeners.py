@@ -22,7 +22,10 @@ ENCRYPTED: Final = frozenset({"SSL", "SASL_SSL"})
 AUTHENTICATED: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})  # by SASL
 CONTROLLER: Final = "CONTROLLER"  # the name that Kafka's images give, where `controller.listener.names` has none
 
+MAP: Final = "listener.security.protocol.map"
+
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_UNNAMED: Final = re.compile(r"PLAINTEXT-[0-9]+")  # what further listeners without a name are called
 
 
 class OptionWords(Struct, frozen=True):
@@ -59,7 +62,7 @@ def read_endpoints(
         raise listen.origin.complaint(",".join(listen.words), "a listener that is not a controller's")
     told = _match(advertise, tuple(bound), controller_names)
     endpoints = [
-        Endpoint(name, _find_protocol(name, protocols), where, told.get(name)) for name, where in bound.items()
+        Endpoint(name, _find_protocol(name, protocols, listen), where, told.get(name)) for name, where in bound.items()
     ]
     return Endpoints(tuple(endpoints), tuple(name for name in split if name in controller_names))
 
@@ -97,7 +100,7 @@ def _shift(where: str, number: int) -> str:
 
 
 def read_protocols(given: OptionWords) -> dict[str, str]:
-    """Read `listener.security.protocol.map`: protocols by the names of listeners. Raises ConfigError."""
+    """Read the setting MAP: protocols by the names of listeners. Raises ConfigError."""
     found = {}
     for word in given.words:
         name, colon, protocol = word.strip().upper().partition(":")
@@ -157,6 +160,16 @@ def _split(word: str, origin: Origin) -> tuple[str, str]:
     return name.upper(), format_address(host, port)
 
 
-def _find_protocol(name: str, protocols: Mapping[str, str]) -> str:
-    """Return a listener's protocol: as it is mapped, or the one it is named for, or PLAINTEXT."""
-    return protocols.get(name) or (name if name in PROTOCOLS else "PLAINTEXT")
+def _find_protocol(name: str, protocols: Mapping[str, str], listen: OptionWords) -> str:
+    """Return a listener's protocol: as it is mapped, or the one it is named for. Raises ConfigError.
+
+    A name without a protocol is refused, as in Kafka: taken for PLAINTEXT, a misspelled SASL_SSL would be an open door.
+    """
+    if protocol := protocols.get(name) or (name if name in PROTOCOLS else None):
+        return protocol
+    if _UNNAMED.fullmatch(name):
+        return "PLAINTEXT"
+    word = next(word for word in listen.words if word.strip().upper().startswith(f"{name}://"))
+    known = (*protocols, *PROTOCOLS)
+    hint = suggest(name, known) or f", as in {MAP}={name}:PLAINTEXT"
+    raise listen.origin.complaint(word, f"a name that is a protocol's, or has one in {MAP}{hint}")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from coordinator.cli import STARTED
 from coordinator.cli.fast import hasten
-from coordinator.cli.listeners import Endpoint, Endpoints, OptionWords, check_ports, read_endpoints, read_protocols
+from coordinator.cli.listeners import MAP, Endpoint, Endpoints, OptionWords, check_ports, read_endpoints, read_protocols
 from coordinator.cli.parser import list_choices, suggest
 from coordinator.cli.settings import Origin, Settings, read_settings
 from coordinator.config import Config, ConfigError, Value, find_setting
@@ -147,8 +147,7 @@ def _read_endpoints(args: argparse.Namespace, settings: Settings) -> Endpoints:
         advertise = OptionWords(
             (), advertise.origin
         )  # the file has it for its own listeners, not for the environment's
-    setting = "listener.security.protocol.map"
-    protocols = read_protocols(OptionWords(config[setting], Origin(setting, config.source(setting))))
+    protocols = read_protocols(OptionWords(config[MAP], Origin(MAP, config.source(MAP))))
     return read_endpoints(listen, advertise, protocols, config["controller.listener.names"])
 
 

@@ -20,7 +20,7 @@ EXAMPLES: Final = """\
 muster serve
 muster serve --ephemeral --topic orders:4 --listen 127.0.0.1:0 --ready-file ready.json
 muster serve --listen 0.0.0.0:9092 --advertise kafka.example:9092 --data-dir /var/lib/muster --fsync
-muster serve --listen IN://:9092 --listen OUT://:19092 --advertise IN://kafka:9092 --advertise OUT://localhost:19092
+muster serve --listen :9092 --listen SSL://:9093 --set ssl.keystore.location=server.pem
 muster serve --brokers 3 --ephemeral
 muster serve --topic orders:4 -- pytest -x     # BOOTSTRAP_SERVERS and MUSTER tell the command where the server is
 muster serve --set group.max.size=100 --set group.initial.rebalance.delay.ms=3000

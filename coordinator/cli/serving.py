@@ -538,7 +538,10 @@ class Server:
         advertised = [format_address(listener.host, listener.port) for listener in self._listeners]
         admin = f"http://{self._admin.address}" if self._admin else None
         data = self._options.data_dir
+        protocols = [listener.protocol for listener in self._listeners]
         told = "" if advertised == listeners else f" advertised={','.join(dict.fromkeys(advertised))}"
+        if set(protocols) != {"PLAINTEXT"}:
+            told += f" protocol={','.join(protocols)}"
         try:
             print(
                 f"muster ready kafka={','.join(listeners)}{told} admin={admin or 'off'} data={data or 'memory'}"
@@ -557,6 +560,7 @@ class Server:
                 "listeners": listeners,
                 "advertised": advertised,
                 "names": [listener.name for listener in self._listeners],
+                "protocols": protocols,
                 "brokers": [listener.where.node_id for listener in self._listeners],
                 "admin": admin,
                 "data": data,

@@ -36,6 +36,11 @@ class Listener(Struct, frozen=True):
         host, port = self.sock.getsockname()[:2]
         return format_address(host, port)
 
+    @property
+    def protocol(self) -> str:
+        """Its security protocol, by Kafka's name."""
+        return ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")
+
 
 def format_address(host: str, port: int) -> str:
     """Write HOST:PORT, with the brackets that IPv6 needs."""

@@ -26,7 +26,8 @@ def test_openmetrics_is_answered_where_it_is_asked_for_and_causes_begin_at_zero(
 
 
 def test_connections_are_told_apart_by_listener(tmp_path: Path) -> None:
-    with Muster(tmp_path, "--ephemeral", "--listen", "INSIDE://127.0.0.1:0") as server:
+    inside = ("--listen", "INSIDE://127.0.0.1:0", "--set", "listener.security.protocol.map=INSIDE:PLAINTEXT")
+    with Muster(tmp_path, "--ephemeral", *inside) as server:
         host, _, port = server.ready["listeners"][1].rpartition(":")
         assert server.metric("muster_connections", listener="INSIDE") == 0.0
         with Client.to(f"{host}:{port}") as client:

@@ -4,16 +4,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.cli import Parser
-from coordinator.cli.listeners import Endpoint, Endpoints, OptionWords, read_endpoints, read_protocols, shift_ports
+from coordinator.cli.listeners import (
+    PROTOCOLS,
+    Endpoint,
+    Endpoints,
+    OptionWords,
+    read_endpoints,
+    read_protocols,
+    shift_ports,
+)
 from coordinator.cli.options import Options, read_options
 from coordinator.cli.serve import add_arguments
 from coordinator.cli.settings import Origin
 from coordinator.config import ConfigError
 
+PLAIN = "IN:PLAINTEXT OUT:PLAINTEXT INSIDE:PLAINTEXT A:PLAINTEXT"
 
-def read(listen: str, advertise: str = "", protocols: str = "", controllers: str = "") -> Endpoints:
+
+def read(listen: str, advertise: str = "", protocols: str = PLAIN, controllers: str = "") -> Endpoints:
     given = [
         OptionWords(tuple(words.split()), Origin(option))
         for words, option in ((listen, "--listen"), (advertise, "--advertise"))
@@ -46,10 +58,27 @@ def test_addresses_are_advertised_by_name_or_in_order() -> None:
 
 
 def test_listeners_of_a_controller_are_left_out() -> None:
-    images = read("PLAINTEXT://:9092 CONTROLLER://:9093", "PLAINTEXT://a:1 CONTROLLER://a:2", "CONTROLLER:SSL")
+    images = read("PLAINTEXT://:9092 CONTROLLER://:9093", "PLAINTEXT://a:1 CONTROLLER://a:2", "")
     assert images == Endpoints((Endpoint("PLAINTEXT", "PLAINTEXT", ":9092", "a:1"),), ("CONTROLLER",))
     assert read("A://:1 QUORUM://:2", controllers="quorum").controllers == ("QUORUM",)
-    assert [one.name for one in read("A://:1 CONTROLLER://:2", controllers="OTHER").brokers] == ["A", "CONTROLLER"]
+    brokers = read("A://:1 CONTROLLER://:2", "", f"{PLAIN} CONTROLLER:SSL", "OTHER").brokers
+    assert [(one.name, one.protocol) for one in brokers] == [("A", "PLAINTEXT"), ("CONTROLLER", "SSL")]
+
+
+@given(
+    names=st.lists(st.sampled_from([*PROTOCOLS, "IN", "SASLSSL", "SASL-SSL", "TLS"]), min_size=1, unique=True),
+    mapped=st.dictionaries(st.sampled_from([*PROTOCOLS, "IN", "SASLSSL"]), st.sampled_from(PROTOCOLS)),
+)
+def test_no_listener_has_a_protocol_that_nobody_has_named(names: list[str], mapped: dict[str, str]) -> None:
+    """Whoever misspells SASL_SSL must not get an open door."""
+    listen = " ".join(f"{name}://a:{port}" for port, name in enumerate(names, 1))
+    protocols = " ".join(f"{name}:{protocol}" for name, protocol in mapped.items())
+    if set(names) <= {*PROTOCOLS, *mapped}:
+        for one in read(listen, protocols=protocols).brokers:
+            assert one.protocol == mapped.get(one.name, one.name)
+    else:
+        with pytest.raises(ConfigError, match=r"has one in listener\.security\.protocol\.map"):
+            read(listen, protocols=protocols)
 
 
 # -- where they come from ----------------------------------------------------------------------------------------------
@@ -71,6 +100,7 @@ def options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Op
     return read_them
 
 
+MAP = "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT"
 IMAGE = 'listen = ["0.0.0.0:9092"]\nadvertise = "localhost:9092"\n'
 
 
@@ -87,7 +117,10 @@ def test_variables_take_the_place_of_what_the_images_file_says(options: Callable
 
 
 def test_addresses_of_the_file_are_not_advertised_for_listeners_of_variables(options: Callable[..., Options]) -> None:
-    assert ends(options(file=IMAGE, KAFKA_LISTENERS="IN://:1, OUT://:2")) == [("IN", ":1", None), ("OUT", ":2", None)]
+    assert ends(options("--set", MAP, file=IMAGE, KAFKA_LISTENERS="IN://:1, OUT://:2")) == [
+        ("IN", ":1", None),
+        ("OUT", ":2", None),
+    ]
 
 
 def test_the_node_id_has_two_names(options: Callable[..., Options]) -> None:
@@ -134,7 +167,7 @@ def test_each_broker_has_the_next_port_of_each_listener(options: Callable[..., O
         ("127.0.0.1:0", "kafka:2"),
     ]
     named = ("--listen", "IN://[::1]:9092", "--listen", "OUT://:19092", "--advertise", "OUT://b:0")
-    assert every_broker(options(*named, KAFKA_VIRTUAL_BROKERS="2")) == [
+    assert every_broker(options(*named, "--set", MAP, KAFKA_VIRTUAL_BROKERS="2")) == [
         ("[::1]:9092", None),
         (":19092", "b:0"),
         ("[::1]:9093", None),

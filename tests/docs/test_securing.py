@@ -41,3 +41,5 @@ def run_page(tmp_path: Path, command: Path, port: int) -> None:
     assert {"created orders", "set till", "set web", "1 record written to orders", "tea"} <= set(lines), done
     assert lines[-1] == "till may not write"
     assert "this user may not use the topic (TOPIC_AUTHORIZATION_FAILED)" in done.stderr
+    ready = (tmp_path / "muster.log").read_text().splitlines()[0]
+    assert f"kafka=127.0.0.1:{port} protocol=SASL_SSL admin=" in ready
