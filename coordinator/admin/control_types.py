@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from coordinator.control.faults import Action, Match
-from coordinator.control.lint import Finding
+from coordinator.control.finding import Finding
 from coordinator.control.verify import Expectation, Times
 from coordinator.core.group_view import GroupView
 

@@ -7,7 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from coordinator.control.finding import Finding
 from coordinator.control.journal import Entry, error_names
+from coordinator.control.share_lint import find_late_members
 from coordinator.control.subject import Subject, subject_of
 from protocol.apis import APIS, names_with
 from protocol.codec import decode_request, decode_response
@@ -23,17 +25,9 @@ REMOVED_CODES: Final = frozenset({"UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH"})
 DEAF_MIN: Final = 3  # heartbeats: the first one tells it, the second may have been on its way
 
 
-class Finding(Struct, frozen=True):
-    """Something that a client does and should not do."""
-
-    rule: str
-    client: str
-    group: str
-    evidence: str
-
-
 def lint(entries: Iterable[Entry]) -> list[Finding]:
     """Return every finding about the clients whose requests are in the journal."""
+    entries = list(entries)
     requests = [_ClientRecord(entry, *_read(entry)) for entry in entries]
     found = [
         *_find_storms(requests),
@@ -41,6 +35,7 @@ def lint(entries: Iterable[Entry]) -> list[Finding]:
         *_find_gaps(requests),
         *_find_twins(requests),
         *_find_deaf(requests),
+        *find_late_members(entries),
     ]
     return sorted(found, key=lambda warning: (warning.rule, warning.group, warning.client))
 

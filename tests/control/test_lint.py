@@ -2,8 +2,9 @@
 
 import pytest
 
+from coordinator.control.finding import Finding
 from coordinator.control.journal import Filter, Journal
-from coordinator.control.lint import Finding, lint
+from coordinator.control.lint import lint
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -6,6 +6,8 @@ import pytest
 from msgspec import Struct
 
 from coordinator.control.faults import Action, FaultSpec, Match
+from coordinator.control.journal import Filter
+from coordinator.control.lint import lint
 from coordinator.core.share_partitions.operate import RecordAction
 from coordinator.core.share_state.values import StateKey
 from coordinator.dataplane.share.operating import SharePartitionView
@@ -205,3 +207,38 @@ def test_share_fetches_and_acknowledgements_meet_faults(queue: Queue) -> None:
     answer = queue.peer.ask(ShareFetchRequest(GROUP, "m", 0, max_records=9, batch_size=9, topics=topics), 2)
     assert answer.error_code == 15
     assert queue.fetch() == [(0, 9, 1)]
+
+
+def rules(queue: Queue) -> list[tuple[str, str, str]]:
+    journal = queue.server.operator.requests.journal
+    return [(one.rule, one.client, one.evidence) for one in lint(entry for entry, _ in journal.entries(Filter()))]
+
+
+def test_locks_that_end_again_and_again_are_found(queue: Queue) -> None:
+    queue.server.operator.requests.set_journal(1_000_000)
+    queue.fetch()
+    queue.server.operator.clock.advance(30_000, keep_everybody)
+    queue.fetch()
+    assert rules(queue) == [], "once may happen to anybody"
+    queue.server.operator.clock.advance(30_000, keep_everybody)
+    queue.fetch()
+    evidence = "1 time, got records again that the client had, and gave back to nobody"
+    assert rules(queue) == [("locks_expire", "worker", evidence)]
+
+
+def test_records_that_are_released_are_no_finding(queue: Queue) -> None:
+    queue.server.operator.requests.set_journal(1_000_000)
+    for _ in range(4):
+        for first, last, _ in queue.fetch():
+            assert queue.acknowledge(first, last, 2) == 0
+    assert queue.window.records[0][3] >= 3, "records were delivered three times"
+    assert rules(queue) == []
+
+
+def test_a_late_acknowledgement_is_found(queue: Queue) -> None:
+    queue.server.operator.requests.set_journal(1_000_000)
+    queue.fetch()
+    queue.server.operator.clock.advance(30_000, keep_everybody)
+    assert queue.acknowledge(0, 9, 1) == 121
+    evidence = "1 time, acknowledged records that the member had no longer"
+    assert rules(queue) == [("late_acknowledgement", "worker", evidence)]

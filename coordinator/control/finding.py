@@ -1,0 +1,12 @@
+"""What `/v1/lint` finds about a client."""
+
+from msgspec import Struct
+
+
+class Finding(Struct, frozen=True):
+    """Something that a client does and should not do."""
+
+    rule: str
+    client: str
+    group: str
+    evidence: str
