@@ -16,6 +16,7 @@ from coordinator.admin.control_types import FaultView, WatchQuery
 from coordinator.control.timeline import as_data
 from coordinator.core.events import Event
 from coordinator.core.group_view import GroupView
+from coordinator.dataplane.share.operating import SharePartitionView
 from coordinator.events import Ring
 from coordinator.runtime.node import Node
 from coordinator.server.operator import Operator
@@ -28,6 +29,7 @@ SHARE: Final = 20  # a look that took a second is followed by so many seconds of
 LOOK_SECONDS: Final = 1.0  # a look without a turn: a fault may have been put into force
 SILENCE_SECONDS: Final = 15.0  # then a comment is sent, so that a client that has left is found out
 EVENTS_MAX: Final = 200  # in a message
+RUNS_MAX: Final = 200  # of records in flight, in a message
 
 
 class GroupDetail(Struct, frozen=True):
@@ -35,6 +37,7 @@ class GroupDetail(Struct, frozen=True):
 
     view: GroupView
     positions: list[Position]
+    records: list[SharePartitionView] = []  # of a share group that are in flight, some runs of them
 
 
 class Change(Struct, frozen=True):
@@ -145,11 +148,15 @@ class Watcher:
         if not self._query.group:
             return None, False
         view = self._operator.groups.find(self._query.group)
-        detail = None if view is None else GroupDetail(view, self._operator.overview.positions(view))
+        detail = None if view is None else self._detail_of(view)
         if detail == self._detail:
             return None, False
         self._detail = detail
         return detail, detail is None
+
+    def _detail_of(self, view: GroupView) -> GroupDetail:
+        records = self._operator.records.view(view.group, most=RUNS_MAX)
+        return GroupDetail(view, self._operator.overview.positions(view), records)
 
     def _take_events(self) -> list[dict[str, Any]]:
         after, self._latest = self._latest, self._ring.latest

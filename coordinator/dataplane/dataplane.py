@@ -19,6 +19,7 @@ from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.decision import Decision, begin, in_steps, respond_in_steps
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers
 from coordinator.core.share_partitions.operate import ChangeRecords
+from coordinator.core.share_state.values import StateKey
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
 from coordinator.core.transactions.end_txn import end_txn
 from coordinator.core.transactions.init_producer_id import init_producer_id
@@ -34,7 +35,7 @@ from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoc
 from coordinator.dataplane.pace import APPEND_WORK, WRITE_WORK, Pace
 from coordinator.dataplane.share import changes as share_changes
 from coordinator.dataplane.share import operating as share_operating
-from coordinator.dataplane.share.operating import SharePartitionView
+from coordinator.dataplane.share.operating import RUNS_MAX, SharePartitionView
 from coordinator.dataplane.share.partitions import SharePartitions
 from coordinator.dataplane.share_acknowledge import share_acknowledge
 from coordinator.dataplane.share_fetch import SharePoll
@@ -166,9 +167,13 @@ class DataPlane:
         self._now_ms = call.now_ms
         return share_operating.perform(self._state, verb, call)
 
-    def view_records(self, group_id: str) -> Iterator[SharePartitionView]:
-        """Yield what a share group has in flight, partition by partition."""
-        return share_operating.view_records(self._state, group_id)
+    def view_records(self, group_id: str, topic: str = "", most: int = RUNS_MAX) -> Iterator[SharePartitionView]:
+        """Yield what a share group has in flight, of one topic if it is named, with so many runs of records in all."""
+        return share_operating.view_records(self._state, group_id, topic, most)
+
+    def view_share_partition(self, key: StateKey) -> SharePartitionView:
+        """Return a share partition that is served."""
+        return share_operating.view_partition(self._state, key)
 
     def close_connection(self, connection: int, now_ms: int) -> None:
         """Close the share sessions of a connection that is lost."""

@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from coordinator.client import Client
+from protocol import record_batch
+from protocol.records import Record
 from tests.admin.browser import Browser, need_browser
 from tests.cli.command import consumer_member
 from tests.live import Muster
 from tests.members import ConsumerMember
+from tests.requests import produce
+from tests.share_consumer import ShareConsumer
 
 pytestmark = pytest.mark.long  # each test starts a browser
 
@@ -103,6 +107,22 @@ def test_the_clock_is_moved_and_a_member_expires(browser: Browser, muster: Muste
         browser.press("f")
         browser.wait("document.querySelector('#mode').textContent == 'runs'")
         browser.wait(f"document.querySelector('#time').textContent != {json.dumps(shown)}")
+
+
+def test_records_of_a_share_group_are_shown_and_expire_by_a_button(browser: Browser, muster: Muster) -> None:
+    rows = "[...document.querySelectorAll('#records tr')].map((row) => [...row.cells].slice(0, 4).map((one) => one.innerText.trim()).join(' '))"
+    with Client.to(muster.kafka, client_id="anna") as anna:
+        consumer = ShareConsumer.join(anna, "mail", "orders")
+        consumer.fetch()
+        show(browser, muster, "mail")
+        browser.wait(f"!document.querySelector('#in-flight').hidden && {rows}.join() == 'nothing'")
+        anna.ask(produce("orders", {0: record_batch.encode([Record(None, b"letter")] * 3)}), 12)
+        assert consumer.fetch(5_000) == [(0, 2, 1)]
+        browser.wait(f"{rows}.join() == 'orders:0 0-2 acquired 1 anna'")
+        browser.wait("/^[0-9.]+ s$/.test(document.querySelector('#records [data-until]').textContent)")
+        browser.click("#records button")
+        browser.wait(f"{rows}.join() == 'orders:0 0-2 available 1'")
+        browser.wait("document.querySelector('#events li[data-cause=lock_expired]')")
 
 
 def test_a_member_is_expired_and_a_group_held_by_buttons(browser: Browser, muster: Muster) -> None:

@@ -6,6 +6,11 @@ const TITLES = {
   kick: "Remove it, as if it had left; its next request says UNKNOWN_MEMBER_ID",
   fence: "Remove it, and answer its next heartbeat with an error that ends it",
 };
+const TITLES_OF_RECORDS = {
+  expire: "End their lock now: they are delivered again, or archived after the last delivery",
+  accept: "Accept them for their member: nobody gets them again",
+  reject: "Archive them: nobody gets them again",
+};
 const $ = (id) => document.getElementById(id);
 const EVENTS_MAX = 500;
 const NAME_MAX = 120;
@@ -186,6 +191,7 @@ function showGroup() {
     $("facts").textContent = isKnown ? "There is no such group now." : "Loading …";
     $("members").replaceChildren();
     $("positions").replaceChildren();
+    $("in-flight").hidden = true;
     return;
   }
   const lags = detail.positions.map((one) => one.lag).filter((lag) => lag !== null);
@@ -195,6 +201,7 @@ function showGroup() {
   setChildren($("facts"), stateChip(view.state), ...facts.flatMap((text) => [" ", chip(text)]));
   showMembers(view);
   showPositions(view);
+  showRecords(view);
 }
 
 // Replaces the children only if they differ, so that neither a focus nor what a screen reader says is lost.
@@ -244,6 +251,40 @@ function showPositions(view) {
   if (!detail.positions.length) $("positions").append(make("tr", {}, make("td", { colspan: 5, className: "quiet", text: "none" })));
 }
 
+// What a share group has in flight. The lock's end is drawn anew with the clock.
+function showRecords(view) {
+  $("in-flight").hidden = view.type !== "share";
+  const members = new Map(view.members.map((one) => [one.member_id, one.client_id]));
+  const runs = detail.records.flatMap((one) => one.records.map((run) => ({ topic: one.topic, partition: one.partition, ...run })));
+  const old = new Map([...$("records").children].map((row) => [row.dataset.key, row]));
+  $("records").replaceChildren(...runs.map((run) => {
+    const key = JSON.stringify(run);
+    return old.get(key) ?? fillRun(make("tr", { "data-key": key }), view.group, run, members);
+  }));
+  if (!runs.length) $("records").append(make("tr", {}, make("td", { colspan: 6, className: "quiet", text: "nothing" })));
+}
+
+function fillRun(row, group, run, members) {
+  const offsets = run.first === run.last ? `${run.first}` : `${run.first}-${run.last}`;
+  const isDone = run.state === "acknowledged" || run.state === "archived";
+  const verbs = isDone ? [] : run.member ? ["expire", "accept", "reject"] : ["accept", "reject"];
+  const buttons = verbs.map((verb) => {
+    const body = { topic: run.topic, partition: run.partition, first: run.first, last: run.last, do: verb };
+    const button = make("button", { type: "button", text: verb[0].toUpperCase() + verb.slice(1), title: TITLES_OF_RECORDS[verb], "aria-label": `${verb} ${offsets}` });
+    button.onclick = () => call("POST", groupPath(group, "/records"), body, `${verb}: done`);
+    return button;
+  });
+  const lock = make("td", { className: "n", "data-until": run.locked_until_ms ?? "" });
+  row.append(make("td", {}, name(run.topic, 60), `:${run.partition} ${offsets}`), make("td", {}, chip(run.state, run.member ? "busy" : "")), make("td", { className: "n", text: number(run.deliveries) }), make("td", {}, run.member ? name(members.get(run.member) ?? run.member, 40) : ""), lock, make("td", {}, make("div", { className: "row" }, ...buttons)));
+  return row;
+}
+
+function showLocks(now) {
+  for (const cell of document.querySelectorAll("#records [data-until]")) {
+    cell.textContent = cell.dataset.until === "" ? "" : `${Math.max(0, (Number(cell.dataset.until) - now) / 1000).toFixed(1)} s`;
+  }
+}
+
 // -- the timeline ----------------------------------------------------------------------------------------------------
 
 function clearEvents() {
@@ -282,6 +323,7 @@ function showClock() {
     return make("li", { text: `in ${((one.at_ms - now) / 1000).toFixed(1)} s: ${one.kind}${who ? ` of ${shorten(who, 40)}` : ""}, ${one.effect}` });
   });
   $("deadlines").replaceChildren(...(open ? items : []));
+  showLocks(now);
 }
 setInterval(showClock, 100);
 

@@ -1,18 +1,21 @@
 """The operator's view of records in flight, and the verb that changes them."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec import Struct
 
 from coordinator.core.result import Call
 from coordinator.core.share_partitions.operate import ChangeRecords, change_records
 from coordinator.core.share_partitions.tally import LOCK
-from coordinator.core.share_partitions.values import NO_MEMBER
+from coordinator.core.share_partitions.values import NO_MEMBER, SharePartition
 from coordinator.core.share_state.values import DeliveryState, StateKey
 from coordinator.core.verbs import BY, VerbResponse
 from coordinator.dataplane.share.changes import apply, limits_of
 from coordinator.dataplane.state import State
 from protocol.errors import ErrorCode
+
+RUNS_MAX: Final = 10_000  # that a view shows
 
 
 class RecordsView(Struct, frozen=True):
@@ -36,23 +39,37 @@ class SharePartitionView(Struct, frozen=True):
     records: list[RecordsView]
 
 
-def view_records(state: State, group_id: str) -> Iterator[SharePartitionView]:
-    """Yield the share partitions of a group that are served, in order of their names."""
+def view_records(state: State, group_id: str, topic: str, most: int) -> Iterator[SharePartitionView]:
+    """Yield the share partitions of a group that are served, in order of their names, with so many runs in all.
+
+    With a `topic` only those of it.
+    """
     named = [(state.name_of(key.topic_id) or "", key.partition, key) for key in state.share.of_group(group_id)]
-    for name, index, key in sorted(named, key=lambda one: one[:2]):
-        partition = state.share.served[key]
-        views = [
-            RecordsView(
-                run.first_offset,
-                run.last_offset,
-                DeliveryState(run.state).name.lower(),
-                run.delivery_count,
-                run.member_id,
-                None if run.member_id == NO_MEMBER else run.locked_until_ms,
-            )
-            for run in partition.runs
-        ]
-        yield SharePartitionView(name, index, partition.start_offset, partition.end_offset, views)
+    for name, _, key in sorted(named, key=lambda one: one[:2]):
+        if topic in ("", name) and most > 0:
+            view = _view(name, key, state.share.served[key], most)
+            most -= max(len(view.records), 1)
+            yield view
+
+
+def view_partition(state: State, key: StateKey) -> SharePartitionView:
+    """Return a share partition that is served."""
+    return _view(state.name_of(key.topic_id) or "", key, state.share.served[key], RUNS_MAX)
+
+
+def _view(name: str, key: StateKey, partition: SharePartition, most: int) -> SharePartitionView:
+    views = [
+        RecordsView(
+            run.first_offset,
+            run.last_offset,
+            DeliveryState(run.state).name.lower(),
+            run.delivery_count,
+            run.member_id,
+            None if run.member_id == NO_MEMBER else run.locked_until_ms,
+        )
+        for run in partition.runs[:most]
+    ]
+    return SharePartitionView(name, key.partition, partition.start_offset, partition.end_offset, views)
 
 
 def perform(state: State, verb: ChangeRecords, call: Call) -> VerbResponse:

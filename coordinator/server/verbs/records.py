@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from coordinator.core.share_partitions.operate import ChangeRecords, RecordAction
-from coordinator.dataplane.share.operating import SharePartitionView
+from coordinator.core.share_state.values import StateKey
+from coordinator.dataplane.share.operating import RUNS_MAX, SharePartitionView
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.node import Node
 from coordinator.server.frontend import Frontend
@@ -25,10 +26,9 @@ class RecordVerbs:
         self._frontend = frontend
         self._poller = poller
 
-    def view(self, group_id: str, topic: str = "") -> list[SharePartitionView]:
-        """Return what a group has in flight, of one topic if it is named, partition by partition."""
-        views = self._node().dataplane.view_records(group_id)
-        return [view for view in views if topic in ("", view.topic)]
+    def view(self, group_id: str, topic: str = "", most: int = RUNS_MAX) -> list[SharePartitionView]:
+        """Return what a group has in flight, of one topic if it is named, with so many runs of records in all."""
+        return list(self._node().dataplane.view_records(group_id, topic, most))
 
     def change(
         self,
@@ -50,7 +50,7 @@ class RecordVerbs:
             raise Refusal("internal error: the server's log says why", is_conflict=True)
         if response.refusal:
             raise Refusal(response.refusal, is_conflict=True)
-        return next(view for view in self.view(group_id, topic) if view.partition == partition)
+        return node.dataplane.view_share_partition(StateKey(group_id, found.id, partition))
 
     def find_difference(self, group_id: str, expected: Expected) -> str | None:
         """Return which record is in another state than is expected, None if there is none."""
