@@ -46,7 +46,7 @@ class NoTurn:
     checked_s = 0.0
     real_s = staticmethod(time.monotonic)
 
-    def has_time(self) -> bool:
+    def check_time(self) -> bool:
         return True
 
 

@@ -71,7 +71,7 @@ class Allowance(Meter):
     named: int = REQUEST_NAMED_MAX
     work: int = 0  # since the last step, counted in records to walk over, beside what was unpacked
 
-    def is_step_over(self) -> bool:
+    def end_step(self) -> bool:
         """Return whether other requests should have their turn, and begin the next step then."""
         if self.work + self.used // _BYTES_A_RECORD < _STEP:
             return False

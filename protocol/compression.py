@@ -66,8 +66,8 @@ class Meter(msgspec.Struct):
         self.left -= unpacked
         self.used += unpacked + overhead
 
-    def is_step_over(self) -> bool:
-        """Return whether other work should have its turn, and begin the next step then."""
+    def end_step(self) -> bool:
+        """End the step if it has used its bytes. Returns whether it did: other work should have its turn then."""
         if self.used < self.step:
             return False
         self.used = 0
@@ -97,7 +97,7 @@ def unpack_in_steps(compression: int, data: bytes, limit: int, meter: Meter) -> 
     chunks: list[bytes] = []
     for chunk in unpack(compression, data, limit, meter):
         chunks.append(chunk)
-        if meter.is_step_over():
+        if meter.end_step():
             yield
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -258,7 +258,7 @@ def pack_in_steps(compression: int, pieces: Iterable[bytes], meter: Meter) -> Ge
             part = piece[at : at + _PACKED_PIECE_BYTES]
             packed.append(packer.compress(part))
             meter.charge(0, PACK_PRICE * len(part))
-            if meter.is_step_over():
+            if meter.end_step():
                 yield
     packed.append(packer.flush())
     return b"".join(packed)

@@ -32,7 +32,7 @@ def find_time(
         if time_ms >= timestamp and offset >= start_offset:
             return offset, time_ms
         meter.charge(0, _RECORD_PRICE)
-        if meter.is_step_over():
+        if meter.end_step():
             yield
     return None
 
@@ -55,7 +55,7 @@ class _Reader:
             rest = self._data[self._position :]
             self._position -= len(self._data) - len(rest)
             self._data = rest + chunk
-            if self._meter.is_step_over():
+            if self._meter.end_step():
                 yield
         header = self._header
         try:

@@ -158,7 +158,7 @@ def _index_keys(
                 break
             yield from key_index.note(Batch(found.chunk, found.at, found.header), decided, meter)
             meter.charge(0, found.header.size)
-            if meter.is_step_over():
+            if meter.end_step():
                 yield
     if key_index.offsets.stop >= until:
         key_index.extend(appended)
@@ -223,7 +223,7 @@ def _copy_survivors(
             batch = Batch(found.chunk, found.at, header)
             kept = yield from survivors.of(batch, meter)
             target.add((yield from target.repacker.take(batch, kept, meter)))
-        if meter.is_step_over():
+        if meter.end_step():
             target.write()
             yield
 

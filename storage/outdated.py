@@ -22,10 +22,8 @@ class OutdatedRecords:
         self._files = files
         self._latest: dict[str, int] = {}  # as `Segment.latest_ms`, by path
 
-    def may_be(
-        self, directory: str, now_ms: int, retention_ms: int, retention_bytes: int
-    ) -> Generator[None, None, bool]:
-        """Return whether `retain` would delete anything, worked out in short steps. -1 is for ever and without bound.
+    def look(self, directory: str, now_ms: int, retention_ms: int, retention_bytes: int) -> Generator[None, None, bool]:
+        """Look whether `retain` would delete anything, in short steps. -1 is for ever and without bound.
 
         Also so where the oldest segment cannot be read to its end: to open it tells what that means.
         """
@@ -38,14 +36,14 @@ class OutdatedRecords:
                 return True
         if retention_ms < 0:
             return False
-        return (yield from self._is_old(paths[0], now_ms - retention_ms))
+        return (yield from self._look_for_age(paths[0], now_ms - retention_ms))
 
     def forget(self, directory: str) -> None:
         """The log is no more."""
         self._latest = {path: ms for path, ms in self._latest.items() if not path.startswith(f"{directory}/")}
 
-    def _is_old(self, path: str, horizon_ms: int) -> Generator[None, None, bool]:
-        """Return whether all of a segment is from before the horizon. Most are told by their first batch."""
+    def _look_for_age(self, path: str, horizon_ms: int) -> Generator[None, None, bool]:
+        """Read whether all of a segment is from before the horizon. Most are told by their first batch."""
         if (latest_ms := self._latest.get(path)) is not None:
             return 0 <= latest_ms < horizon_ms
         file = self._files.open(path, readonly=True)

@@ -54,7 +54,9 @@ def _loops_in(node: ast.AST, path: str, names: tuple[str, ...]) -> Iterator[Loop
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _loops_of_function(child, path, (*names, child.name))
-        inner = (*names, child.name) if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else names
+        inner = (
+            (*names, child.name) if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else names
+        )
         yield from _loops_in(child, path, inner)
 
 
@@ -108,7 +110,9 @@ def _reads(source: ast.expr, named: set[str]) -> bool:
 
 def _gives_way(loop: ast.For) -> bool:
     return any(
-        isinstance(node, ast.Yield | ast.YieldFrom) for statement in loop.body for node in (statement, *_own_nodes(statement))
+        isinstance(node, ast.Yield | ast.YieldFrom)
+        for statement in loop.body
+        for node in (statement, *_own_nodes(statement))
     )
 
 

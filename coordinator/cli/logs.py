@@ -74,8 +74,8 @@ class Repeats:
     def __init__(self) -> None:
         self._counts: dict[tuple[Any, ...], tuple[float, int, logging.LogRecord]] = {}  # the oldest first
 
-    def is_repeated(self, record: logging.LogRecord, now_s: float) -> bool:
-        """Count a record that repeats another one. The client is not compared: many may make one mistake."""
+    def count_repeat(self, record: logging.LogRecord, now_s: float) -> bool:
+        """Count a record if it repeats another one, and return whether it does. Clients are not compared."""
         if record.levelno < logging.WARNING or record.exc_info:
             return False
         extra = sorted((key, str(value)) for key, value in vars(record).items() if key not in _OWN and key != "client")
@@ -128,7 +128,7 @@ class QueuedHandler(logging.Handler):
         """Queue a line, or count it."""
         try:
             with self._news:
-                if not self._repeats.is_repeated(record, time.monotonic()):
+                if not self._repeats.count_repeat(record, time.monotonic()):
                     self._put(record)
                 self._news.notify()
         except Exception:

@@ -254,7 +254,7 @@ class DataPlane:
             if topic == OFFSETS_TOPIC or not self._state.has(topic, index):
                 continue
             try:
-                if logs.is_whole(topic, index):
+                if logs.try_open(topic, index):
                     self._append_marker((topic, index), logs.log(topic, index), batch, now_ms, pace)
                 else:
                     is_complete = False
@@ -273,7 +273,7 @@ class DataPlane:
         """Append a marker that an administrator writes. Returns why that cannot be, else NONE."""
         topic, index = partition
         try:
-            if (error := self._state.refusal(topic, index)) != ErrorCode.NONE:
+            if (error := self._state.try_open(topic, index)) != ErrorCode.NONE:
                 return error
             log = self._state.logs.log(topic, index)
             known = log.producers.get(producer_id)
@@ -355,8 +355,8 @@ class DataPlane:
             if topic == OFFSETS_TOPIC or not state.has(topic, index):
                 continue
             try:
-                is_due = yield from state.logs.is_to_be_tended((topic, index), now_ms)
-                if is_due and state.refusal(topic, index) == ErrorCode.NONE:  # it may have gone meanwhile
+                is_due = yield from state.logs.look_for_upkeep((topic, index), now_ms)
+                if is_due and state.try_open(topic, index) == ErrorCode.NONE:  # it may have gone meanwhile
                     self._cut(topic, state.logs.log(topic, index), now_ms)
                     state.logs.note_upkeep((topic, index))
             except StorageError as failure:
@@ -410,7 +410,7 @@ class DataPlane:
 
     def find_end_offset(self, topic: str, index: int) -> int | ErrorCode:
         """Return the offset of the next record of a partition, or why it cannot be read. The log is opened for that."""
-        if error := self._state.refusal(topic, index):
+        if error := self._state.try_open(topic, index):
             return error
         log = self._state.log(topic, index)
         return 0 if log is None else log.end_offset

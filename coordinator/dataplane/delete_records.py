@@ -52,7 +52,7 @@ def _delete(state: State, topic: str, index: int, offset: int, pace: Pace) -> De
 
 
 def _validate(state: State, topic: str, index: int) -> ErrorCode:
-    if (error := state.refusal(topic, index)) != ErrorCode.NONE:
+    if (error := state.try_open(topic, index)) != ErrorCode.NONE:
         return error
     if topic in INTERNAL:
         return ErrorCode.INVALID_TOPIC_EXCEPTION

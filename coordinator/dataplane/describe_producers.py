@@ -41,7 +41,7 @@ def describe_producers(
 
 
 def _partition(state: State, topic: str, index: int) -> DescribeProducersResponsePartition:
-    if (error := state.refusal(topic, index)) != ErrorCode.NONE:
+    if (error := state.try_open(topic, index)) != ErrorCode.NONE:
         message = None if topic in state.catalog.topics_by_name else "This server does not host this topic-partition."
         return DescribeProducersResponsePartition(index, error, message)
     log = state.log(topic, index)

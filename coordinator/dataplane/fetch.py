@@ -283,7 +283,7 @@ def _read_one(
     name, index, committed = asked.name, asked.partition, meant.committed
     if name is None:
         return _error(index, ErrorCode.UNKNOWN_TOPIC_ID)
-    if (error := state.refusal(name, index)) != ErrorCode.NONE:
+    if (error := state.try_open(name, index)) != ErrorCode.NONE:
         return _error(index, error)
     if meant.by_ids and state.name_of(asked.topic_id) != name:  # created anew while the fetch has waited
         return _error(index, ErrorCode.INCONSISTENT_TOPIC_ID)
@@ -384,7 +384,7 @@ def _answer(state: State, meant: Fetch, found: list[_Read]) -> FetchResponse:
             state.given_bytes += len(data.records)
             state.traffic.count_out(asked.name, data.records)
     if session is not None:
-        news = [(asked, data) for asked, data in found if asked.has_news(data)]
+        news = [(asked, data) for asked, data in found if asked.take_news(data)]
         for asked, data in news:
             if data.records:  # who has just been served is served last next time
                 key: Key = (asked.topic_id if meant.by_ids else asked.name or "", asked.partition)
@@ -394,7 +394,7 @@ def _answer(state: State, meant: Fetch, found: list[_Read]) -> FetchResponse:
     session_id = NO_SESSION
     if meant.opens:
         for asked, data in found:
-            asked.has_news(data)
+            asked.take_news(data)
         kept: dict[Key, FetchPartition] = {
             (a.topic_id if meant.by_ids else a.name or "", a.partition): a for a, _ in found
         }

@@ -55,7 +55,7 @@ def _answer(
     index = asked.partition_index
     if asked.timestamp < EARLIEST_PENDING_UPLOAD or version < SINCE.get(asked.timestamp, 0):
         return _error(index, ErrorCode.UNSUPPORTED_VERSION)
-    if (error := state.refusal(topic, index)) != ErrorCode.NONE:
+    if (error := state.try_open(topic, index)) != ErrorCode.NONE:
         return _error(index, error)
     if asked.current_leader_epoch > LEADER_EPOCH:
         return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -69,7 +69,7 @@ def _answer(
             return _error(index, ErrorCode.CORRUPT_MESSAGE)
         except StorageError as failure:
             return _error(index, state.close_failed_partition(topic, index, failure))
-        if (error := state.refusal(topic, index)) != ErrorCode.NONE:  # it may have gone between two steps
+        if (error := state.try_open(topic, index)) != ErrorCode.NONE:  # it may have gone between two steps
             return _error(index, error)
     epoch = -1 if offset < 0 else LEADER_EPOCH
     return ListOffsetsResponsePartition(index, timestamp=timestamp, offset=offset, leader_epoch=epoch)

@@ -34,7 +34,7 @@ def offset_for_leader_epoch(
 def _end(
     state: State, topic: str, asked: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponseEpochEndOffset:
-    if (error := state.refusal(topic, asked.partition)) != ErrorCode.NONE:
+    if (error := state.try_open(topic, asked.partition)) != ErrorCode.NONE:
         return _answer(asked.partition, error=error)
     if asked.current_leader_epoch > LEADER_EPOCH:
         return _answer(asked.partition, error=ErrorCode.UNKNOWN_LEADER_EPOCH)

@@ -66,7 +66,7 @@ def _produce(state: State, request: ProduceRequest, call: Call) -> Steps[Outcome
         name = state.name_of(topic.topic_id) if by_id else topic.name
         results: list[ProduceResponsePartition] = []
         for data in topic.partition_data:
-            if allowance.is_step_over():
+            if allowance.end_step():
                 yield
             opened = state.logs.opened
             append = _validate_and_append(state, request, topic.topic_id, name, data, call, allowance)
@@ -111,7 +111,7 @@ def _validate_and_append(
     """Validate one partition's batch, in steps, and append it. Nothing else happens between its last step and that."""
     if name is None or _is_of_another_topic(state, topic_id, name, call):
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)
-    if (error := state.refusal(name, data.index)) != ErrorCode.NONE:
+    if (error := state.try_open(name, data.index)) != ErrorCode.NONE:
         return Refusal(error, _NOT_HOSTED)
     if name in INTERNAL:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
@@ -119,7 +119,7 @@ def _validate_and_append(
     verdict = yield from validate_in_steps(data.records, call.version, rules, call.now_ms, allowance)
     if isinstance(verdict, Refusal):
         return verdict
-    if (error := state.refusal(name, data.index)) != ErrorCode.NONE:  # it may have gone between two steps
+    if (error := state.try_open(name, data.index)) != ErrorCode.NONE:  # it may have gone between two steps
         return Refusal(error, _NOT_HOSTED)
     if _is_of_another_topic(state, topic_id, name, call):
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)

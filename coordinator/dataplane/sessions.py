@@ -39,8 +39,8 @@ class FetchPartition(Struct, gc=False):
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def has_news(self, data: FetchResponsePartitionData) -> bool:
-        """Return whether the client has to be told of `data`, and note that it is told."""
+    def take_news(self, data: FetchResponsePartitionData) -> bool:
+        """Note that the client is told of `data`. Returns whether it has to be: something of it is new."""
         news = bool(data.records) or data.error_code != 0 or data.diverging_epoch.epoch >= 0
         news = news or data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
         # After an error, the next response reports the partition in any case.

@@ -137,7 +137,7 @@ class State:
         for topic, index in partitions:
             if pace.count_partition():
                 yield
-            self.refusal(topic, index)
+            self.try_open(topic, index)
 
     def name_of(self, topic_id: bytes) -> str | None:
         """Return the topic of that id, None if there is none."""
@@ -149,12 +149,12 @@ class State:
         fact = self.catalog.topics_by_name.get(topic)
         return fact is not None and 0 <= partition < fact.partitions
 
-    def refusal(self, topic: str, partition: int) -> ErrorCode:
-        """Return why nothing can be read from a partition nor written to it; NONE when it can."""
+    def try_open(self, topic: str, partition: int) -> ErrorCode:
+        """Open the log of a partition, if it is closed. Return NONE, or why nothing can be read from it nor written."""
         if not self.has(topic, partition):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        is_whole = topic == OFFSETS_TOPIC or self.logs.is_whole(topic, partition)
-        return ErrorCode.NONE if is_whole else ErrorCode.KAFKA_STORAGE_ERROR
+        is_open = topic == OFFSETS_TOPIC or self.logs.try_open(topic, partition)
+        return ErrorCode.NONE if is_open else ErrorCode.KAFKA_STORAGE_ERROR
 
     def log(self, topic: str, partition: int) -> Log | None:
         """Return the log of a partition that exists; None for one of the coordinator's that holds nothing yet."""

@@ -88,8 +88,8 @@ class TopicLogs:
         """Return the log of a partition if it is open."""
         return self._open.get(partition)
 
-    def is_whole(self, topic: str, partition: int) -> bool:
-        """Return whether the log can be opened. One that is damaged stays closed until the next start, and as it is."""
+    def try_open(self, topic: str, partition: int) -> bool:
+        """Open the log, if it is closed. Return False if it is damaged: it stays closed until the next start."""
         if (topic, partition) in self._open:
             return True
         if (topic, partition) in self.closed_partitions:
@@ -127,15 +127,15 @@ class TopicLogs:
             gone.producers.share(ProducerCount())
         return gone
 
-    def is_to_be_tended(self, partition: TopicPartition, now_ms: int) -> Generator[None, None, bool]:
-        """Return whether the log is open, or may hold records past their time or beyond their size; in short steps."""
+    def look_for_upkeep(self, partition: TopicPartition, now_ms: int) -> Generator[None, None, bool]:
+        """Look whether the log is open, or may hold records past their time or beyond their size; in short steps."""
         if partition in self._open:
             return True
         governing = self._governing(partition[0])
         if not governing.is_deleted:
             return False
         directory = self._directory(*partition)
-        return (yield from self._outdated.may_be(directory, now_ms, governing.retention_ms, governing.retention_bytes))
+        return (yield from self._outdated.look(directory, now_ms, governing.retention_ms, governing.retention_bytes))
 
     def note_upkeep(self, partition: TopicPartition) -> None:
         """Upkeep is done with a log. If that has begun a segment its file is open, and counts among those that are."""

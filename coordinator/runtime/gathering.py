@@ -33,8 +33,8 @@ class Gathering:
             seconds = 0.0
         self.until_s = now_s + min(seconds * FACTOR, WAIT_S)
 
-    def is_over(self, now_s: float) -> bool:
-        """Return whether it is time for the next sync."""
+    def check_over(self, now_s: float) -> bool:
+        """Return whether it is time for the next sync, and note if it is not: the gathering has waited then."""
         is_over = self.changes >= self._wanted or now_s >= self.until_s
         self._has_waited |= not is_over
         return is_over

@@ -148,7 +148,7 @@ class GroupCommit:
             return
         self._end_sync_if_over()
         self.gathering.changes += self._engine.dataplane.take_appends()
-        if self._sync is None and self.has_gathered and self.gathering.is_over(self._real_s()):
+        if self._sync is None and self.has_gathered and self.gathering.check_over(self._real_s()):
             self.begin_sync()
             self._end_sync_if_over()
 

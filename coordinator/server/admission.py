@@ -28,7 +28,7 @@ class Admission:
         host = host.partition("%")[0]
         if self._rate_max < INT_MAX:
             self._rate.add(1, now_s)
-        if quotas.count and self._is_too_fast(host, quotas, now_s):
+        if quotas.count and self._count_or_refuse(host, quotas, now_s):
             return CONNECTIONS
         if self._counts.get(host, 0) >= self._own_max.get(host, self._per_address_max):
             return "max.connections.per.ip"
@@ -44,7 +44,8 @@ class Admission:
         else:
             del self._counts[host]
 
-    def _is_too_fast(self, host: str, quotas: QuotaRules, now_s: float) -> bool:
+    def _count_or_refuse(self, host: str, quotas: QuotaRules, now_s: float) -> bool:
+        """Count a connection for the rate of its address, unless that is too high: return True then."""
         quota = quotas.find_address(CONNECTIONS, host)
         if quota is None:
             return False

@@ -150,7 +150,7 @@ class Connection:
         self.heard_s = now_s  # when the last chunk arrived, of which the whole backlog is
         self.heavy_until_s = 0.0  # its requests were expensive: until then those of other connections go first
         self.requests = 0  # complete frames so far
-        self._half_of = -1  # the value of `requests` when `is_stalled` first saw the current, unfinished frame
+        self._half_of = -1  # the value of `requests` when `check_stalled` first saw the current, unfinished frame
         self._half_since_s = 0.0  # and when that was
 
     def decode(self, frame: bytes) -> Request:
@@ -189,7 +189,7 @@ class Connection:
             if len(self.backlog) >= BACKLOG_FRAMES:
                 return
 
-    def is_stalled(self, now_s: float, patience_s: float) -> bool:
+    def check_stalled(self, now_s: float, patience_s: float) -> bool:
         """Return whether a frame has been incomplete for too long, although the socket is read. Called once a sweep."""
         if not len(self.frames) or self.is_full or self._half_of != self.requests:
             self._half_of, self._half_since_s = self.requests, now_s

@@ -193,7 +193,7 @@ class Frontend:
                         api_key = decide(connection, frame)
                         if api_key >= 0:
                             decided.append(api_key)
-                        decides = turn.has_time() and frames.is_held  # else no frame follows, as nearly always
+                        decides = turn.check_time() and frames.is_held  # else no frame follows, as nearly always
                         if decides:
                             decides = (
                                 api_key >= 0
@@ -258,7 +258,7 @@ class Frontend:
             connection = parked.get(ticket)
             if connection is not None:
                 self.handler.reply(connection, outcome)
-            if not turn.has_time():
+            if not turn.check_time():
                 break  # a response may be large, and there may be many: the others leave in the next turns
             if not replies:
                 self._go_on()
@@ -317,7 +317,7 @@ class Frontend:
         """Decide one request of each connection that gives way to others and do one step of what is long in turn, while
         there is time; one of each in any case."""
         yielding, is_first = self.connections.yielding, True
-        while (yielding or self.encoder.has_work or self.node.has_steps) and (is_first or self.turn.has_time()):
+        while (yielding or self.encoder.has_work or self.node.has_steps) and (is_first or self.turn.check_time()):
             is_first = False
             if yielding:
                 self._decide_backlog(yielding.popleft(), most=1)
@@ -351,7 +351,7 @@ class Frontend:
                 if api_key >= 0:
                     self.outbox.decided_late.append((api_key, connection.heard_s))
                 most -= 1
-                if not (turn.has_time() and most) or turn.checked_s - began_s >= HEAVY_S:
+                if not (turn.check_time() and most) or turn.checked_s - began_s >= HEAVY_S:
                     break
         except ProtocolError as error:
             connections.refuse(connection, error)

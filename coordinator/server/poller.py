@@ -36,9 +36,9 @@ log = logging.getLogger("muster.server")
 
 CHUNK_BYTES: Final = 65_536
 SEND_BYTES: Final = 1_048_576  # to one connection in one turn, of responses that its socket did not take at once
-LOOKS: Final = 64  # at sockets, before falling asleep: about as long as what follows
+SPINS: Final = 64  # polls of the sockets before falling asleep: about as long as what follows
 WAIT_S: Final = 0.001  # for the next request, asleep but not in Trio's loop
-SKIPS_MAX: Final = 15  # times that either is not tried, after it was in vain again and again
+SKIPS_MAX: Final = 15  # tries, of either, after failures in a row
 CHECKPOINT_S: Final = 0.002  # of turns, before the other tasks have theirs
 HANDSHAKE_STEPS_MAX: Final = 4  # steps of TLS handshakes in one turn: about a millisecond each
 SWEEP_SECONDS: Final = 5.0
@@ -48,21 +48,21 @@ NEVER_MS: Final = 2**62
 T = TypeVar("T")
 
 
-class Attempts:
-    """Something that may be in vain. Each time that it was, it is skipped twice as often before it is tried again."""
+class Backoff:
+    """Exponential backoff: after n failures in a row, skip the next 2**n - 1 tries, at most `SKIPS_MAX`."""
 
     def __init__(self) -> None:
         self._skips = self._left = 0
 
-    def is_worth_it(self) -> bool:
-        """Return whether to try it now."""
+    def try_or_skip(self) -> bool:
+        """Return whether to try now; otherwise count the try that is skipped."""
         if self._left:
             self._left -= 1
             return False
         return True
 
     def note(self, success: bool) -> bool:
-        """Note whether it was of use, and return that."""
+        """Note whether the try has succeeded, and return that."""
         self._skips = 0 if success else min(2 * self._skips + 1, SKIPS_MAX)
         self._left = self._skips
         return success
@@ -122,7 +122,7 @@ class Poller:
         self._polls_left = 0  # until every socket that was ready at the first of them has been reported
         self._polled_ms = 0  # a time before that, by the coordinator's clock: that of a turn which had begun
         self._read_by_ms = 0  # all that had arrived by then has been received
-        self._looking, self._sleeping = Attempts(), Attempts()
+        self._spinning, self._sleeping = Backoff(), Backoff()
         self._alarm = trio.CancelScope()
         # The deadlines that the alarm is set for, by either clock: Trio's time is looked up only for new ones.
         self._alarm_ms = self._poll_alarm_ms = NEVER_MS
@@ -154,24 +154,24 @@ class Poller:
         while True:
             await trio.lowlevel.wait_readable(self._selector.fileno())
             began_s = self._turn.real_s()
-            while self.turn() or self._is_ready_soon():
+            while self.turn() or self._spin_then_sleep():
                 if self._turn.checked_s - began_s > CHECKPOINT_S:
                     await trio.lowlevel.checkpoint()  # the other tasks' turn
                     began_s = self._turn.checked_s
 
-    def _is_ready_soon(self) -> bool:
-        """Return whether a socket is ready before the loop gives way to Trio's.
+    def _spin_then_sleep(self) -> bool:
+        """Poll on for a moment, then sleep for one, before the loop gives way to Trio's. Returns whether a socket is
+        ready.
 
-        A client that sends its next request when it has its response is waited for each time. To look on costs as much
+        A client that sends its next request when it has its response is waited for each time. To spin costs as much
         processor time as the wait is long; to sleep costs falling asleep and waking up; and to sleep in Trio's loop a
-        pass through that as well. So the loop looks on for a while, and then it sleeps for a moment. If to look on was
-        in vain, the client is slower or needs this processor.
+        pass through that as well. Where spinning was in vain, the client is slower or needs this processor.
         """
-        if self._looking.is_worth_it():
-            is_ready = self._looking.note(any(self._poll() for _ in range(LOOKS)))
+        if self._spinning.try_or_skip():
+            is_ready = self._spinning.note(any(self._poll() for _ in range(SPINS)))
         else:
             is_ready = self._poll()
-        if not is_ready and self._sleeping.is_worth_it():
+        if not is_ready and self._sleeping.try_or_skip():
             is_ready = self._sleeping.note(self._poll(WAIT_S))
         return is_ready
 
@@ -322,13 +322,13 @@ class Poller:
                 self._send_kept(link)
             if not link.is_behind:
                 self._frontend.resume(link.connection)
-            self._turn.has_time()
+            self._turn.check_time()
         return link.sock.fileno() == fd
 
     def _note_unreadable(self, link: Link, error: OSError) -> None:
         """Close a connection whose socket could not be read, unless there is only nothing to be read."""
         if isinstance(error, (BlockingIOError, InterruptedError)):
-            self._turn.has_time()  # TLS may have taken time without a request
+            self._turn.check_time()  # TLS may have taken time without a request
         elif isinstance(error, HandshakeError):
             self._refuse(link, f"the TLS handshake failed: {error}", "TLS handshake")
         elif isinstance(error, EmptyRecordsError):
@@ -349,7 +349,7 @@ class Poller:
         try:
             chunk = link.continue_handshake()
         finally:
-            self._turn.has_time()
+            self._turn.check_time()
         if not link.is_handshaking:
             link.connection.principal = link.find_principal() or link.connection.principal
         if link.is_behind:
@@ -487,7 +487,7 @@ class Poller:
             return "not authenticated"
         if link.is_behind and now_s - link.unsent_since_s >= self._send_s:
             return "responses not taken"
-        if connection.is_stalled(now_s, self._send_s):
+        if connection.check_stalled(now_s, self._send_s):
             return "unfinished request"
         if connection.parked and now_s - connection.parked.since_s >= self._parked_s:
             return "parked"

@@ -43,8 +43,8 @@ class Turn:
         self.now_ms = self.response_bytes = 0
         self.ended_s = self.real_s()
 
-    def has_time(self) -> bool:
-        """Return whether the turn may decide more."""
+    def check_time(self) -> bool:
+        """Look at the real clock. Returns whether the turn may decide more; once it may not, it is over."""
         self.checked_s = now_s = self.real_s()
         if now_s < self._over_s and self.response_bytes < TURN_RESPONSE_BYTES_MAX:
             return True

@@ -13,7 +13,7 @@ from pipeline.decode import kernels
 from pipeline.decode.bytes import HEADER_BYTES, LEAST_LENGTH, MOST_LENGTH, Array
 
 __all__ = ["HEADER_BYTES", "MOST_LENGTH", "Array", "Headers", "chain", "crc_ok", "gather", "next_batch"]
-SHORT_BATCH = 512  # bytes: up to here a compiled loop beats a call of the processor's own instruction
+SHORT_BATCH = 256  # bytes: up to here a compiled loop beats a call of the processor's own instruction
 
 # name, position in the header, big-endian type
 FIELDS = (

@@ -83,18 +83,18 @@ def test_a_reader_that_reads_nothing_costs_lines_and_no_time_and_their_number_is
 
 def test_repeated_warnings_are_counted_whoever_causes_them() -> None:
     repeats = Repeats()
-    said = [repeats.is_repeated(record("bad", logging.WARNING, client=f"/10.0.0.{n}"), 100.0 + n) for n in range(5)]
+    said = [repeats.count_repeat(record("bad", logging.WARNING, client=f"/10.0.0.{n}"), 100.0 + n) for n in range(5)]
     assert said == [False, True, True, True, True]
-    assert not repeats.is_repeated(record("bad", logging.WARNING, bytes=7), 105.0), "it says something else"
+    assert not repeats.count_repeat(record("bad", logging.WARNING, bytes=7), 105.0), "it says something else"
     assert not repeats.end_repeats(104.0)
     (ended,) = repeats.end_repeats(100.0 + REPEATS_SECONDS)
     assert "repeated=4" in Text().format(ended)
-    assert not repeats.is_repeated(record("bad", logging.WARNING), 111.0), "and it may be said again"
+    assert not repeats.count_repeat(record("bad", logging.WARNING), 111.0), "and it may be said again"
 
 
 def test_what_groups_do_is_never_taken_for_a_repetition() -> None:
     repeats = Repeats()
-    assert not any(repeats.is_repeated(record("member joined", group="g"), 1.0) for _ in range(3))
+    assert not any(repeats.count_repeat(record("member joined", group="g"), 1.0) for _ in range(3))
 
 
 def test_repetitions_are_said_at_the_end(piped: Piped) -> None:

@@ -59,7 +59,7 @@ def test_what_was_appended_before_an_append_fails_is_not_acknowledged() -> None:
 def test_a_request_in_steps_is_not_acknowledged_for_an_earlier_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     files, server = serving()
     peer = server.connect()
-    monkeypatch.setattr(Allowance, "is_step_over", lambda self: True)
+    monkeypatch.setattr(Allowance, "end_step", lambda self: True)
     server.frontend.turn.seconds = -1.0  # every turn is over at once, and does one step
     fail(files, "sync", "t-0")
     peer.send(producing(0, 1, 2))

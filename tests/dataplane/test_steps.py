@@ -187,11 +187,11 @@ def test_logs_are_opened_in_steps(api_key: int, request_: Any, monkeypatch: pyte
 @pytest.mark.parametrize(("api_key", "request_"), REQUESTS[:4], ids=[type(one).__name__ for _, one in REQUESTS[:4]])
 def test_partitions_are_looked_up_in_steps(api_key: int, request_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = fill_partitions()
-    note(monkeypatch, TopicLogs, "is_whole")
+    note(monkeypatch, TopicLogs, "try_open")
     response, calls = ask_in_steps(broker, api_key, request_)
     assert len(calls) > 2
     if api_key != 1:  # what a Fetch reads is bounded in another way
-        assert max(step["is_whole"] for step in calls) <= STEP_WORK
+        assert max(step["try_open"] for step in calls) <= STEP_WORK
     topic = response.responses[0] if api_key == 1 else response.topics[0]
     assert [getattr(one, "partition_index", getattr(one, "partition", None)) for one in topic.partitions] == list(EACH)
     assert {one.error_code for one in topic.partitions} == {ErrorCode.NONE}

@@ -257,7 +257,7 @@ def test_many_records_are_validated_in_steps() -> None:
 def test_the_work_of_small_batches_adds_up_to_a_step() -> None:
     """Whoever gives many batches to one allowance asks after each whether other requests should have their turn."""
     allowance, data = Allowance(), tiny(1_000)
-    over = [(steps_of(data, allowance), allowance.is_step_over())[1] for _ in range(9)]
+    over = [(steps_of(data, allowance), allowance.end_step())[1] for _ in range(9)]
     assert over.count(True) == 2 and not over[0]
 
 

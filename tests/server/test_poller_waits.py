@@ -34,10 +34,10 @@ class Sockets:
         """Wait: whether something was ready soon enough, and the looks and sleeps that it took."""
         self.looks = self.sleeps = 0
         self._ready_after = ready_after
-        return self.poller._is_ready_soon(), self.looks, self.sleeps
+        return self.poller._spin_then_sleep(), self.looks, self.sleeps
 
 
-SLOW = poller.LOOKS + 1  # a client that is ready when the loop has fallen asleep
+SLOW = poller.SPINS + 1  # a client that is ready when the loop has fallen asleep
 
 
 def test_the_loop_looks_on_for_a_fast_client() -> None:
@@ -48,7 +48,7 @@ def test_the_loop_looks_on_for_a_fast_client() -> None:
 def test_the_loop_sleeps_for_a_slower_client_and_looks_on_less_and_less() -> None:
     sockets = Sockets()
     asked = [sockets.ask(SLOW) for _ in range(60)]
-    assert set(asked) == {(True, poller.LOOKS, 1), (True, 1, 1)}
+    assert set(asked) == {(True, poller.SPINS, 1), (True, 1, 1)}
     assert [at for at, (_, looks, _) in enumerate(asked) if looks > 1] == [0, 2, 6, 14, 30, 46]
     while sockets.ask(5)[1] == 1:
         pass

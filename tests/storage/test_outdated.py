@@ -23,7 +23,7 @@ FOR_EVER = -1
 def has_outdated_records(
     files: CrashingDisk, now_ms: int, retention_ms: int, retention_bytes: int, asked: OutdatedRecords | None = None
 ) -> bool:
-    steps = (asked or OutdatedRecords(files)).may_be(DIRECTORY, now_ms, retention_ms, retention_bytes)
+    steps = (asked or OutdatedRecords(files)).look(DIRECTORY, now_ms, retention_ms, retention_bytes)
     return finish(steps)
 
 
@@ -82,7 +82,7 @@ def test_what_had_to_be_read_is_remembered_until_the_log_is_gone(monkeypatch: py
     monkeypatch.setattr(outdated, "STEP_BYTES", 100)
     files = a_log(0, 70, 10)
     asked = OutdatedRecords(files)
-    assert len(list(asked.may_be(DIRECTORY, 90, 50, FOR_EVER))) >= 1
+    assert len(list(asked.look(DIRECTORY, 90, 50, FOR_EVER))) >= 1
     before = files.calls
     assert not has_outdated_records(files, 120, 50, FOR_EVER, asked)
     assert has_outdated_records(files, 121, 50, FOR_EVER, asked)

@@ -97,7 +97,7 @@ def _look_at(
     state: State, key: StateKey, partition: SharePartition, max_bytes: int, is_first: bool, is_committed: bool
 ) -> Look:
     name, offset = state.name_of(key.topic_id), next_fetch_offset(partition)
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is None else state.refusal(name, key.partition)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is None else state.try_open(name, key.partition)
     if name is None or error:
         drop(state, key)
         return Look(key, error=error, ends_wait=True)

@@ -1,0 +1,78 @@
+"""A predicate asks, and changes nothing: found by the syntax tree."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("coordinator", "protocol", "storage", "pipeline")
+PREDICATES = ("is_", "has_", "can_", "may_", "are_", "have_", "was_", "owns_", "needs_")
+CHANGES = frozenset(
+    {"append", "appendleft", "pop", "popleft", "popitem", "remove", "discard", "clear", "extend", "insert", "open"}
+)
+COUNTS = frozenset({("coordinator/core/pace.py", "is_due")})
+"""Generators ask a `Pace` at each of thousands of entries: its counter is nobody else's."""
+
+
+def changes_of(function: ast.FunctionDef) -> Iterator[str]:
+    """What a function changes that it has not made itself: attributes, items, collections and files."""
+    made = {
+        name.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.For)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    }
+    for node in ast.walk(function):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign | ast.Delete):
+            targets = [one for target in node.targets for one in getattr(target, "elts", [target])]
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets = [node.target]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+            targets = [node.func]
+        for target in targets:
+            root = target
+            while isinstance(root, ast.Attribute | ast.Subscript):
+                root = root.value
+            if root is not target and not (isinstance(root, ast.Name) and root.id in made):
+                yield ast.unparse(target)
+
+
+def impure_predicates(source: str) -> Iterator[tuple[str, list[str]]]:
+    """The predicates of a module that change something, and what."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name.lstrip("_").startswith(PREDICATES):
+            if changes := list(changes_of(node)):
+                yield node.name, changes
+
+
+def test_a_predicate_changes_nothing() -> None:
+    found = {
+        (str(path.relative_to(ROOT)), name): changes
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name, changes in impure_predicates(path.read_text("utf-8"))
+    }
+    assert found.keys() == COUNTS, found
+
+
+@pytest.mark.parametrize(
+    ("line", "change"),
+    [
+        ("self.seen = True", "self.seen"),
+        ("self.counts['x'] += 1", "self.counts['x']"),
+        ("self.a, self.b = 1, 2", "self.a"),
+        ("self._logs.open(topic)", "self._logs.open"),
+        ("del self.rates[0]", "self.rates[0]"),
+        ("self.queue.pop()", "self.queue.pop"),
+        ("own = {}; own['x'] = 1", None),
+        ("found = []; found.append(1)", None),
+    ],
+)
+def test_one_that_does_is_found(line: str, change: str | None) -> None:
+    found = dict(impure_predicates(f"class A:\n    def _is_over(self, topic):\n        {line}\n        return True\n"))
+    assert [changes[0] for changes in found.values()] == ([] if change is None else [change])
