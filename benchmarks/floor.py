@@ -88,6 +88,9 @@ class Floor:
                 connection.outgoing.append(_SIZE + frame[4:8] + _BODY)
             self._touched.append(connection)
 
+    def block(self, connection: Connection) -> None:
+        connection.is_blocked = True
+
     def resume(self, connection: Connection) -> None:
         connection.is_blocked = False
 

@@ -31,10 +31,11 @@ class FrameBuffer:
     `socket.request.max.bytes`.
     """
 
-    __slots__ = ("_data", "_large", "_position", "is_held", "limit")
+    __slots__ = ("_data", "_large", "_position", "count", "is_held", "limit")
 
     def __init__(self, limit: int = FRAME_BYTES_MAX) -> None:
         self.limit = limit
+        self.count = 0  # of the frames that were handed out
         self._data: bytes | bytearray = b""
         self._position = 0  # what lies before it has been handed out
         self._large: _LargeFrame | None = None  # which comes before the data
@@ -49,6 +50,7 @@ class FrameBuffer:
         """Take what a socket gave, and return the frames that are whole now, as an iteration does."""
         size = len(chunk) - _SIZE_BYTES
         if 0 < size <= self.limit and not self.is_held and _SIZE.unpack_from(chunk)[0] == size:
+            self.count += 1
             return (chunk[_SIZE_BYTES:],)  # one frame: most chunks of most clients
         self.feed(chunk)
         return self
@@ -87,6 +89,7 @@ class FrameBuffer:
             if large.missing:
                 return
             self._large, self.is_held = None, len(self._data) > self._position
+            self.count += 1
             yield large.join()
         data, end, read_size = self._data, self._position, _SIZE.unpack_from
         held = len(data)
@@ -97,6 +100,7 @@ class FrameBuffer:
             end = start + size
             if end > held:
                 return
+            self.count += 1
             self._position, self.is_held = end, end < held  # before it is handed out: the taker may stop here
             # The slice of a bytearray would be one copy more than that of its view.
             yield data[start:end] if isinstance(data, bytes) else bytes(memoryview(data)[start:end])

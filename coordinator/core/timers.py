@@ -98,11 +98,11 @@ class Timers:
     `wake` is called for each deadline that may be the earliest one.
     """
 
-    __slots__ = ("_by_group", "_count", "_fired", "_heap", "_next_turn_ms", "_pushes", "_timers", "_work", "wake")
+    __slots__ = ("_by_group", "_fired", "_heap", "_next_turn_ms", "_pushes", "_timers", "_work", "count", "wake")
 
     def __init__(self) -> None:
         self._timers: dict[TimerKey, Timer] = {}  # those that are set, and those that still have an entry in the heap
-        self._count = 0  # of those that are set
+        self.count = 0  # of those that are set
         self._by_group: dict[str, set[TimerKey]] = {}
         self._fired: set[TimerKey] = set()  # in this turn
         self._work: OrderedDict[TimerKey, None] = OrderedDict()  # those due IMMEDIATELY, in the order of setting
@@ -112,7 +112,7 @@ class Timers:
         self.wake: Callable[[int], None] = _wake_nobody
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __contains__(self, key: TimerKey) -> bool:
         return self.deadline(key) is not None
@@ -125,7 +125,7 @@ class Timers:
         if timer is None:
             timer = self._timers[key] = Timer(key)
         if timer.at_ms is None:
-            self._count += 1
+            self.count += 1
             self._by_group.setdefault(key[1], set()).add(key)
         elif self._work:
             self._work.pop(key, None)
@@ -144,7 +144,7 @@ class Timers:
             return
         self._work.pop(key, None)
         self._unset(timer)
-        if len(self._heap) > 2 * self._count + 64:
+        if len(self._heap) > 2 * self.count + 64:
             self._rebuild()
 
     def cancel_member(self, group_id: str, member_id: str, names: Iterable[str]) -> None:
@@ -237,7 +237,7 @@ class Timers:
         timer.at_ms = None
         if timer.look_ms is None:
             del self._timers[key]
-        self._count -= 1
+        self.count -= 1
         keys = self._by_group[key[1]]
         keys.discard(key)
         if not keys:

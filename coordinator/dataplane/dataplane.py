@@ -85,6 +85,7 @@ class DataPlane:
             config["producer.ids.max.bytes"] // PRODUCER_BYTES,
         )
         self._state = State(runtime, logs, config, real_ms, cluster_id)
+        self.share: SharePartitions = self._state.share
         self._runtime = runtime
         self._now_ms = 0  # of the latest call: when a log that is opened has to be mended
 
@@ -147,15 +148,6 @@ class DataPlane:
     def shown_ms(self) -> int:
         """What the coordinator's clock has shown at latest."""
         return self._now_ms
-
-    @property
-    def share(self) -> SharePartitions:
-        """The share partitions that are served."""
-        return self._state.share
-
-    def next_lock_ms(self) -> int | None:
-        """Return when a record's lock ends, by the coordinator's clock; None if no record is acquired."""
-        return self._state.share.next_lock_ms()
 
     def expire_locks(self, now_ms: int, most: int) -> None:
         """Free the records whose lock has ended, of so many share partitions."""

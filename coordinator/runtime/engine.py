@@ -137,7 +137,7 @@ class Engine:
         self.note_input: NoteInput | None = None  # of a journal that may be replayed
         self._held_bytes = 0
         self._replies: Replies = []
-        self._steps = UnfinishedRequests(meter)
+        self.unfinished = UnfinishedRequests(meter)
         self._first = 0  # of the partitions, when timers fire
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
 
@@ -271,11 +271,11 @@ class Engine:
             self._due_ms = min((at_ms for _, at_ms in self.failover.deadlines()), default=None)
             for partition in self.partitions:
                 self._watch(partition.shard.timers)
-        transactions = self.ledger.transactions
-        if _is_due(transactions.next_deadline_ms(), now_ms):
+        transactions, locks = self.ledger.transactions, self.dataplane.share.locks
+        if transactions.timeouts and _is_due(transactions.next_deadline_ms(), now_ms):
             for transaction in transactions.pop_overdue(now_ms, TIMERS_A_TURN):
                 self.edge.attempt("timer transaction", self._time_out, transaction, now_ms)
-        if _is_due(self.dataplane.next_lock_ms(), now_ms):
+        if locks.count and _is_due(locks.next_deadline_ms(), now_ms):
             self.dataplane.expire_locks(now_ms, TIMERS_A_TURN)
 
     def command(
@@ -299,9 +299,9 @@ class Engine:
 
     def do_in_steps(self, work: Steps[None]) -> None:
         """Do what nobody waits for in steps, in turn with the requests that are decided so."""
-        unfinished = UnfinishedRequest(self._steps.next_ticket_of_nobody(), None, 0, _silently(work))
+        unfinished = UnfinishedRequest(self.unfinished.next_ticket_of_nobody(), None, 0, _silently(work))
         if self._advance(unfinished, StepInput(unfinished.ticket), 1) is None:
-            self._steps.keep(unfinished)
+            self.unfinished.keep(unfinished)
 
     def _in_turn(self) -> list[Partition]:
         """Return all partitions, each as the first in its turn: the work of one does not keep the others waiting."""
@@ -312,20 +312,20 @@ class Engine:
     @property
     def has_steps(self) -> bool:
         """Whether something is done in steps, and there are steps left."""
-        return bool(self._steps)
+        return bool(self.unfinished)
 
     def step(self) -> None:
         """Do the next step of a request that is decided in steps."""
-        unfinished = self._steps.pop()
+        unfinished = self.unfinished.pop()
         self._continue(unfinished, None)
 
     def repeat_step(self, noted: StepInput | None) -> None:
         """Do a step again as a journal has noted it. An old one says neither of which request nor how far: it ends."""
         unfinished = None
         if noted is not None:
-            unfinished = self._steps.find(noted.ticket)
-        elif self._steps:
-            unfinished = self._steps.pop()
+            unfinished = self.unfinished.find(noted.ticket)
+        elif self.unfinished:
+            unfinished = self.unfinished.pop()
         if unfinished is not None:
             self._continue(unfinished, UNTIL_THE_END if noted is None else noted.checkpoints)
 
@@ -333,11 +333,11 @@ class Engine:
         """Do the first step of a request, which is parked if there are further ones."""
         unfinished = UnfinishedRequest(ticket, request, version, steps)
         outcome = self._advance(unfinished, StepInput(ticket), 1)
-        if outcome is None and not self._steps.meter.is_over():
+        if outcome is None and not self.unfinished.meter.is_over():
             noted = self._note_step(unfinished)
             outcome = self._advance(unfinished, noted, None)
         if outcome is None:
-            self._steps.keep(unfinished)
+            self.unfinished.keep(unfinished)
             return PARKED
         return outcome
 
@@ -345,7 +345,7 @@ class Engine:
         outcome = self._advance(unfinished, self._note_step(unfinished), most)
         if outcome is None:
             return
-        self._steps.remove(unfinished)
+        self.unfinished.remove(unfinished)
         if unfinished.ticket >= 0 and not isinstance(outcome, Parked):
             self._replies.append((unfinished.ticket, outcome))
 
@@ -357,7 +357,7 @@ class Engine:
 
     def _advance(self, unfinished: UnfinishedRequest, noted: StepInput, most: int | None) -> Outcome | None:
         """Do a step. Returns what comes of the request, None if it has further steps."""
-        outcome = self.edge.attempt(unfinished.name, self._steps.advance, unfinished, noted, most)
+        outcome = self.edge.attempt(unfinished.name, self.unfinished.advance, unfinished, noted, most)
         if not isinstance(outcome, Failure):
             return outcome
         return failure_outcome(unfinished.request, unfinished.version, outcome.code)
@@ -415,10 +415,11 @@ class Engine:
 
     def next_deadline_ms(self) -> int | None:
         """Return when `fire` may have something to do; None for never."""
-        due_ms = self._due_ms
-        for other_ms in (self.ledger.transactions.next_deadline_ms(), self.dataplane.next_lock_ms()):
-            if _is_earlier(other_ms, due_ms):
-                due_ms = other_ms
+        due_ms, transactions, locks = self._due_ms, self.ledger.transactions, self.dataplane.share.locks
+        if transactions.timeouts and _is_earlier(at_ms := transactions.next_deadline_ms(), due_ms):
+            due_ms = at_ms
+        if locks.count and _is_earlier(at_ms := locks.next_deadline_ms(), due_ms):
+            due_ms = at_ms
         return due_ms
 
     def next_poll_ms(self) -> int | None:
@@ -440,7 +441,7 @@ class Engine:
         if self.note_input is not None:
             self.note_input(Kind.FORGET, ticket)
         self.dataplane.forget(ticket)
-        self._steps.forget(ticket)
+        self.unfinished.forget(ticket)
 
     def disconnect(self, connection: int, now_ms: int) -> None:
         """A client's connection is lost: its share sessions are closed."""

@@ -20,7 +20,6 @@ from coordinator.server.encoder import Encoder
 from coordinator.server.outbox import Outbox
 from coordinator.server.sasl.outcome import Failure, Success, Work
 from coordinator.server.turn import Turn
-from protocol.codec import decode_request
 from protocol.errors import ErrorCode
 from protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -45,18 +44,13 @@ class Authenticator:
         self._outbox = outbox
         self._failure_s = failure_s
         self.find: Callable[[int, Work], None] = self._find  # off the loop, where there is one
-        self._found: deque[tuple[int, Settled]] = deque()  # what was found out, by ticket
-        self._failures: list[tuple[float, int, str]] = []  # when to tell, by ticket: a heap
-
-    @property
-    def has_work(self) -> bool:
-        """Whether something was found out and is not settled."""
-        return bool(self._found)
+        self.found: deque[tuple[int, Settled]] = deque()  # what was found out, by ticket
+        self.failures: list[tuple[float, int, str]] = []  # when to tell, by ticket: a heap
 
     @property
     def next_s(self) -> float | None:
         """When the next client is told that its authentication has failed, or is let go, by the real clock."""
-        return self._failures[0][0] if self._failures else None
+        return self.failures[0][0] if self.failures else None
 
     def authenticate(self, connection: Connection, authentication: Authentication, frame: bytes) -> int | None:
         """Handle a frame that belongs to the authentication, and return its API key, or -1 if it is parked.
@@ -69,8 +63,7 @@ class Authenticator:
         now_s = self._turn.checked_s
         if not authentication.is_concerned(int.from_bytes(frame[:2], "big", signed=True), now_s):
             return None
-        request = decode_request(frame)
-        connection.client_id = request.client_id
+        request = connection.decode(frame)
         if isinstance(request.body, SaslHandshakeRequest):
             response = authentication.shake_hands(request.body, request.version, now_s, self._stored_credential)
             self._encoder.owe_short(connection, request, response)
@@ -113,7 +106,7 @@ class Authenticator:
 
     def go_on_with(self, ticket: int, outcome: Settled) -> None:
         """Go on with a connection in the next turn, because it was found out what follows from its token."""
-        self._found.append((ticket, outcome))
+        self.found.append((ticket, outcome))
 
     def _settle(
         self, connection: Connection, authentication: Authentication, outcome: Settled, parked: ParkedRequest
@@ -128,9 +121,9 @@ class Authenticator:
                 lifetime_ms = completed
         if isinstance(outcome, Failure):
             self._connections.park(connection, parked)
-            connection.backlog.clear()
+            connection.drop_backlog()
             at_s = self._turn.checked_s + self._failure_s
-            heappush(self._failures, (at_s, parked.ticket, truncate(outcome.message)))
+            heappush(self.failures, (at_s, parked.ticket, truncate(outcome.message)))
             return -1
         if isinstance(outcome, Success):
             self._connections.authenticate(connection)
@@ -150,18 +143,18 @@ class Authenticator:
         A client reads the response before it sees the end of the connection: kafka-python looks at neither if both
         arrive together.
         """
-        while self._found:
-            ticket, outcome = self._found.popleft()
+        while self.found:
+            ticket, outcome = self.found.popleft()
             connection = self._connections.parked.get(ticket)
             if connection is None:
                 continue  # it has left
             parked = self._connections.unpark(connection)
             assert connection.authentication is not None, "only such connections send tokens"
-            connection.heard_s = self._turn.checked_s
+            connection.restart_wait(self._turn.checked_s)
             self._settle(connection, connection.authentication, outcome, parked)
             self._connections.enqueue(connection)
-        while self._failures and self._failures[0][0] <= self._turn.checked_s:
-            _, ticket, message = heappop(self._failures)
+        while self.failures and self.failures[0][0] <= self._turn.checked_s:
+            _, ticket, message = heappop(self.failures)
             connection = self._connections.parked.get(ticket)
             if connection is None or connection.parked is None:
                 continue  # it has left
@@ -170,7 +163,7 @@ class Authenticator:
                 response = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
                 self._owe(connection, connection.parked, response)
                 self._connections.touched[connection] = None
-                heappush(self._failures, (self._turn.checked_s + LINGER_S, ticket, ""))
+                heappush(self.failures, (self._turn.checked_s + LINGER_S, ticket, ""))
             else:
                 self._connections.unpark(connection)
                 self._connections.close(connection, "authentication failed")

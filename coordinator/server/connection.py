@@ -5,6 +5,7 @@ other members, a Fetch that waits for records), or while the client does not rea
 the backlog, and the socket is not read. So a connection holds at most one chunk and one frame.
 """
 
+from collections.abc import Iterable, Iterator
 from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,6 +85,9 @@ class DecodedRequest(Struct, frozen=True, gc=False):
 class Connection:
     """The state of one client's connection. Times are seconds of the real, monotonic clock.
 
+    Each field has one writer, of which `tests/server/test_connection.py` has the list: this class what was received and
+    waits, the others what they have to remember of a connection.
+
     Its queues are short and mostly empty. They are lists, because an empty deque takes 760 bytes.
     """
 
@@ -115,7 +119,6 @@ class Connection:
         "principal",
         "repeated",
         "repeated_commit",
-        "requests",
         "required_sync",
     )
 
@@ -149,8 +152,7 @@ class Connection:
         self.is_queued = False  # the frontend continues with the backlog in a later turn
         self.heard_s = now_s  # when the last chunk arrived, of which the whole backlog is
         self.heavy_until_s = 0.0  # its requests were expensive: until then those of other connections go first
-        self.requests = 0  # complete frames so far
-        self._half_of = -1  # the value of `requests` when `check_stalled` first saw the current, unfinished frame
+        self._half_of = -1  # the number of frames when `check_stalled` first saw the current, unfinished frame
         self._half_since_s = 0.0  # and when that was
 
     def decode(self, frame: bytes) -> Request:
@@ -176,23 +178,56 @@ class Connection:
             self.repeated_commit = find_rows(request, frame, REPEATED_BYTES_MAX)
         return request
 
-    def refill(self) -> None:
-        """Take more requests out of the last chunk, once all that were taken are decided.
+    # -- requests that wait --------------------------------------------------------------------------------------------
+
+    def receive(self, chunk: bytes, now_s: float) -> Iterable[bytes]:
+        """Take what the client has sent. Returns the requests that it completes, to be decided or to be kept."""
+        self.heard_s = now_s
+        return self.frames.take(chunk)
+
+    def waiting(self) -> Iterator[bytes]:
+        """Give the requests of the backlog, the oldest first, as long as the taker goes on."""
+        while self.backlog:
+            yield self.backlog.pop(0)
+            if not self.backlog:
+                self.keep(self.frames)
+
+    def keep(self, frames: Iterable[bytes]) -> None:
+        """Put requests behind those that wait, as many as a backlog takes: the rest of a chunk is left as it is.
 
         Raises ProtocolError for a size that no frame may have.
         """
-        if not self.frames.is_held:
-            return  # nearly always, and faster than an iteration
-        for frame in self.frames:
-            self.requests += 1
-            self.backlog.append(frame)
-            if len(self.backlog) >= BACKLOG_FRAMES:
-                return
+        if self.closing:
+            return  # no response follows to what comes behind
+        backlog = self.backlog
+        for frame in frames:
+            backlog.append(frame)
+            if len(backlog) >= BACKLOG_FRAMES:
+                return  # to cut up a chunk of thousands takes longer than to decide some of them
+
+    def put_back(self, frame: bytes) -> None:
+        """Let a request be the next one that is decided, after it was taken."""
+        if not self.closing:
+            self.backlog.insert(0, frame)
+
+    def drop_backlog(self) -> None:
+        """Drop the requests that wait."""
+        self.backlog.clear()
+
+    def stop(self) -> None:
+        """Decide nothing more: what waits is dropped, and what comes as well."""
+        self.closing = True
+        self.backlog.clear()
+        self.frames = FrameBuffer(self.frames.limit)
+
+    def restart_wait(self, now_s: float) -> None:
+        """Count the latencies of the requests that wait from now on: the one before them was parked so long."""
+        self.heard_s = now_s
 
     def check_stalled(self, now_s: float, patience_s: float) -> bool:
         """Return whether a frame has been incomplete for too long, although the socket is read. Called once a sweep."""
-        if not len(self.frames) or self.is_full or self._half_of != self.requests:
-            self._half_of, self._half_since_s = self.requests, now_s
+        if not len(self.frames) or self.is_full or self._half_of != self.frames.count:
+            self._half_of, self._half_since_s = self.frames.count, now_s
         return now_s - self._half_since_s >= patience_s
 
     def charge(self, seconds: float, now_s: float) -> None:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from coordinator.core.principal import Principal
 from coordinator.metrics import Stats
 from coordinator.server.budget import Budget
 from coordinator.server.connection import Connection, ParkedRequest
@@ -48,23 +49,26 @@ class Connections:
         """Let a connection go on as the client that it has proved to be, with frames of any size."""
         assert connection.authentication is not None, "only such a connection has something to prove"
         assert connection.authentication.principal is not None, "it is complete"
-        connection.principal = connection.authentication.principal
+        self.identify(connection, connection.authentication.principal)
         connection.frames.limit = self._frame_bytes_max
+
+    @staticmethod
+    def identify(connection: Connection, principal: Principal) -> None:
+        """Note who the client is."""
+        connection.principal = principal
 
     def close(self, connection: Connection, reason: str) -> None:
         """Decide nothing more for a connection, and close it once its responses are sent. `reason` is counted."""
         self._stats.count_closed_connection(reason)
-        connection.closing = True
-        connection.backlog.clear()
-        connection.frames = type(connection.frames)(connection.frames.limit)
+        connection.stop()
         self.requests.set(connection, 0)
         self.touched[connection] = None
 
     def refuse(self, connection: Connection, error: ProtocolError, start: bytes = b"") -> None:
         """Say once why the bytes of a connection cannot be read, and close it behind the responses that it is owed."""
         self._stats.connections_refused += 1
+        foreign = None if connection.frames.count else foreign_protocol(start)
         self.close(connection, "unreadable")
-        foreign = None if connection.requests else foreign_protocol(start)
         if foreign is None:
             log.warning("connection closed: %s", error, extra={"client": connection.host})
         elif connection.host not in self._told_hosts:
@@ -108,13 +112,18 @@ class Connections:
             else:
                 self.interrupted.append(connection)
 
+    def dequeue(self, queue: deque[Connection]) -> Connection:
+        """Take the connection out of a queue that is to go on first."""
+        connection = queue.popleft()
+        connection.is_queued = False
+        self.touched[connection] = None
+        return connection
+
     def set_crowded(self, is_crowded: bool) -> None:
         """Let requests for large responses wait, or go on."""
         self.is_crowded = is_crowded
         while self.crowded and not is_crowded:
-            connection = self.crowded.popleft()
-            connection.is_queued = False
-            self.enqueue(connection)
+            self.enqueue(self.dequeue(self.crowded))
 
     def keep(self, connection: Connection) -> None:
         """Keep what cannot be decided now, within the budget of all connections."""

@@ -73,17 +73,12 @@ class Encoder:
         self._connections = connections
         self._stats = stats
         self._error_counters: dict[type, Callable[[Any], Iterable[int]]] = {}
-        self._encodings: deque[Encoding] = deque()  # large responses, the first to be finished first
-
-    @property
-    def has_work(self) -> bool:
-        """Whether a large response is being encoded."""
-        return bool(self._encodings)
+        self.encodings: deque[Encoding] = deque()  # large responses, the first to be finished first
 
     def set_node(self, node: Node) -> None:
         """Forget the responses of the old node."""
         self.node = node
-        self._encodings.clear()
+        self.encodings.clear()
         self._connections.set_crowded(False)
 
     def owe_short(
@@ -144,8 +139,8 @@ class Encoder:
             pieces = [data[4:]]
         if len(pieces) > 1:
             codes = iter(error_walker(response.__class__)(response))
-            self._encodings.append(Encoding(request, pieces, later, codes, is_counted=is_reply))
-            self._connections.is_crowded = len(self._encodings) >= ENCODINGS_MAX
+            self.encodings.append(Encoding(request, pieces, later, codes, is_counted=is_reply))
+            self._connections.is_crowded = len(self.encodings) >= ENCODINGS_MAX
             self._connections.park(connection, request)
             frame: list[Piece] = []
         else:
@@ -194,7 +189,7 @@ class Encoder:
 
     def step(self) -> None:
         """Do some more of the first large response, and owe it when that is done."""
-        encoding = self._encodings[0]
+        encoding = self.encodings[0]
         connection = self._connections.parked.get(encoding.request.ticket)
         if connection is not None:  # else the client has left
             try:
@@ -210,7 +205,7 @@ class Encoder:
                 if not encoding.is_done and encoding.size <= self._outbox.unsent.bytes_max:
                     return
             self._end_encoding(connection, encoding)
-        self._encodings.popleft()
+        self.encodings.popleft()
         self._ease()
 
     def _end_encoding(self, connection: Connection, encoding: Encoding) -> None:
@@ -230,7 +225,7 @@ class Encoder:
 
     def _ease(self) -> None:
         """Let requests for large responses go on, if there are few of these by now."""
-        self._connections.set_crowded(len(self._encodings) >= ENCODINGS_MAX)
+        self._connections.set_crowded(len(self.encodings) >= ENCODINGS_MAX)
 
     # -- faults --------------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ for a server that is late. A connection that has more waiting than `SHARE_S` is 
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -30,7 +31,7 @@ from coordinator.metrics import Stats
 from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.node import Node
 from coordinator.server.authenticator import Authenticator
-from coordinator.server.connection import BACKLOG_FRAMES, RESPONSE_BYTES_MAX, Connection
+from coordinator.server.connection import Connection
 from coordinator.server.connections import Connections
 from coordinator.server.encoder import Encoder
 from coordinator.server.encoding import is_short
@@ -132,9 +133,8 @@ class Frontend:
 
     def disconnect(self, connection: Connection) -> None:
         """Forget a client that has left. Its parked JoinGroup goes on without it; its long poll does not."""
-        connection.closing = True
+        connection.stop()
         self.throttled.forget(connection)
-        connection.backlog.clear()
         self.outbox.drop(connection)
         self.connections.requests.set(connection, 0)
         self.outbox.note_unsent(connection, 0)
@@ -174,49 +174,29 @@ class Frontend:
 
     def receive_all(self, chunks: Iterable[tuple[Connection, bytes]]) -> None:
         """Do the same with the chunks of many connections, which may be read one after the other meanwhile."""
-        turn, connections, decide = self.turn, self.connections, self.handler.decide
+        turn, connections = self.turn, self.connections
         if not turn.now_ms:
             self.begin()
-        touched, decided = connections.touched, self.outbox.decided
+        touched, decide = connections.touched, self._decide
         for connection, chunk in chunks:
-            began_s = turn.checked_s
-            if began_s >= turn.next_look_s:
-                turn.look_at_cpu()
             touched[connection] = None
-            connection.heard_s = turn.began_s
-            frames, backlog = connection.frames, connection.backlog
-            decides = not (turn.is_over or backlog) and connection.heavy_until_s <= began_s and connection.may_decide()
-            try:
-                for frame in frames.take(chunk):
-                    connection.requests += 1
-                    if decides and 1 < len(frame) <= URGENT_BYTES_MAX[frame[1]]:  # as `is_urgent` says
-                        api_key = decide(connection, frame)
-                        if api_key >= 0:
-                            decided.append(api_key)
-                        decides = turn.check_time() and frames.is_held  # else no frame follows, as nearly always
-                        if decides:
-                            decides = (
-                                api_key >= 0
-                                and turn.checked_s - began_s < HEAVY_S
-                                and connection.outgoing_bytes < RESPONSE_BYTES_MAX
-                                and not connection.closing
-                            )
-                    elif connection.closing:
-                        break  # no response follows to what comes behind
-                    else:
-                        decides = False
-                        backlog.append(frame)
-                        if len(backlog) >= BACKLOG_FRAMES:
-                            break  # to cut up a chunk of thousands takes longer than to decide some of them
-            except ProtocolError as error:
-                connections.refuse(connection, error, chunk)
-                continue
-            if turn.checked_s - began_s > HEAVY_S:
-                turn.charge(connection, began_s)
-            if backlog or frames.is_held:
+            frames = connection.receive(chunk, turn.began_s)
+            if turn.is_over or connection.backlog or connection.heavy_until_s > turn.checked_s:
+                try:
+                    connection.keep(frames)
+                except ProtocolError as error:
+                    connections.refuse(connection, error)
+            else:
+                decide(connection, frames, chunk)
+            if connection.backlog or connection.frames.is_held:
                 connections.keep(connection)
             elif connections.requests.total:
                 connections.requests.set(connection, 0)
+
+    @staticmethod
+    def block(connection: Connection) -> None:
+        """Decide nothing more of a connection until `resume`: its socket takes no more responses for now."""
+        connection.is_blocked = True
 
     def resume(self, connection: Connection) -> None:
         """Go on with what waits behind responses that the client has taken by now."""
@@ -239,11 +219,11 @@ class Frontend:
         gate = self.handler.gate
         if gate is not None and gate.next_s is not None:
             self.encoder.owe_after_delay(gate)
-        if self.throttled.next_s is not None:
+        if self.throttled.muted:
             self._unmute()
-        if connections.yielding or self.encoder.has_work or node.has_steps:
+        if connections.yielding or self.encoder.encodings or node.unfinished:
             self._work()
-        if self.authenticator.next_s is not None or self.authenticator.has_work:
+        if self.authenticator.found or self.authenticator.failures:
             self.authenticator.go_on()
         settled_ms = turn.now_ms if read_by_ms is None else read_by_ms
         if connections.interrupted or connections.yielding or connections.crowded or self._horizon:
@@ -281,11 +261,13 @@ class Frontend:
         if outbox.decided or outbox.decided_late:
             outbox.count_latencies()
         self._stats.count_turn(self.turn.began_s, self.turn.real_s())
-        self.has_work = (
-            bool(connections.interrupted or connections.yielding or outbox.replies)
-            or self.encoder.has_work
-            or self.authenticator.has_work
-            or self.node.has_steps
+        self.has_work = bool(
+            connections.interrupted
+            or connections.yielding
+            or outbox.replies
+            or self.encoder.encodings
+            or self.authenticator.found
+            or self.node.unfinished
         )
 
     def next_deadline_ms(self) -> int | None:
@@ -307,57 +289,75 @@ class Frontend:
 
     # -- what waits ----------------------------------------------------------------------------------------------------
 
+    def _decide(
+        self, connection: Connection, frames: Iterable[bytes], chunk: bytes = b"", *, only_one: bool = False
+    ) -> float:
+        """Decide requests of a connection, one after the other. This is the one loop that does.
+
+        It ends where the turn is over, where the connection has to wait, has had enough of the turn, or has to give way
+        to others: unless `only_one`, at a request that is not urgent. What is left
+        waits in the backlog. Returns the processor time that it took.
+        """
+        turn, decide, outbox = self.turn, self.handler.decide, self.outbox
+        began_s = turn.checked_s
+        if began_s >= turn.next_look_s:
+            turn.look_at_cpu()
+        try:
+            for frame in frames:
+                is_urgent = 1 < len(frame) <= URGENT_BYTES_MAX[frame[1]]  # as the function says
+                if not (is_urgent or (only_one and self._has_room_for(frame))) or not connection.may_decide():
+                    connection.put_back(frame)
+                    break
+                api_key = decide(connection, frame)
+                if api_key >= 0:
+                    if connection.heard_s == turn.began_s:
+                        outbox.decided.append(api_key)
+                    else:
+                        outbox.decided_late.append((api_key, connection.heard_s))
+                if not turn.check_time() or only_one or turn.checked_s - began_s >= HEAVY_S:
+                    break
+            if connection.frames.is_held and len(connection.backlog) < 2:  # one was put back
+                connection.keep(connection.frames)
+        except ProtocolError as error:
+            self.connections.refuse(connection, error, chunk)
+        used_s = turn.checked_s - began_s
+        return turn.charge(connection, began_s) if used_s > HEAVY_S else used_s
+
+    def _has_room_for(self, frame: bytes) -> bool:
+        """Return whether a request that is not urgent may be decided, as far as large responses are concerned."""
+        return not self.connections.is_crowded or is_short(frame)
+
     def _go_on(self) -> None:
         """Decide what waits in the connections that were interrupted, while there is time."""
         interrupted = self.connections.interrupted
         while interrupted and not self.turn.is_over:
-            self._decide_backlog(interrupted.popleft(), most=0)
+            self._decide_backlog(interrupted)
 
     def _work(self) -> None:
         """Decide one request of each connection that gives way to others and do one step of what is long in turn, while
         there is time; one of each in any case."""
         yielding, is_first = self.connections.yielding, True
-        while (yielding or self.encoder.has_work or self.node.has_steps) and (is_first or self.turn.check_time()):
+        while (yielding or self.encoder.encodings or self.node.unfinished) and (is_first or self.turn.check_time()):
             is_first = False
             if yielding:
-                self._decide_backlog(yielding.popleft(), most=1)
+                self._decide_backlog(yielding, only_one=True)
             self._step()
 
     def _step(self) -> None:
         """Do a step of a long request or of a large response. The latter go first while there are many."""
-        has_encodings = self.encoder.has_work
-        if self.node.has_steps and not self.connections.is_crowded and (self._is_node_next or not has_encodings):
+        has_encodings = bool(self.encoder.encodings)
+        if self.node.unfinished and not self.connections.is_crowded and (self._is_node_next or not has_encodings):
             self._is_node_next = False
             self.node.step()
         elif has_encodings:
             self._is_node_next = True
             self.encoder.step()
 
-    def _decide_backlog(self, connection: Connection, most: int) -> None:
-        """Decide requests of a queued connection while there is time: `most` of them, or all with 0."""
-        turn, connections, decide = self.turn, self.connections, self.handler.decide
-        connection.is_queued = False
-        connections.touched[connection] = None
-        began_s = turn.checked_s
-        if began_s >= turn.next_look_s:
-            turn.look_at_cpu()
-        try:
-            while connection.backlog and connection.may_decide():
-                if connections.is_crowded and not is_short(connection.backlog[0]):
-                    break
-                api_key = decide(connection, connection.backlog.pop(0))
-                if not (connection.backlog or connection.closing):
-                    connection.refill()
-                if api_key >= 0:
-                    self.outbox.decided_late.append((api_key, connection.heard_s))
-                most -= 1
-                if not (turn.check_time() and most) or turn.checked_s - began_s >= HEAVY_S:
-                    break
-        except ProtocolError as error:
-            connections.refuse(connection, error)
-        used_s = turn.checked_s - began_s
-        if used_s > HEAVY_S:
-            used_s = turn.charge(connection, began_s)
+    def _decide_backlog(self, queue: deque[Connection], *, only_one: bool = False) -> None:
+        """Decide what waits in the first connection of a queue: one request of it if `only_one`."""
+        connections = self.connections
+        connection = connections.dequeue(queue)
+        used_s = self._decide(connection, connection.waiting(), only_one=only_one)
         if self._horizon:
             self._horizon.add_time(connection, used_s)
         if connection.backlog:

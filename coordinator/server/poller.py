@@ -351,7 +351,8 @@ class Poller:
         finally:
             self._turn.check_time()
         if not link.is_handshaking:
-            link.connection.principal = link.find_principal() or link.connection.principal
+            if (principal := link.find_principal()) is not None:
+                self._frontend.connections.identify(link.connection, principal)
         if link.is_behind:
             link.unsent_since_s = self._turn.real_s()
         self._watch(link, READ | (WRITE if link.is_behind else 0))
@@ -404,7 +405,7 @@ class Poller:
         if link.is_behind:
             if not connection.is_blocked:  # else the socket has taken nothing since
                 link.unsent_since_s = self._turn.real_s()
-            connection.is_blocked = True
+            self._frontend.block(connection)
             self._outbox.note_unsent(connection, link.held_bytes)
         elif connection.closing and not connection.held:
             self._close(link)
@@ -420,7 +421,6 @@ class Poller:
         except OSError:
             self._close(link)
             return
-        link.connection.is_blocked = link.is_behind
         self._outbox.note_unsent(link.connection, link.held_bytes)
 
     def _close_offenders(self) -> None:

@@ -126,12 +126,12 @@ class ThrottledClients:
         self.node = node
         self._quotas = ClientQuotas()
         self._waits_ms: dict[Connection, int] = {}  # of those whose request is parked: for how long they will wait
-        self._muted: list[tuple[float, int, Connection]] = []  # a heap: until when, and the connection's number
+        self.muted: list[tuple[float, int, Connection]] = []  # a heap: until when, and the connection's number
 
     @property
     def next_s(self) -> float | None:
         """When a client that was told to wait goes on, by the real clock; None if none waits."""
-        return self._muted[0][0] if self._muted else None
+        return self.muted[0][0] if self.muted else None
 
     def charge(
         self, connection: Connection, api_key: int, size: int, used_s: float, outcome: Outcome, now_s: float
@@ -159,22 +159,22 @@ class ThrottledClients:
         wait_ms = min(max(wait_ms, getattr(response, "throttle_time_ms", 0)), THROTTLE_MS_MAX)
         if wait_ms:
             connection.is_muted = True
-            heappush(self._muted, (now_s + wait_ms / 1000, connection.number, connection))
+            heappush(self.muted, (now_s + wait_ms / 1000, connection.number, connection))
         return Done(throttle(response, wait_ms), outcome.group_id) if isinstance(outcome, Done) else outcome
 
     def unmute(self, now_s: float) -> Iterator[Connection]:
         """Yield the connections that have waited long enough."""
-        while self._muted and self._muted[0][0] <= now_s:
-            connection = heappop(self._muted)[2]
-            connection.is_muted = any(one is connection for _, _, one in self._muted)
+        while self.muted and self.muted[0][0] <= now_s:
+            connection = heappop(self.muted)[2]
+            connection.is_muted = any(one is connection for _, _, one in self.muted)
             yield connection
 
     def forget(self, connection: Connection) -> None:
         """Forget a client that has left."""
         self._waits_ms.pop(connection, None)
         if connection.is_muted:
-            self._muted = [one for one in self._muted if one[2] is not connection]
-            heapify(self._muted)
+            self.muted = [one for one in self.muted if one[2] is not connection]
+            heapify(self.muted)
 
 
 def throttle(response: Any, throttle_ms: int) -> Any:

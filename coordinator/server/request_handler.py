@@ -154,7 +154,8 @@ class RequestHandler:
     def reply(self, connection: Connection, outcome: Done | Silent) -> None:
         """Owe the response to a parked request, and go on with those behind it."""
         parked = self._connections.unpark(connection)
-        connection.heard_s = now_s = self._turn.checked_s
+        now_s = self._turn.checked_s
+        connection.restart_wait(now_s)
         self._stats.count_wait(parked.api_key, now_s - parked.since_s)
         if self.is_limited:
             outcome = self._throttled.end_wait(connection, outcome, self._turn.real_s())
@@ -191,6 +192,6 @@ class RequestHandler:
         held = [] if self.gate is None else self.gate.release(number)
         for connection, frame in held:
             self._connections.unpark(connection)
-            connection.backlog.insert(0, frame)
+            connection.put_back(frame)
             self._connections.enqueue(connection)
         return len(held)

@@ -114,5 +114,5 @@ def test_a_response_that_is_half_encoded_is_not_sent(monkeypatch: pytest.MonkeyP
     assert reader.connection.closing
     assert server.stats.connections_closed == {"internal error": 1}
     assert reader.answers == []
-    assert not server.frontend.encoder._encodings
+    assert not server.frontend.encoder.encodings
     assert not server.frontend.connections.parked

@@ -84,14 +84,14 @@ def test_a_fetch_waits_until_its_time_is_over(broker: Broker) -> None:
 def test_a_lock_ends_by_the_coordinator_s_clock(shared: Broker) -> None:
     a, b = Sharer(shared, "a"), Sharer(shared, "b")
     a.take()
-    assert shared.node.dataplane.next_lock_ms() == NOW + LOCK_MS
+    assert shared.node.dataplane.share.locks.next_deadline_ms() == NOW + LOCK_MS
     b.fetch(max_wait_ms=500, ticket=7)
     shared.node.fire(NOW + LOCK_MS - 1)
     assert shared.replies() == []
     shared.node.fire(NOW + LOCK_MS)
     ((ticket, answer),) = shared.replies()
     assert (ticket, got(answer).acquired) == (7, [(0, 3, 2)])
-    assert shared.node.dataplane.next_lock_ms() == NOW + 2 * LOCK_MS
+    assert shared.node.dataplane.share.locks.next_deadline_ms() == NOW + 2 * LOCK_MS
     assert a.settle((0, 3, ACCEPT)) == ErrorCode.INVALID_RECORD_STATE
 
 
@@ -230,7 +230,7 @@ def test_a_deleted_topic_ends_the_wait(shared: Broker) -> None:
     assert answer.error_code == 0
     assert a.settle((0, 3, ACCEPT)) == ErrorCode.UNKNOWN_TOPIC_ID
     assert not shared.node.dataplane.share.served
-    assert shared.node.dataplane.next_lock_ms() is None
+    assert shared.node.dataplane.share.locks.next_deadline_ms() is None
 
 
 def test_a_group_without_state_is_a_failure_as_by_kafka(broker: Broker) -> None:

@@ -109,7 +109,7 @@ def test_few_requests_are_active_and_all_of_them_are_answered(server: InMemory) 
         peer.send((ListGroupsRequest(), 4), (ApiVersionsRequest("test", "1"), 3))
     while not all(len(peer.answers) == 2 for peer in peers):
         server.turn()
-        assert len(server.node._steps._active) <= ACTIVE_MAX
+        assert len(server.node.unfinished._active) <= ACTIVE_MAX
     assert all([number for number, _ in peer.answers] == [1, 2] for peer in peers)
 
 

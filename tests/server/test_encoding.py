@@ -78,10 +78,10 @@ def test_a_client_that_leaves_in_the_middle_of_its_response_leaves_nothing() -> 
     peer = server.connect()
     peer.send(ALL_TOPICS)
     server.turn()
-    assert server.frontend.encoder._encodings
+    assert server.frontend.encoder.encodings
     server.frontend.disconnect(peer.connection)
     server.turn()
-    assert not server.frontend.encoder._encodings
+    assert not server.frontend.encoder.encodings
     assert not server.frontend.connections.parked
     assert not server.frontend.has_work
 
@@ -107,7 +107,7 @@ def test_few_large_responses_are_there_at_a_time() -> None:
     server.turn()
     most = 0
     while server.frontend.has_work:
-        most = max(most, len(server.frontend.encoder._encodings))
+        most = max(most, len(server.frontend.encoder.encodings))
         server.turn()
     assert most == ENCODINGS_MAX
     assert [[number for number, _ in peer.answers] for peer in peers] == [[1, 2]] * len(peers)
@@ -224,7 +224,7 @@ def test_a_large_read_whose_last_piece_has_no_bytes_is_answered_as_well(monkeypa
     ((_, response),) = peer.answers
     assert response.groups[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert not peer.connection.closing
-    assert not server.frontend.encoder._encodings
+    assert not server.frontend.encoder.encodings
 
 
 def test_a_change_whose_response_has_no_bytes_closes_the_connection() -> None:

@@ -142,7 +142,7 @@ def test_nobody_hears_of_what_could_not_be_written() -> None:
 def test_a_client_that_does_not_take_its_answers_is_not_decided_for() -> None:
     server = InMemory()
     peer = server.connect()
-    peer.connection.is_blocked = True  # as the poller sets it when a send falls short
+    server.frontend.block(peer.connection)  # as the poller does when a send falls short
     peer.send(*[VERSIONS] * 50)
     server.turn()
     assert peer.connection.outgoing == []
@@ -156,7 +156,7 @@ def test_a_chunk_of_thousands_of_requests_is_cut_up_as_they_are_decided() -> Non
     """To cut it up takes longer than to decide some of them, and others wait. What counts as held is all of it."""
     server = InMemory()
     peer = server.connect()
-    peer.connection.is_blocked = True
+    server.frontend.block(peer.connection)
     peer.send(*[VERSIONS] * 5_000)
     server.turn()
     assert len(peer.connection.backlog) == BACKLOG_FRAMES
@@ -176,7 +176,7 @@ def test_a_size_that_cannot_be_behind_many_requests_closes_once_they_are_decided
     server = InMemory()
     peer = server.connect()
     frames = b"".join(peer.frame(*VERSIONS, number) for number in range(1, 301))
-    peer.connection.is_blocked = True
+    server.frontend.block(peer.connection)
     server.frontend.receive(peer.connection, frames + struct.pack(">i", -1))
     assert not peer.connection.closing
     server.frontend.resume(peer.connection)

@@ -390,7 +390,7 @@ async def test_a_connection_goes_on_when_a_parked_response_comes_behind_one_that
         while link.unsent:
             here.poller.turn()
         client.send(VERSIONS)
-        while link.connection.requests < 3:
+        while link.connection.frames.count < 3:
             here.poller.turn()
         here.poller.turn()
         assert not link.connection.backlog, "what comes next is decided"

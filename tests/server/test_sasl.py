@@ -359,7 +359,7 @@ async def test_a_failure_is_told_though_nothing_else_happens() -> None:
     async with listening(sasl=sasl()) as here:
         client = await here.connect()
         await client.send((SaslHandshakeRequest("PLAIN"), 1), (SaslAuthenticateRequest(plain("alice", "wrong")), 2))
-        await until(lambda: here.server.frontend.authenticator._failures)
+        await until(lambda: here.server.frontend.authenticator.failures)
         assert here.poller._alarm.deadline < trio.current_time() + 60
         here.server.seconds += 1
         here.poller.set_alarm()

@@ -410,7 +410,7 @@ class Server:
         data = b"".join(self.process.frontend.outbox.take(connection))
         if session.is_slow and data:
             session.unsent_bytes += len(data)
-            connection.is_blocked = True
+            self.process.frontend.block(connection)
             self.process.frontend.outbox.note_unsent(connection, session.unsent_bytes)
         self._read(session, data)
         promise(not connection.closing, "a valid request closes no connection", lambda: f"{list(session.outstanding)}")

@@ -31,7 +31,7 @@ class Transactions:
         self.next_producer_id = 0
         self._unfinished: dict[int, str] = {}  # by producer id: those that are open, or whose end is only decided
         self._deadlines: dict[str, int] = {}  # of those that are open
-        self._timeouts: list[tuple[int, str]] = []  # a heap of the deadlines, with some that are over
+        self.timeouts: list[tuple[int, str]] = []  # a heap of the deadlines, with some that are over
 
     def replay(self, record: CatalogRecord) -> None:
         """Apply one fact, new or from the log."""
@@ -87,10 +87,10 @@ class Transactions:
             self._deadlines.pop(name, None)
         elif self._deadlines.get(name) != deadline_ms:
             self._deadlines[name] = deadline_ms
-            heappush(self._timeouts, (deadline_ms, name))
-            if len(self._timeouts) > 2 * len(self._deadlines) + STALE_MAX:
-                self._timeouts = [(at_ms, name) for name, at_ms in self._deadlines.items()]
-                heapify(self._timeouts)
+            heappush(self.timeouts, (deadline_ms, name))
+            if len(self.timeouts) > 2 * len(self._deadlines) + STALE_MAX:
+                self.timeouts = [(at_ms, name) for name, at_ms in self._deadlines.items()]
+                heapify(self.timeouts)
 
     @property
     def producer_id_record(self) -> CatalogRecord:
@@ -103,18 +103,18 @@ class Transactions:
 
     def next_deadline_ms(self) -> int | None:
         """Return when the next open transaction times out."""
-        while self._timeouts:
-            at_ms, name = self._timeouts[0]
+        while self.timeouts:
+            at_ms, name = self.timeouts[0]
             if self._deadlines.get(name) == at_ms:
                 return at_ms
-            heappop(self._timeouts)
+            heappop(self.timeouts)
         return None
 
     def pop_overdue(self, now_ms: int, most: int) -> list[Transaction]:
         """Return open transactions that have timed out, the earliest first; each is told once."""
         late: list[Transaction] = []
         while len(late) < most and (at_ms := self.next_deadline_ms()) is not None and at_ms <= now_ms:
-            _, name = heappop(self._timeouts)
+            _, name = heappop(self.timeouts)
             del self._deadlines[name]
             late.append(self.by_id[name])
         return late

@@ -101,10 +101,6 @@ class SharePartitions:
 
     # -- locks ---------------------------------------------------------------------------------------------------------
 
-    def next_lock_ms(self) -> int | None:
-        """Return when the next lock of all ends; None if nothing is acquired."""
-        return self.locks.next_deadline_ms()
-
     def pop_due(self, now_ms: int) -> StateKey | None:
         """Return a share partition of which a lock has ended; None if there is none. Its timer is set no more."""
         due = self.locks.pop_due(now_ms)
