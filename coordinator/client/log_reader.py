@@ -10,7 +10,8 @@ offsets, leader epochs and producers, also those of aborted transactions, and th
 
 One Fetch asks for many partitions of a leader, and brings at most `bytes_max` (or one larger batch). After an error
 that passes (a leader that moved, a connection that broke, a broker that restarts) the reader goes on where it was; what
-lasts longer than `patience_s` is raised. A broker that throttles is left alone for as long as it says.
+lasts longer than `patience_s` is raised, and so is any error before the first answer (a wrong listener, say). A broker
+that throttles is left alone for as long as it says.
 """
 
 import struct
@@ -204,7 +205,7 @@ class LogReader:
         is_refusal = isinstance(error, BrokerError)
         if isinstance(error, LogTruncatedError):
             raise error
-        if isinstance(error, BrokerError) and (error.code not in PASSING or not self._is_known):
+        if not self._is_known or (isinstance(error, BrokerError) and error.code not in PASSING):
             raise error
         now = time.monotonic()
         self._failing_since = now if self._failing_since is None else self._failing_since

@@ -15,6 +15,8 @@ from coordinator.core.scram import SHA_256
 from protocol.messages.metadata import MetadataRequest
 from tests.commands import Shell, shell_fixture
 from tests.live import Muster, wait_until
+from tests.members import ClassicMember
+from tests.requests import share
 from tests.server.certificates import certificates
 from tests.server.secured import secured_server
 
@@ -80,6 +82,28 @@ def test_commands_get_in_by_every_way(way: str, muster: Muster, write: Callable[
     where = ("--bootstrap-server", muster.address_of(listener), "--command-config", write(text))
     shell(0, "offsets", "set", f"shop-{listener}", "orders:0=0", *where)
     assert "orders" in shell(0, "groups", "describe", f"shop-{listener}", *where)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_log_of_the_groups_is_read_by_every_way(
+    way: str, muster: Muster, write: Callable[[str], str], shell: Shell, tmp_path: Path
+) -> None:
+    """`why` and the pipeline: the bootstrap address for the metadata, the leader's for what lies in the log."""
+    listener, text = WAYS[way]
+    group, config = f"read-{way}", ("--command-config", write(text))
+    with Client.to(muster.kafka, client_id="till") as client:
+        member = ClassicMember(client, group)
+        assert member.join().error_code == 0
+        assert member.sync(share(member.member_id, {"orders": (0, 1)})).error_code == 0
+    address = muster.address_of(listener)
+    told = shell(0, "why", group, "--inferred", "--bootstrap-server", address, *config)
+    assert 'member joined: "till"' in told
+    found = shell.json(0, "pipeline", "ingest", f"kafka://{address}", "--out", tmp_path / "tables", *config)
+    plain = shell.json(0, "pipeline", "ingest", f"kafka://{muster.kafka}", "--out", tmp_path / "plain")
+    assert found["rows"]["group_records"] > 0
+    assert (found["rows"], found["problems"]) == (plain["rows"], 0)
+    refused = shell(1, "why", group, "--inferred", "--bootstrap-server", address) if listener != "PLAINTEXT" else ""
+    assert refused.count("\n") == 1
 
 
 def test_offsets_move_by_files_of_settings_and_the_environment(

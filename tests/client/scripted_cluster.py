@@ -1,7 +1,8 @@
-"""Two brokers on loopback with one topic, which answer Fetch as a script says: refusals, throttling, broken connections.
+"""Two brokers on loopback with one topic, which answer Fetch as a script says: refusals, throttling, broken connections,
+a link that stalls.
 
 with ScriptedCluster({0: [batch, batch]}) as cluster:
-    cluster.script = ["close", "moved", "throttle"]   # for the next Fetch requests, one word each
+    cluster.script = ["close", "moved", "throttle", "stall"]   # for the next Fetch requests, one word each
     cluster.addresses
 """
 
@@ -36,6 +37,7 @@ from protocol.messages.metadata import (
 from protocol.records import Record
 
 TOPIC = "__consumer_offsets"
+STALL: Any = object()
 OFFERED = {1: 12, 2: 6, 3: 12, 18: 3}  # API key -> its newest version: as a Kafka that is some years old
 
 
@@ -103,6 +105,8 @@ class ScriptedCluster:
                     if response is None:
                         sock.close()
                         return
+                    if response is STALL:
+                        break  # until the client has had enough
                     sock.sendall(encode_response(request.api_key, request.version, request.correlation_id, response))
 
     def _answer(self, number: int, body: Any) -> Any:
@@ -139,6 +143,8 @@ class ScriptedCluster:
         word = self.script.pop(0) if self.script else ""
         if word == "close":
             return None
+        if word == "stall":
+            return STALL
         code = {"forbidden": ErrorCode.TOPIC_AUTHORIZATION_FAILED}.get(word, 0)
         if word == "moved":
             self.leader = 3 - self.leader

@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.client import ClientError
 from coordinator.client import log_reader as module
-from coordinator.client.log_reader import LogReader, LogTruncatedError, cut_whole_batches
+from coordinator.client.log_reader import BYTES_LEAST, LogReader, LogTruncatedError, cut_whole_batches
 from coordinator.client.offsets import EARLIEST, LATEST
 from protocol import record_batch
 from tests.client.scripted_cluster import TOPIC, ScriptedCluster, batch
@@ -124,3 +124,19 @@ def test_a_batch_that_is_cut_off_is_left_for_the_next_time(cut: int) -> None:
     whole = batch(5, b"one", b"two")
     assert cut_whole_batches(whole + batch(7, b"three")[:cut]) == (whole, 7)
     assert cut_whole_batches(whole[:cut]) == (b"", -1)
+
+
+def test_a_link_too_slow_for_a_response_is_asked_for_less(cluster: ScriptedCluster) -> None:
+    cluster.script = ["stall"] * 3
+    with LogReader(cluster.addresses[:1], TOPIC, timeout=0.2, bytes_max=1 << 20) as reader:
+        assert read_all(reader) == {number: b"".join(log) for number, log in LOGS.items()}
+    asked = [request.max_bytes for _, _, request in cluster.fetches]
+    assert asked[:4] == [1 << 20, 1 << 19, 1 << 18, 1 << 17]
+    assert asked[4:] == sorted(asked[4:]), "more again, as soon as something came in time"
+
+
+def test_however_slow_a_link_is_a_response_has_some_bytes(cluster: ScriptedCluster) -> None:
+    cluster.script = ["stall"] * 4
+    with LogReader(cluster.addresses[:1], TOPIC, timeout=0.2, bytes_max=BYTES_LEAST * 2) as reader:
+        assert read_all(reader) == {number: b"".join(log) for number, log in LOGS.items()}
+    assert [request.max_bytes for _, _, request in cluster.fetches[1:5]] == [BYTES_LEAST] * 4

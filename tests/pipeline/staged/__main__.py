@@ -4,7 +4,8 @@
     python -m tests.pipeline.staged tables
 
 Needs what `tests.conformance.kafka` needs; MUSTER_KAFKA_VERSION and MUSTER_KAFKA_JARS choose the broker. It prints each
-cause as it is told, and at the end of a story how many of the answers the broker's own log says too. `tables` compares
+cause as it is told, and at the end of a story how many of the answers the broker's own log says too. A command that follows the
+group all the while, over restarts of the broker, must have printed as many rebalances. `tables` compares
 the tables of the cluster with those of its directory instead, under load. Exit code 1 if anything differs.
 """
 
@@ -15,6 +16,7 @@ from collections import Counter
 from tests.conformance import kafka
 from tests.pipeline.staged import tables
 from tests.pipeline.staged.broker_log import compare, read
+from tests.pipeline.staged.follower import Follower, make_topic_of_groups
 from tests.pipeline.staged.stage import Stage
 from tests.pipeline.staged.stories import NEED_CONSUMER_GROUPS, STORIES
 
@@ -37,6 +39,7 @@ def main() -> int:
     names = [one for one in wanted if not (args.classic_only and one in NEED_CONSUMER_GROUPS)]
     total = Counter[str]()
     with kafka.broker(SETTINGS) as broker:
+        make_topic_of_groups(f"127.0.0.1:{broker.port}")
         for name in names:
             total += play(broker, name)
     print(f"Kafka {kafka.VERSION}: {total.total()} answers: {dict(total)}")
@@ -48,10 +51,13 @@ def play(broker: kafka.Broker, name: str) -> Counter[str]:
     story, conf = STORIES[name]
     group = Stage(broker, name, **conf)
     print(group.group, flush=True)
+    follower = Follower(group.address, group.group)
     try:
         story(group)
         told = group.rebalances()
+        follower.await_events(len(told))
     finally:
+        follower.close()
         group.close()
     words = read((broker.directory / "out.log").read_text(errors="replace").splitlines(), group.group)
     verdicts = list(compare(told, words))

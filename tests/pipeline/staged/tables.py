@@ -45,6 +45,7 @@ def check(broker: Broker) -> int:
     """Compare, print what was compared, and return how many differences there were."""
     cluster, logs = f"127.0.0.1:{broker.port}", broker.directory / "data"
     wrong = removed = 0
+    earlier: Rows = {}
     with load(cluster):
         time.sleep(10)
         roll_often(cluster)
@@ -55,9 +56,9 @@ def check(broker: Broker) -> int:
             with copied(logs) as copy:
                 second = read_rows(str(copy))
             wrong += lacking(first, second, ends) + lacking(second, read_rows(f"kafka://{cluster}"), ends)
-            print(
-                f"  under load, {number + 1}: {format_counts(first)}, gone meanwhile {gone(first, second)}", flush=True
-            )
+            removed += gone(earlier or first, second)
+            earlier = second
+            print(f"  under load, {number + 1}: {format_counts(first)}; {removed} cleaned away so far", flush=True)
             time.sleep(2)
     await_quiet(logs)
     before = sizes(logs)
