@@ -20,19 +20,28 @@ from tests.campaign.results import FULL, UNITS, Result, add, current_commit, rea
 from tests.compat.kills import kill_in_process
 from tests.mutation.figures import RESULTS as MUTATION_RESULTS
 from tests.mutation.figures import Figures
+from tests.simulation import streams_history
 from tests.simulation.fuzz import fuzz
-from tests.simulation.history import ROUND_MS, play
+from tests.simulation.history import ROUND_MS, Report, play
 from tests.storage import campaign as storage
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "RELIABILITY.md"
-SHARES = {"histories": 0.6, "fuzz": 0.15, "crashes": 0.1, "kills": 0.15}  # of the time
+SHARES = {"histories": 0.45, "applications": 0.15, "fuzz": 0.15, "crashes": 0.1, "kills": 0.15}  # of the time
 ROUNDS = 10  # of kills, for each seed
 LINE_MAX = 200
 
 
 def history(seed: int) -> dict[str, int]:
     """Play one history of a whole node."""
-    report = play(seed)
+    return _figures(play(seed))
+
+
+def applications(seed: int) -> dict[str, int]:
+    """Play one history of a whole node with applications of Kafka Streams; coordinators move in every third."""
+    return _figures(streams_history.play(seed, has_moves=seed % 3 == 0))
+
+
+def _figures(report: Report) -> dict[str, int]:
     return {
         "simulated minutes": ROUND_MS // 60_000,
         "requests": report.requests,
@@ -61,6 +70,7 @@ def kills(seed: int) -> dict[str, int]:
 
 CAMPAIGNS: dict[str, tuple[int, Callable[[int], dict[str, int]]]] = {  # how much of it one seed is, and that
     "histories": (1, history),
+    "applications": (1, applications),
     "fuzz": (1, fuzz),
     "crashes": (1, crashes),
     "kills": (ROUNDS, kills),

@@ -7,6 +7,7 @@ from typing import Final
 from tests.campaign.results import FULL, UNITS, Result, kept_since, shown
 from tests.mutation.figures import Figures, choose_samples, format_share
 from tests.mutation.limits import MISTAKES
+from tests.simulation.streams_mutants import MUTANTS
 
 HEAD: Final = (
     """# Reliability
@@ -25,6 +26,7 @@ HEAD: Final = (
 | what | how | command |
 |---|---|---|
 | histories | A whole node (frontend, codec, node, logs, janitor) in memory, over a disk that crashes. Members of both protocols, static and dynamic, restart and migrate; producers with transactions; an operator changes topics, settings and groups. Faults: kills at any disk call, power cuts, failing and full disks, stalls, stopped and shifted clocks, lost, half, repeated and unread requests. Promises are checked after each turn. | `python -m tests.simulation --seed 1 --histories 100` |
+| applications | The same with two applications of Kafka Streams: their processes are stopped, killed, stuck, or never give up a task; versions with other topologies are deployed, standbys asked for, topics grow and vanish, coordinators move. No active task has two owners in an epoch, in the group, in what members are told, or in what they run; none is without one when the group has settled; no standby is beside its task. | `python -m tests.simulation --streams --seed 1 --histories 100` |
 | mutants | Mistakes planted by hand in the node, its step, ledger, timers and recovery, and in the logs; each must break a promise. | `pytest -m long tests/simulation tests/storage -k "mistake or found_for"` |
 | fuzz | Sequences of 200 random valid requests: every API and version, hostile strings and limits, values of earlier responses, clock advances, starts from the same files. Every request is answered, parked, or its connection closed; nothing fails inside; the files replay. | `python -m tests.simulation.fuzz --seed 1 --sequences 20000` |
 | crashes | One log: a crash after each storage call, torn writes at each byte, flipped bits, each call failing. | `python -m tests.storage.campaign --histories 50` |
@@ -99,6 +101,12 @@ def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
             ]
     lines += ["", "### Mistakes in limits", "Each is found by its tests (`python -m tests.mutation.limits`):", ""]
     lines += [f"- {mistake.what} (`{mistake.path}`)" for mistake in MISTAKES]
+    lines += [
+        *("", "### Mistakes in streams groups", ""),
+        "Planted in the kind, its assignor's targets and its replay; each breaks a promise (`pytest -m long tests/simulation/test_streams_simulation.py -k mistake`):",
+        "",
+        *(f"- {' '.join((plant.__doc__ or '').split())}" for plant in MUTANTS.values()),
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -11,9 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 RESULTS: Final = Path(__file__).parent / "results.jsonl"
-FULL: Final = {"histories": 600, "fuzz": 20_000, "crashes": 10, "kills": 1_000}
+FULL: Final = {"histories": 600, "applications": 300, "fuzz": 20_000, "crashes": 10, "kills": 1_000}
 """How much of each part a long campaign is: 200 simulated hours, and so on."""
-UNITS: Final = {"histories": "histories", "fuzz": "sequences", "crashes": "logs", "kills": "rounds"}
+UNITS: Final = {
+    "histories": "histories",
+    "applications": "histories",
+    "fuzz": "sequences",
+    "crashes": "logs",
+    "kills": "rounds",
+}
 
 
 class Result(Struct, frozen=True):

@@ -5,10 +5,15 @@ from typing import Any
 from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.kinds.classic.states import State
 from coordinator.core.kinds.consumer.owners import holders
+from coordinator.core.kinds.streams.group import StreamsGroup
 from coordinator.core.shard import Shard
 from coordinator.core.table import Table
+from tests.core.kinds.streams.invariants import owned_by
 
-SOFT = {"topics_seen", "resolving"}  # of groups with epochs
+SOFT = {
+    *("topics_seen", "resolving"),  # of groups with epochs
+    *("departed", "configured", "is_delayed", "endpoint_epoch", "creation_errors", "shutdown_by"),  # of streams groups
+}
 
 
 def facts(shard: Shard) -> dict[str, Any]:
@@ -34,7 +39,7 @@ def _group(group: Any) -> Any:
     if not isinstance(group, ClassicGroup):
         fields = {name: _plain(getattr(group, name)) for name in group.__struct_fields__ if name not in SOFT}
         if "owners" in fields:
-            fields["owners"] = holders(group.owners)
+            fields["owners"] = (owned_by if isinstance(group, StreamsGroup) else holders)(group.owners)
         if "initializing" in fields:  # of a share group: when its states were asked for is in no record
             fields["initializing"] = {one: (asked.name, asked.partitions) for one, asked in group.initializing.items()}
         return fields

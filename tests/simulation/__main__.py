@@ -4,8 +4,10 @@ import argparse
 import sys
 import time
 
-from tests.simulation.history import ROUND_MS, play
-from tests.simulation.promises import Broken
+from tests.simulation.broken import Broken
+from tests.simulation.history import ROUND_MS
+from tests.simulation.history import play as play_groups
+from tests.simulation.streams_history import play as play_streams
 
 
 def main() -> int:
@@ -13,12 +15,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7, help="of the first history; the next ones have the next ones")
     parser.add_argument("--histories", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=1, help=f"of {ROUND_MS // 60_000} simulated minutes each")
+    parser.add_argument("--streams", action="store_true", help="with members of Kafka Streams applications")
+    parser.add_argument("--moves", action="store_true", help="coordinators are loaded again now and then")
     arguments = parser.parse_args()
+    play = play_streams if arguments.streams else play_groups
     broken = 0
     for seed in range(arguments.seed, arguments.seed + arguments.histories):
         began = time.monotonic()
         try:
-            report = play(seed, arguments.rounds)
+            report = play(seed, arguments.rounds, has_moves=arguments.moves)
         except Broken as error:
             broken += 1
             print(error)

@@ -1,7 +1,7 @@
 """An operator and an auditor: topics, settings, groups and offsets are changed, deleted and read, at random."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
@@ -18,7 +18,7 @@ from tests.simulation.producer import JOURNAL, JOURNAL_PARTITIONS
 CHANGING: Final = ("x0", "x1", "x2")  # topics that come and go
 GROWING: Final = ("t", "u")
 PARTITIONS_MAX: Final = 7
-_TOPIC, _GROUP = 2, 32
+_TOPIC, GROUP = 2, 32
 
 
 class Admin(Process):
@@ -37,6 +37,10 @@ class Admin(Process):
             self._delete_groups, self._delete_offsets, self._delete_records, self._commit, self._commit, self._look,
         )  # fmt: skip
         self._dice.choice(acts)(group, topic)
+
+    def tell(self, message: Any, version: int) -> None:
+        """Send a request, whatever comes of it."""
+        self._tell(message, version)
 
     def _create(self, group: str, topic: str) -> None:
         policy = self._dice.choice(("delete", "compact"))
@@ -57,7 +61,7 @@ class Admin(Process):
 
     def _configure_group(self, group: str, topic: str) -> None:
         values = (("consumer.session.timeout.ms", "50000"), ("consumer.heartbeat.interval.ms", "6000"))
-        self._configure(_GROUP, group, values)
+        self._configure(GROUP, group, values)
 
     def _configure(self, kind: int, resource: str, values: Sequence[tuple[str, str]]) -> None:
         name, value = self._dice.choice(values)

@@ -35,7 +35,8 @@ from protocol.records import Record
 from protocol.structs import NullableStruct, StructOf, TagSection
 from protocol.wire import ZERO_UUID
 from tests.server.in_memory import WALL_MS, InMemory, Peer
-from tests.simulation.promises import Broken, ErrorLog, check_replay, promise
+from tests.simulation.broken import Broken, promise
+from tests.simulation.promises import ErrorLog, check_replay
 
 REQUESTS: Final = 200  # a sequence
 CONNECTIONS: Final = 4

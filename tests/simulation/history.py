@@ -3,18 +3,19 @@
 import errno
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 from msgspec import Struct
 
 from coordinator.core.failover import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
 from tests.simulation.admin import GROWING, Admin, Auditor
+from tests.simulation.broken import Broken, promise
 from tests.simulation.clock import START_MS, EventQueue
 from tests.simulation.members import ClassicMember, ConsumerMember, Member
 from tests.simulation.network import Network
 from tests.simulation.producer import JOURNAL, JOURNAL_PARTITIONS, Producer
-from tests.simulation.promises import Broken, Promises, promise
+from tests.simulation.promises import Promises
 from tests.simulation.server import Server, Slowness
 
 ROUND_MS: Final = 20 * 60_000
@@ -52,7 +53,10 @@ def _slowness(seed: int) -> Slowness | None:
 
 
 class History:
-    """One seed, so many rounds of twenty minutes. `prepare` may plant a mistake before the server starts."""
+    """One seed, so many rounds of twenty minutes."""
+
+    groups: tuple[str, ...] = GROUPS
+    sizes: tuple[int, ...] = (2, 4, 7)  # how many members there may be
 
     def __init__(self, seed: int, rounds: int = 1, *, has_moves: bool = False) -> None:
         """With `has_moves`, coordinators are loaded again now and then, as if they moved to another broker."""
@@ -82,24 +86,30 @@ class History:
                 "group_initial_rebalance_delay_ms": dice.choice((0, 3_000)),
                 "group_consumer_assignment_interval_ms": dice.choice((0, 1_000)),
                 "group_consumer_migration_policy": self.policy,
+                **self.more_settings(),
             },
         )
         self.network = Network(self.clock, self.server, dice)
-        self.members = self.network.members = [self._member(number) for number in range(dice.choice((2, 4, 7)))]
+        count = dice.choice(self.sizes)
+        self.members = self.network.members = [self._member(number) for number in range(count)]
         self.producers = [Producer(f"p{number}", self.network) for number in range(dice.choice((1, 2)))]
-        groups = (*GROUPS, *(producer.group for producer in self.producers))
-        self.admin = Admin("admin", GROUPS, self.network)
+        groups = (*self.groups, *(producer.group for producer in self.producers))
+        self.admin = Admin("admin", self.groups, self.network)
         self.auditor = Auditor(groups, self.network)
         self.faults = 0
         self._trouble_ms = dice.choice((4_000, 15_000, 60_000))  # between two things that go wrong
         self._is_calm = False
+
+    def more_settings(self) -> dict[str, Any]:
+        """Return what else the server is started with."""
+        return {}
 
     def _member(self, number: int, kind: type[Member] | None = None) -> Member:
         dice = self._dice
         kind = kind or dice.choice((ClassicMember, ConsumerMember))
         instance = f"i{number}" if dice.random() < 0.4 else None
         topics = dice.choice((GROWING, GROWING, GROWING[:1]))
-        return kind(f"m{number}", GROUPS[number % len(GROUPS)], topics, instance, self.network)
+        return kind(f"m{number}", self.groups[number % len(self.groups)], topics, instance, self.network)
 
     def play(self) -> Report:
         """Live through it. Raises `Broken` with the seed, the time and the latest events where a promise is."""
@@ -138,7 +148,7 @@ class History:
         is_rough = (self.clock.now_ms - START_MS) % ROUND_MS < ROUND_MS - CALM_MS
         if self.server.is_ready and is_rough:
             self.moves += 1
-            group, producer = dice.choice(GROUPS), dice.choice(self.producers)
+            group, producer = dice.choice(self.groups), dice.choice(self.producers)
             load_ms = dice.choice((0, 0, 50, 3_000))
             verbs: tuple[tuple[BrokerVerb, ...], ...] = (
                 (MoveGroup(group, BROKER, load_ms),),
@@ -198,8 +208,10 @@ class History:
         member.start()
 
     def _migrate(self) -> None:
+        self._migrate_member(self._dice.randrange(len(self.members)))
+
+    def _migrate_member(self, number: int) -> None:
         """A process comes back with the other protocol."""
-        number = self._dice.randrange(len(self.members))
         old = self.members[number]
         old.stop()
         new = self.members[number] = self._member(
@@ -226,20 +238,22 @@ class History:
             if member.is_fenced:
                 member.start()
         if self.policy not in MIXING:
-            for group in GROUPS:
+            for group in self.groups:
                 self._part(group)
         self.clock.run(until_ms)
         promise(self.server.is_ready, "a server that nothing disturbs is ready")
         self.promises.check_transactions(self.server)
-        for group in GROUPS:
-            alive = [member for member in self.members if member.group == group and member.is_alive]
-            owned = {member.name: member.owned for member in alive}
-            topics = {topic for member in alive for topic in member.topics}
-            blind = {member.member_id for member in alive if isinstance(member, ClassicMember) and member.is_blind}
-            self.promises.calm(self.server, group, owned, topics, blind)
+        for group in self.groups:
+            self._check_settled(group, [one for one in self.members if one.group == group and one.is_alive])
         self.auditor.read()
         self.clock.run(until_ms + 1_000)
         self.promises.audit(self.server)
+
+    def _check_settled(self, group: str, alive: list[Member]) -> None:
+        owned = {member.name: member.owned for member in alive}
+        topics = {topic for member in alive for topic in member.topics}
+        blind = {member.member_id for member in alive if isinstance(member, ClassicMember) and member.is_blind}
+        self.promises.calm(self.server, group, owned, topics, blind)
 
     def _part(self, group: str) -> None:
         """Stop the members of one protocol: those of the other would not be let in beside them."""

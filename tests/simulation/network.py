@@ -52,6 +52,11 @@ class Network:
         member.owned = owned
         self.server.promises.owned(self.server, member, self.members)
 
+    def take_tasks(self, member: Any, tasks: Any) -> None:
+        """A member of an application runs these tasks from now on."""
+        member.tasks = tasks
+        self.server.promises.run(self.server, member, self.members)
+
 
 class Link:
     """The client's end of a connection."""

@@ -12,6 +12,7 @@ from coordinator.core.events import Cause
 from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.kinds.classic.states import State
 from coordinator.core.kinds.consumer.group import ConsumerGroup
+from coordinator.core.kinds.streams.group import StreamsGroup
 from coordinator.runtime import loader
 from coordinator.runtime.node import Node
 from protocol.error_codes import error_counter
@@ -22,14 +23,17 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
+from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.core import durable
 from tests.core.kinds.consumer.commands import check as check_consumer_group
 from tests.server.in_memory import InMemory
+from tests.simulation.broken import Broken, promise
 from tests.simulation.journal import Journal
 from tests.simulation.offsets import Offsets
 from tests.simulation.requests import Request
+from tests.simulation.streams_promises import TaskPromises
 
 if TYPE_CHECKING:
     from tests.simulation.server import Server, Session
@@ -39,16 +43,6 @@ FETCH_WAITS_MS: Final = 1_000
 HELD_MS: Final = 90_000  # two syncs, and a process without a processor
 TRACE: Final = 40  # how many of the latest events a broken promise shows
 PARKED: Final = (JoinGroupRequest, SyncGroupRequest, FetchRequest)
-
-
-class Broken(AssertionError):  # noqa: N818 - it is a promise that is
-    """A promise was not kept."""
-
-
-def promise(holds: bool, sentence: str, fact: Callable[[], str] = lambda: "") -> None:
-    """Raise `Broken` with the sentence, and what is so instead, unless it holds."""
-    if not holds:
-        raise Broken(f"{sentence}: {told}" if (told := fact()) else sentence)
 
 
 @cache
@@ -81,6 +75,7 @@ class Promises:
         self._topics: object = None
         self._has_forgotten = False  # a power cut without --fsync may have taken what was acknowledged
         self.errors = ErrorLog()
+        self.tasks = TaskPromises()
 
     def note(self, now_ms: int, text: str) -> None:
         """Keep a line for the trace of a broken promise."""
@@ -125,6 +120,9 @@ class Promises:
             self._assigned(server, request.message, response)
         elif isinstance(request.message, OffsetFetchRequest):
             self._fetched(request.message, response, now_ms)
+        elif isinstance(request.message, StreamsGroupHeartbeatRequest) and not response.error_code:
+            self._forget_ended_groups(server)
+            self.tasks.told(server, request.message, response)
 
     def _assigned(self, server: Server, request: SyncGroupRequest, response: SyncGroupResponse) -> None:
         group = server.node.partitions.owner(request.group_id).shard.groups.get(request.group_id)
@@ -175,6 +173,15 @@ class Promises:
                     lambda o=other, b=both: f"{member.member_id}, {o.member_id}: {b}",
                 )
 
+    def run(self, server: Server, member: Any, members: Iterable[Any]) -> None:
+        """A member of an application runs what it was given: nobody else runs any of it, and no copy is beside it."""
+        if not server.is_ready:
+            return
+        group = server.node.partitions.owner(member.group).shard.groups.get(member.group)
+        if isinstance(group, StreamsGroup) and self._is_known(group, member):
+            others = [one for one in members if one.group == member.group and self._is_known(group, one)]
+            self.tasks.check_running(member, others)
+
     def _is_known(self, group: Any, member: Any) -> bool:
         """Whether the group has the member, at the epoch that it was told.
 
@@ -183,7 +190,7 @@ class Promises:
         known = group.members.get(member.member_id)
         if known is None:
             return False
-        latest = known.epoch if isinstance(group, ConsumerGroup) else group.generation
+        latest = group.generation if isinstance(group, ClassicGroup) else known.epoch
         return not (self._has_forgotten and member.epoch > latest)
 
     def topic_id(self, name: str) -> bytes:
@@ -236,6 +243,7 @@ class Promises:
         )
         self._look_at_topics(server)
         self._look_at_generations(server)
+        self.tasks.look(server)
         self.errors.check()
 
     def _look_at_topics(self, server: Server) -> None:
@@ -285,6 +293,7 @@ class Promises:
     def _forget(self, group_id: str) -> None:
         self._latest.pop(group_id, None)
         self._owners.pop(group_id, None)
+        self.tasks.forget(group_id)
         self._dealt = {key: sizes for key, sizes in self._dealt.items() if key[0] != group_id}
 
     def ended(self, server: Server, how: str, lost: list[Request]) -> None:
@@ -300,6 +309,7 @@ class Promises:
             self.journal.forget()
             self._latest.clear()
             self._owners.clear()
+            self.tasks.forget_all()
 
     # -- now and then --------------------------------------------------------------------------------------------------
 
@@ -326,7 +336,7 @@ class Promises:
                 check_consumer_group(group, shard.limits_of(group.group_id))
             except AssertionError as error:
                 raise Broken(f"{sentence}: {error}") from error
-        else:
+        elif isinstance(group, ClassicGroup):
             parked = sum(member.join_ticket is not None for member in group.members.values())
             promise(group.joined == parked, sentence, lambda: f"{group.joined} joined, {parked} are parked")
         for member in group.members.values():
@@ -465,7 +475,9 @@ def _is_timed(kind: str, member_id: str, group: Any) -> bool:
         if kind == "join":
             return group.state is State.PREPARING_REBALANCE
         return kind == "sync" and group.unsynced > 0
-    if not isinstance(group, ConsumerGroup) or member_id not in group.members:
+    if isinstance(group, StreamsGroup) and kind == "initial":
+        return True
+    if not isinstance(group, ConsumerGroup | StreamsGroup) or member_id not in group.members:
         return False
     return kind in ("session", "rebalance", "join", "sync")
 

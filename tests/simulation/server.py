@@ -20,8 +20,9 @@ from protocol.framing import FrameBuffer
 from storage.files import StorageError
 from storage.layout import DamagedLog
 from tests.server.in_memory import DATA_DIR, InMemory
+from tests.simulation.broken import Broken, promise
 from tests.simulation.clock import EventQueue
-from tests.simulation.promises import Broken, Promises, promise
+from tests.simulation.promises import Promises
 from tests.simulation.requests import Request
 from tests.storage.crashing_disk import CrashingDisk, ProcessKill
 

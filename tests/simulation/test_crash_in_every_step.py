@@ -11,10 +11,11 @@ import pytest
 
 from coordinator.core.kinds.consumer import reconcile
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from tests.simulation.broken import Broken
 from tests.simulation.clock import EventQueue
 from tests.simulation.members import REQUEST_MS, ClassicMember, ConsumerMember, Member
 from tests.simulation.network import Link, Network
-from tests.simulation.promises import Broken, Promises
+from tests.simulation.promises import Promises
 from tests.simulation.server import Server, Slowness
 
 GROUP: Final = "g0"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from coordinator.runtime import router
+from tests.simulation.broken import Broken
 from tests.simulation.fuzz import REQUESTS, fuzz
-from tests.simulation.promises import Broken
 
 SEQUENCES = 500  # about 35 s of CPU
 

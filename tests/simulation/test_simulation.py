@@ -3,9 +3,9 @@
 import pytest
 
 from tests.mistakes import Plant
+from tests.simulation.broken import Broken
 from tests.simulation.history import play
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.promises import Broken
 
 SEEDS = range(1, 11)
 FOUND = (32, 100057, 300013, 410087)

@@ -23,7 +23,7 @@ from coordinator.core.kinds.streams.internal_topics import create_missing
 from coordinator.core.kinds.streams.removal import remove_members
 from coordinator.core.kinds.streams.steps import Changes, advance
 from coordinator.core.kinds.streams.target import settings_of
-from coordinator.core.kinds.streams.tasks import reported_tasks
+from coordinator.core.kinds.streams.tasks import ReportedTasks, reported_tasks
 from coordinator.core.kinds.streams.transition import GroupTransition, begin_transition
 from coordinator.core.kinds.streams.validation import validate_epoch, validate_heartbeat
 from coordinator.core.limits import Limits
@@ -145,7 +145,7 @@ def _beat(group: Any, request: StreamsGroupHeartbeatRequest, env: Env) -> Answer
     if request.shutdown_application and transition.group.shutdown_by is None:
         _request_shutdown(transition, changes.member)
     statuses = create_missing(transition, changes.statuses)
-    return _answer(transition, member, replace(changes, statuses=statuses), request)
+    return _answer(transition, member, replace(changes, statuses=statuses), request, reported)
 
 
 def _metadata(member: Member, request: StreamsGroupHeartbeatRequest, call: Call) -> Metadata:
@@ -175,11 +175,20 @@ def _request_shutdown(transition: GroupTransition, member: Member) -> None:
 
 
 def _answer(
-    transition: GroupTransition, found: Member, changes: Changes, request: StreamsGroupHeartbeatRequest
+    transition: GroupTransition,
+    found: Member,
+    changes: Changes,
+    request: StreamsGroupHeartbeatRequest,
+    reported: ReportedTasks | None,
 ) -> Answer:
-    """Tell the tasks to a member that joins, and when they have changed; and the endpoints when those have changed."""
+    """Tell the tasks to a member that joins, and when they have changed; and the endpoints when those have changed.
+
+    A member that reports less than it was assigned is told again: the response that said so may have been lost. Kafka
+    4.3.1 is silent, and the tasks are then processed by nobody until the next rebalance.
+    """
     member, statuses = changes.member, changes.statuses
     is_told = request.member_epoch == 0 or member.assigned != found.assigned
+    is_told = is_told or (reported is not None and reported.lacks_any(member.assigned))
     endpoint_epoch = transition.group.endpoint_epoch + (is_told and has_endpoint(member))
     endpoints = None
     if endpoint_epoch != request.endpoint_information_epoch:

@@ -72,6 +72,10 @@ class ReportedTasks(Struct, frozen=True, gc=False):
         """Return whether all that the member owns is among these, in the same role."""
         return all(_is_within(getattr(self, role), getattr(tasks, role)) for role in ROLES)
 
+    def lacks_any(self, tasks: HeldTasks) -> bool:
+        """Return whether the member does not own one of these, in that role."""
+        return any(_lacks_any(getattr(self, role), getattr(tasks, role)) for role in ROLES)
+
 
 def reported_tasks(request: RequestedTasks) -> ReportedTasks | None:
     """Return what a heartbeat reports; None if it has no lists, which acknowledges nothing."""
@@ -98,6 +102,11 @@ def _has_any(listed: Iterable[TaskIds], held: Held) -> bool:
         if (partitions := held.get(entry.subtopology_id)) is not None
         for partition in entry.partitions
     )
+
+
+def _lacks_any(listed: Iterable[TaskIds], held: Held) -> bool:
+    owned = {(entry.subtopology_id, partition) for entry in listed for partition in entry.partitions}
+    return any((number, partition) not in owned for number, partitions in held.items() for partition in partitions)
 
 
 def _is_within(listed: Iterable[TaskIds], held: Held) -> bool:
