@@ -7,6 +7,8 @@ from msgspec import Struct
 from coordinator.admin.operations import Input, Operation
 from coordinator.admin.operations import Refusal as Refused
 from coordinator.admin.verb_calls import check_bounds, do
+from coordinator.control.deliveries import Delivery, find_deliveries
+from coordinator.control.journal import Filter
 from coordinator.core.share_partitions.operate import RecordAction
 from coordinator.dataplane.share.operating import SharePartitionView
 from coordinator.server.operator import Operator
@@ -38,6 +40,20 @@ class ShareRecords(Struct, frozen=True):
     partitions: list[SharePartitionView]
 
 
+class RecordQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """One record."""
+
+    topic: str
+    partition: int = 0
+    offset: int = 0
+
+
+class Deliveries(Struct, frozen=True):
+    """The deliveries of a record that the journal has, oldest first."""
+
+    deliveries: list[Delivery]
+
+
 class RecordControl:
     """Handlers of the calls about records of share groups."""
 
@@ -54,10 +70,25 @@ class RecordControl:
             Operation(
                 "POST", path, "Change records in flight", self._change, body=RecordsBody, result=SharePartitionView
             ),
+            Operation(
+                "GET",
+                f"{path}/deliveries",
+                "Who has got a record, and when",
+                self._deliveries,
+                query=RecordQuery,
+                result=Deliveries,
+            ),
         ]
 
     def _view(self, given: Input) -> ShareRecords:
         return ShareRecords(self._operator.records.view(given.path["group"], given.query.topic))
+
+    def _deliveries(self, given: Input) -> Deliveries:
+        query: RecordQuery = given.query
+        topic_id = do(self._operator.records.topic_id, query.topic)
+        journal = do(lambda: self._operator.requests.journal)
+        entries = [entry for entry, _ in journal.entries(Filter(api="ShareFetch", group=given.path["group"]))]
+        return Deliveries(list(find_deliveries(entries, topic_id, query.partition, query.offset)))
 
     def _change(self, given: Input) -> SharePartitionView:
         body: RecordsBody = given.body

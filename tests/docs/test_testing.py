@@ -35,9 +35,10 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 """
 
 
-def example(language: str) -> str:
-    """The code of the one block in a language."""
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+def example(chapter: str, language: str) -> str:
+    """The code of the one block in a language of a chapter."""
+    (text,) = re.findall(rf"^## {re.escape(chapter)}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     return str(found)
 
 
@@ -77,7 +78,7 @@ def test_the_chapter_on_junit(muster: Muster, tmp_path: Path) -> None:
     folder = tmp_path / "java"
     (folder / "src/test/java").mkdir(parents=True)
     (folder / "pom.xml").write_text(POM)
-    (folder / "src/test/java/BillingTest.java").write_text(example("java"))
+    (folder / "src/test/java/BillingTest.java").write_text(example("JUnit", "java"))
     assert "Tests run: 1, Failures: 0, Errors: 0" in run(muster, folder, "mvn", "-B", "test")
     assert "session expired" in muster.get("/v1/groups/billing/timeline?format=text")
 
@@ -87,7 +88,7 @@ def test_the_chapter_on_go(muster: Muster, tmp_path: Path) -> None:
     folder = tmp_path / "go"
     folder.mkdir()
     (folder / "go.mod").write_text("module billing\n\ngo 1.24\n\nrequire github.com/twmb/franz-go v1.22.2\n")
-    (folder / "billing_test.go").write_text(example("go"))
+    (folder / "billing_test.go").write_text(example("Go", "go"))
     run(muster, folder, "go", "mod", "tidy")
     run(muster, folder, "go", "vet", ".")
     assert "PASS: TestAMemberThatHangs" in run(muster, folder, "go", "test", "-v", "-count=1", ".")
@@ -99,11 +100,21 @@ def test_the_chapter_on_node(muster: Muster, tmp_path: Path) -> None:
     folder = tmp_path / "node"
     folder.mkdir()
     (folder / "package.json").write_text('{"type": "module", "dependencies": {"kafkajs": "2.2.4"}}')
-    (folder / "billing.test.js").write_text(example("js"))
+    (folder / "billing.test.js").write_text(example("Node", "js"))
     run(muster, folder, "npm", "install", "--no-audit", "--no-fund")
     assert re.search(r"pass 1\b", run(muster, folder, "node", "--test"))
 
 
 def test_every_chapter_is_there() -> None:
-    for language in ("java", "go", "js", "python"):
-        assert "expire" in example(language)
+    for chapter, language in (("JUnit", "java"), ("Go", "go"), ("Node", "js"), ("pytest", "python")):
+        assert "expire" in example(chapter, language)
+
+
+def test_the_chapter_on_queues(tmp_path: Path) -> None:
+    (tmp_path / "test_mail.py").write_text(example("Queues: share groups", "python"))
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "test_mail.py"]
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert "2 passed" in done.stdout, done.stdout[-4000:] + done.stderr[-4000:]

@@ -41,16 +41,22 @@ class RecordVerbs:
     ) -> SharePartitionView:
         """Do something to the records from one offset to another. Raises Refusal, and has changed nothing then."""
         node = self._node()
-        found = node.ledger.catalog.topics.get(topic)
-        if found is None:
-            raise Refusal(f"there is no topic {topic!r}", is_conflict=True)
-        verb = ChangeRecords(group_id, found.id, partition, *offsets, action, delivery_count)
+        topic_id = self.topic_id(topic)
+        verb = ChangeRecords(group_id, topic_id, partition, *offsets, action, delivery_count)
         response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, self._frontend.handler.fresh_id))
         if isinstance(response, Failure):
             raise Refusal("internal error: the server's log says why", is_conflict=True)
         if response.refusal:
             raise Refusal(response.refusal, is_conflict=True)
-        return node.dataplane.view_share_partition(StateKey(group_id, found.id, partition))
+        return node.dataplane.view_share_partition(StateKey(group_id, topic_id, partition))
+
+    def topic_id(self, topic: str) -> bytes:
+        """Return the id of a topic. Raises Refusal when there is none of that name."""
+        found = self._node().ledger.catalog.topics.get(topic)
+        if found is None:
+            raise Refusal(f"there is no topic {topic!r}", is_conflict=True)
+        topic_id: bytes = found.id
+        return topic_id
 
     def find_difference(self, group_id: str, expected: Expected) -> str | None:
         """Return which record is in another state than is expected, None if there is none."""

@@ -122,18 +122,9 @@ class Records:
         _wait(self._admin, {"group": self._group_id, "records": records}, timeout_ms)
 
     def deliveries(self) -> list[Json]:
-        """Return the ShareFetch requests by which a member got the first of them, oldest first. Needs the journal."""
-        path = path_of("requests", api="ShareFetch", group=self._group_id, topic=self._topic)
-        return [one for one in self._admin.read_list(path, "requests") if self._is_delivered_by(one)]
-
-    def _is_delivered_by(self, request: Json) -> bool:
-        return any(
-            run["first_offset"] <= self._first <= run["last_offset"]
-            for topic in request["response"]["responses"]
-            for partition in topic["partitions"]
-            if partition["partition_index"] == self._partition
-            for run in partition["acquired_records"]
-        )
+        """Return who has got the first of them, and when: `client`, `at_ms`, `count`. Needs the journal."""
+        where = {"topic": self._topic, "partition": self._partition, "offset": self._first}
+        return self._admin.read_list(path_of("groups", self._group_id, "records", "deliveries", **where), "deliveries")
 
     def _post(self, what: Json) -> Json:
         where = {"topic": self._topic, "partition": self._partition, "first": self._first, "last": self._last}
