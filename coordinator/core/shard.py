@@ -63,6 +63,7 @@ from coordinator.core.timers import (
     TimerKey,
     Timers,
     always,
+    member_of,
 )
 from coordinator.core.topics import Topics
 from coordinator.core.weights import weigh_change
@@ -265,7 +266,7 @@ class Shard:
 
     def renew_session(self, key: TimerKey, now_ms: int) -> None:
         """Let a member's session run from now, as if it had just sent a heartbeat."""
-        _, group_id, member_id = key
+        group_id, member_id = key[1], member_of(key)
         group = self.groups.get(group_id)
         if group is None or member_id not in group.members:
             return

@@ -14,33 +14,48 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-TimerKey: TypeAlias = tuple[str, str, str]  # (kind, group id, member id or "")
+Timed: TypeAlias = str | tuple[bytes, int]
+"""What of its group a timer times: a member, by its id; a partition, by topic id and number; "": the group itself."""
+TimerKey: TypeAlias = tuple[str, str, Timed]
+"""The name of a timer, the group, and what of it. A bare tuple: one is made with each heartbeat."""
+
+SESSION, JOIN, SYNC, REBALANCE, REGEX = "session", "join", "sync", "rebalance", "regex"
+INITIAL: Final = "initial"  # the delay before the first target of a streams group
+LOCK: Final = "lock"  # the end of the next lock of records of a share partition
+EXPIRY: Final[TimerKey] = ("expiry", "", "")  # the pass over all offsets of a shard
 
 
 def session(group_id: str, member_id: str) -> TimerKey:
     """Return the key of the timer that removes a member, when its session or its time to join is over."""
-    return ("session", group_id, member_id)
+    return (SESSION, group_id, member_id)
 
 
 def join(group_id: str) -> TimerKey:
     """Return the key of the timer that ends the join phase of a classic rebalance."""
-    return ("join", group_id, "")
+    return (JOIN, group_id, "")
 
 
 def sync(group_id: str) -> TimerKey:
     """Return the key of the timer that removes the members that have not sent SyncGroup by then."""
-    return ("sync", group_id, "")
+    return (SYNC, group_id, "")
 
 
 def rebalance(group_id: str, member_id: str) -> TimerKey:
     """Return the key of the timer that fences a member that has not given up its partitions by then (KIP-848)."""
-    return ("rebalance", group_id, member_id)
+    return (REBALANCE, group_id, member_id)
 
 
-EXPIRY: TimerKey = ("expiry", "", "")  # the pass over all offsets of a shard
+def lock(group_id: str, topic_id: bytes, partition: int) -> TimerKey:
+    """Return the key of the timer that ends locks of records of a share partition."""
+    return (LOCK, group_id, (topic_id, partition))
 
-SESSION, JOIN, SYNC, REBALANCE, REGEX = "session", "join", "sync", "rebalance", "regex"
-INITIAL = "initial"  # the delay before the first target of a streams group
+
+def member_of(key: TimerKey) -> str:
+    """Return the id of the member that a timer is of, "" if it is of the group itself."""
+    timed = key[2]
+    assert isinstance(timed, str), "a timer of a partition is of no member"
+    return timed
+
 
 EFFECTS: Final = {
     SESSION: "the member is removed, and the group rebalances",
@@ -71,6 +86,11 @@ class Due(NamedTuple):
 
     key: TimerKey
     deadline_ms: int
+
+    @property
+    def member_id(self) -> str:
+        """The member that it is of, "" if it is of the group itself."""
+        return member_of(self.key)
 
 
 class Timer(Struct, eq=False, gc=False):

@@ -70,9 +70,7 @@ class Runtime(Protocol):
     def group_limits(self, group_id: str) -> Limits:
         """Return the settings of a group."""
 
-    def tell_of_records(
-        self, group_id: str, cause: Cause, member_id: str, by: str, reason: str, now_ms: int
-    ) -> None:
+    def tell_of_records(self, group_id: str, cause: Cause, member_id: str, by: str, reason: str, now_ms: int) -> None:
         """Tell the timeline of a share group what became of records that the member had."""
 
     @property

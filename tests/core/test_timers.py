@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coordinator.core.timers import EXPIRY, IMMEDIATELY, TimerKey, Timers, join, rebalance, session
+from coordinator.core.timers import EXPIRY, IMMEDIATELY, TimerKey, Timers, join, lock, member_of, rebalance, session
 
 pytestmark = pytest.mark.rule("C-350 C-357")
 KEYS = [session("g", str(number)) for number in range(5)]
@@ -139,3 +139,15 @@ def test_timers_go_with_their_member_and_their_group() -> None:
     assert [timers.pop_due(5), timers.pop_due(5), timers.pop_due(5)] == [(session("h", "a"), 5), (EXPIRY, 5), None]
     assert not timers._by_group, "nothing is left of what has fired"
     assert not timers._timers, "nor of what was cancelled"
+
+
+def test_a_group_a_member_and_a_partition_of_one_group_have_timers_of_their_own() -> None:
+    timers, keys = Timers(), (join("g"), session("g", "m"), lock("g", b"topic", 7), lock("g", b"topic", 8))
+    for at_ms, key in enumerate(keys):
+        timers.set(key, at_ms)
+    assert [key for key, _ in timers.of_group("g")] == list(keys)
+    timers.cancel(keys[2])
+    assert [due.key for due in timers.fire(10)] == [keys[0], keys[1], keys[3]]
+    assert [member_of(key) for key in keys[:2]] == ["", "m"]
+    with pytest.raises(AssertionError, match="no member"):
+        member_of(keys[3])

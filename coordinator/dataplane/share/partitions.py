@@ -6,17 +6,14 @@ gone with its connection: the next ShareFetch reads it again, so that offsets th
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final
 
 from coordinator.core.share_partitions.locks import next_lock_ms
 from coordinator.core.share_partitions.sessions import SessionKey, ShareSession, ShareSessions
 from coordinator.core.share_partitions.tally import DeliveryTally
 from coordinator.core.share_partitions.values import SharePartition
 from coordinator.core.share_state.values import StateKey
-from coordinator.core.timers import TimerKey, Timers
+from coordinator.core.timers import TimerKey, Timers, lock
 from protocol.errors import ErrorCode
-
-LOCK: Final = "lock"
 
 
 class SharePartitions:
@@ -118,9 +115,10 @@ class SharePartitions:
 
 
 def _timer_key(key: StateKey) -> TimerKey:
-    return (LOCK, key.group_id, f"{key.topic_id.hex()}-{key.partition}")
+    return lock(key.group_id, key.topic_id, key.partition)
 
 
 def _state_key(key: TimerKey) -> StateKey:
-    topic_id, _, partition = key[2].partition("-")
-    return StateKey(key[1], bytes.fromhex(topic_id), int(partition))
+    timed = key[2]
+    assert isinstance(timed, tuple), "a lock is of a partition"
+    return StateKey(key[1], *timed)

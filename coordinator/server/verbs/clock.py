@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from coordinator.core.kinds.registry import TIMER_EFFECTS
 from coordinator.core.share_state.values import StateKey
-from coordinator.core.timers import IMMEDIATELY, Due, TimerKey
+from coordinator.core.timers import IMMEDIATELY, Due, TimerKey, member_of
 from coordinator.runtime.advance import Advance
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.node import Node
@@ -117,7 +117,7 @@ class ClockVerbs:
                 more += 1
 
         def is_kept(key: TimerKey) -> bool:
-            return keep_alive(key[1], key[2])
+            return keep_alive(key[1], member_of(key))
 
         self._poller.turn()  # what has arrived by now is decided by the time that it was
         others = list(self._deadlines_of_others())
@@ -192,8 +192,8 @@ class ClockVerbs:
 
 
 def _deadline(key: TimerKey, at_ms: int) -> Deadline:
-    kind, group_id, member_id = key
-    return Deadline(kind, group_id, member_id, at_ms, TIMER_EFFECTS[kind])
+    kind, group_id, _ = key
+    return Deadline(kind, group_id, member_of(key), at_ms, TIMER_EFFECTS[kind])
 
 
 def keep_everybody(group_id: str, member_id: str) -> bool:

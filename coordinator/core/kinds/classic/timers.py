@@ -19,7 +19,7 @@ from coordinator.core.timers import Due
 
 def expire_session(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicGroup]:
     """Remove a pending id or a member that has been silent for too long, unless a request of it is parked."""
-    member_id, deadline_ms = timer.key[2], timer.deadline_ms
+    member_id, deadline_ms = timer.member_id, timer.deadline_ms
     now_ms, limits = env.call.now_ms, env.limits
     if member_id in group.pending:
         why = Why(Cause.PENDING_MEMBER_EXPIRED, "timer session", member_id=member_id, deadline_ms=deadline_ms)

@@ -27,7 +27,7 @@ def resolve_patterns(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
 
 def expire_member(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
     """Remove a member that has been silent, or has not done in time what it was told to do."""
-    kind, _, member_id = timer.key
+    kind, member_id = timer.key[0], timer.member_id
     member = group.members[member_id]
     if kind == REBALANCE and not _still_owes(member):
         return Result()

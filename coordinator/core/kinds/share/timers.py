@@ -13,7 +13,7 @@ from coordinator.core.timers import Due, session
 
 def expire_session(group: ShareGroup, timer: Due, env: Env) -> Result[Any]:
     """Remove a member that has been silent. The records that it has acquired stay acquired until their locks end."""
-    member = group.members[timer.key[2]]
+    member = group.members[timer.member_id]
     transition = GroupTransition(group, env, "timer session")
     result = remove_members(transition, (member,), Cause.SESSION_EXPIRED).result()
     return with_deadline(result, Cause.SESSION_EXPIRED, timer)

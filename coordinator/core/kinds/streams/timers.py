@@ -21,7 +21,7 @@ from coordinator.core.timers import REBALANCE, SESSION, Due, rebalance, session
 
 def expire_member(group: StreamsGroup, timer: Due, env: Env) -> Result[Any]:
     """Remove a member that has been silent, or has not given up its tasks in time."""
-    kind, _, member_id = timer.key
+    kind, member_id = timer.key[0], timer.member_id
     member = group.members[member_id]
     if kind == REBALANCE and not _still_owes(member):
         return Result()
