@@ -1,152 +1,17 @@
 """Each setting once: Kafka's name, default, unit, bounds, and the sentence that the docs print.
 
-Settings reach `Config` from a file, then the environment the way Kafka's image reads it, then the command line;
-the later ones win. A setting that cannot be used is a `ConfigError` that names the setting, its source, and what is
-expected. A setting of Kafka that has no effect here is accepted, and reported as ignored.
+What a setting is says `setting`, where its value comes from `config_layers`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.limits import Limits
-
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
-
-Value = int | float | bool | str | tuple[str, ...]
-
-_IN_WORDS: Final[Mapping[type, str]] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "a word",
-    tuple: "a list of words, split by commas",
-}
-_NUMBERS: Final[Mapping[type, re.Pattern[str]]] = {
-    int: re.compile(r"[+-]?[0-9]+"),
-    float: re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"),
-}
-
-
-class ConfigError(Exception):
-    """A setting that cannot be used. The message is one line: `invalid NAME VALUE (SOURCE): expected ...`."""
-
-
-class Layer(Struct, frozen=True):
-    """The settings of one source: a file, the environment, or the command line."""
-
-    values: dict[str, Value] = {}
-    sources: dict[str, str] = {}  # of each value: `--set`, a variable, or a file and its line
-    ignored: dict[str, str] = {}  # settings of Kafka that have no effect here, with their sources
-    suspects: dict[str, str] = {}  # variables that are no setting, each with one whose name is nearly the same
-
-    def over(self, lower: "Layer") -> "Layer":
-        """Return both layers in one; where both have a setting, this layer's value counts."""
-        return Layer(
-            lower.values | self.values,
-            lower.sources | self.sources,
-            lower.ignored | self.ignored,
-            lower.suspects | self.suspects,
-        )
-
-
-class Setting(Struct, frozen=True):
-    """One setting of the broker, by Kafka's name."""
-
-    name: str
-    default: Value
-    unit: str
-    sentence: str
-    least: int | None = None
-    most: int | None = None
-    choices: tuple[str, ...] = ()
-    kafka_default: Value | None = None  # where ours is another
-    why: str = ""  # ... and why it is
-    is_per_listener: bool = False  # `listener.name.NAME.` before it gives a listener a value of its own
-    is_secret: bool = False  # its value is shown to nobody
-    hint: str = ""  # what helps somebody who has another value
-
-    @property
-    def kind(self) -> type:
-        """int, float, bool, str or tuple: the default's."""
-        return type(self.default)
-
-    @property
-    def may_be(self) -> str:
-        """The values that the setting accepts, in words."""
-        if self.choices:
-            few = "one of" if self.kind is str else "any of"
-            return f"{few} {', '.join(choice or 'nothing' for choice in self.choices)}"
-        if self.least is None:
-            return _IN_WORDS[self.kind]
-        most = "" if self.most is None else f" to {self.most}"
-        return f"{_IN_WORDS[self.kind]} from {self.least}{most}"
-
-    def parse(self, text: str, source: str = "") -> Value:
-        """Read a value from text. Raises ConfigError."""
-        text = text.strip()
-        try:
-            if self.kind is bool:
-                return {"true": True, "false": False}[text.lower()]
-            if self.kind is tuple:
-                return self.check(tuple(word.strip() for word in text.split(",") if word.strip()), source)
-            if self.kind in _NUMBERS and not _NUMBERS[self.kind].fullmatch(text):
-                raise self.complaint(text, source)  # Python would take "1_000", "nan" and the digits of other scripts
-            return self.check(self.kind(text), source)
-        except (ValueError, KeyError):
-            raise self.complaint(text, source) from None
-
-    def check(self, value: object, source: str = "") -> Value:
-        """Return `value` if it is of the right type and within the bounds. Raises ConfigError."""
-        if self.kind is float and type(value) is int:
-            value = float(value)
-        if isinstance(value, bool) and format_value(value) in self.choices:
-            value = format_value(value)  # TOML's true, for a choice of that name
-        if type(value) is not self.kind:
-            raise self.complaint(value, source)
-        if isinstance(value, tuple) and not all(isinstance(word, str) for word in value):
-            raise self.complaint(value, source)
-        if self.choices and isinstance(value, tuple):
-            return tuple(self._canonical(word, source) for word in value)
-        if self.choices:
-            return self._canonical(value, source)
-        if isinstance(value, int | float) and self.least is not None:
-            if not self.least <= value <= (value if self.most is None else self.most):
-                raise self.complaint(value, source)
-        assert isinstance(value, int | float | bool | str | tuple)
-        return value
-
-    def _canonical(self, value: object, source: str) -> str:
-        """Return the choice that `value` names, in upper or lower case."""
-        for choice in self.choices:
-            if choice.lower() == str(value).lower():
-                return choice
-        raise self.complaint(value, source)
-
-    def complaint(self, value: object, source: str = "") -> ConfigError:
-        """Return the error about a value that the setting cannot have."""
-        return complain(self.name, value, source, f"{self.may_be}{self.hint and f'; {self.hint}'}")
-
-
-def complain(name: str, value: object, source: str, expected: str) -> ConfigError:
-    """Return the error about a value that a setting or an option cannot have; `source` is empty for its default."""
-    shown = str(value).lower() if isinstance(value, bool) else repr(list(value) if isinstance(value, tuple) else value)
-    return ConfigError(f"invalid {name} {shown}{f' ({source})' if source else ''}: expected {expected}")
-
-
-def format_value(value: Value) -> str:
-    """Write a value as Kafka's tools print it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return str(value)
-
+from coordinator.setting import INT_MAX, LONG_MAX, NUMBERS, ConfigError, Setting, Value, complain
 
 _MS, _BYTES, _COUNT, _NONE = "ms", "bytes", "", ""
 _NO_JKS: Final = "JKS is for Java alone; every client can read PEM"
@@ -475,9 +340,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
 )  # fmt: skip
 
 BY_NAME: Final[Mapping[str, Setting]] = {setting.name: setting for setting in SETTINGS}
-NEAR: Final = 0.9  # KAFKA_GRUOP_MAX_SIZE; Kafka's own KAFKA_JVM_PERFORMANCE_OPTS and the like are near nothing
-_OF_LISTENER: Final = "listener.name."
-_PER_LISTENER: Final = sorted((one.name for one in SETTINGS if one.is_per_listener), key=len, reverse=True)
+OF_LISTENER: Final = "listener.name."
+PER_LISTENER: Final = sorted((one.name for one in SETTINGS if one.is_per_listener), key=len, reverse=True)
 
 
 class Config:
@@ -501,7 +365,7 @@ class Config:
 
     def name_of_listener(self, listener: str, name: str, mechanism: str = "") -> str:
         """Return the name under which a setting for a listener is set."""
-        prefix = f"{_OF_LISTENER}{listener.lower()}."
+        prefix = f"{OF_LISTENER}{listener.lower()}."
         for own in (f"{prefix}{mechanism.lower()}.{name}", prefix + name) if mechanism else (prefix + name,):
             if own in self._set:
                 return own
@@ -509,11 +373,11 @@ class Config:
 
     def lookup(self, name: str) -> Value:
         """Return the value in force under a name: of a listener's setting that is not set, that of the wider name."""
-        known = _behind_listener(name)
+        known = behind_listener(name)
         if known is None or name in self._set:
             value: Value = self[name]
             return value
-        listener, _, mechanism = name.removeprefix(_OF_LISTENER).removesuffix(f".{known}").partition(".")
+        listener, _, mechanism = name.removeprefix(OF_LISTENER).removesuffix(f".{known}").partition(".")
         inherited: Value = self.of_listener(listener, known, mechanism)
         return inherited
 
@@ -606,7 +470,7 @@ def read_overrides(pairs: Iterable[str]) -> Iterable[tuple[str, int]]:
     for pair in pairs:
         host, _, count = pair.rpartition(":")
         host = host.strip("[]")
-        if not _is_address(host) or not _NUMBERS[int].fullmatch(count) or not 0 <= int(count) <= INT_MAX:
+        if not _is_address(host) or not NUMBERS[int].fullmatch(count) or not 0 <= int(count) <= INT_MAX:
             raise ValueError(pair)
         yield host, int(count)
 
@@ -624,7 +488,7 @@ def find_setting(name: str, source: str = "") -> Setting:
     """Return the setting of that name. Raises ConfigError with the nearest name."""
     if name in BY_NAME:
         return BY_NAME[name]
-    if (known := _behind_listener(name)) is not None:
+    if (known := behind_listener(name)) is not None:
         return replace(BY_NAME[known], name=name)
     import difflib  # only a mistake needs it
 
@@ -632,119 +496,35 @@ def find_setting(name: str, source: str = "") -> Setting:
     hint = f"did you mean {' or '.join(near)}?" if near else "`muster config` lists the settings"
     came_from = f" ({source})" if source else ""
     if is_kafkas(name):
-        raise ConfigError(has_no_effect(name, source))
+        raise ConfigError(explain_no_effect(name, source))
     raise ConfigError(f"unknown setting {name}{came_from}: {hint}")
 
 
-def _behind_listener(name: str) -> str | None:
+def behind_listener(name: str) -> str | None:
     """Return the setting of which a name gives a listener a value of its own, None if it is no such name."""
-    if not name.startswith(_OF_LISTENER):
+    if not name.startswith(OF_LISTENER):
         return None
-    rest = name.removeprefix(_OF_LISTENER)
-    return next((known for known in _PER_LISTENER if rest.endswith(f".{known}") and len(rest) > len(known) + 1), None)
+    rest = name.removeprefix(OF_LISTENER)
+    return next((known for known in PER_LISTENER if rest.endswith(f".{known}") and len(rest) > len(known) + 1), None)
 
 
 def is_kafkas(name: str) -> bool:
     """Return whether a broker of Kafka has a setting of this name."""
     from coordinator.kafka_settings import NAMES  # 340 names, which few starts need
 
-    if name.startswith(_OF_LISTENER):
-        words = name.removeprefix(_OF_LISTENER).split(".")
+    if name.startswith(OF_LISTENER):
+        words = name.removeprefix(OF_LISTENER).split(".")
         return any(".".join(words[at:]) in NAMES for at in range(1, len(words)))
     return name in NAMES
 
 
-def has_no_effect(name: str, source: str = "") -> str:
+def explain_no_effect(name: str, source: str = "") -> str:
     """Return the sentence about a setting of Kafka that is not used here, with what to use instead."""
     from coordinator.kafka_settings import INSTEAD
 
     came_from = f" ({source})" if source else ""
     reason = f"use {INSTEAD[name]}" if name in INSTEAD else "Muster does not use this setting of Kafka"
     return f"{name}{came_from} has no effect: {reason}"
-
-
-def read_pairs(pairs: Iterable[str], source: str = "--set") -> Layer:
-    """Return the settings of `NAME=VALUE` words, as `--set` takes them. Raises ConfigError."""
-    layer = Layer({}, {}, {})
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            raise ConfigError(f"invalid {source} {pair!r}: expected NAME=VALUE")
-        _put(layer, name.strip(), text, source)
-    return layer
-
-
-def read_environment(environment: Mapping[str, str]) -> Layer:
-    """Return the settings of variables as Kafka's image reads them: KAFKA_ and the name in capitals, `_` for `.`.
-
-    Other variables are left alone: an image's environment has many, and KAFKA_HEAP_OPTS is not a setting.
-    """
-    variables = [variable for variable in environment if variable.startswith("KAFKA_")]
-    if not variables:
-        return Layer({}, {}, {}, {})
-    from coordinator.kafka_settings import NAMES
-
-    by_variable = {"KAFKA_" + name.upper().replace(".", "_"): name for name in (*NAMES, *BY_NAME)}
-    layer = Layer({}, {}, {}, {})
-    for variable in variables:
-        if variable in by_variable:
-            _put(layer, by_variable[variable], environment[variable], variable)
-        elif (name := _name_of_listener_variable(variable)) is not None:
-            _put(layer, name, environment[variable], variable)
-        elif near := _find_near(variable, by_variable):
-            layer.suspects[variable] = near
-    return layer
-
-
-def _find_near(variable: str, known: Iterable[str]) -> str:
-    """Return the known variable whose name is nearly the same, "" if there is none."""
-    import difflib  # only a variable that is no setting needs it
-
-    return next(iter(difflib.get_close_matches(variable, known, n=1, cutoff=NEAR)), "")
-
-
-def _name_of_listener_variable(variable: str) -> str | None:
-    """Return the setting of a listener that a variable gives: `__` stands for an underscore, `___` for a dash."""
-    prefix = "KAFKA_" + _OF_LISTENER.upper().replace(".", "_")
-    for known in _PER_LISTENER if variable.startswith(prefix) else ():
-        suffix = "_" + known.upper().replace(".", "_")
-        listener = variable.removeprefix(prefix).removesuffix(suffix)
-        if variable.endswith(suffix) and listener:
-            for written, meant in (("___", "-"), ("__", "\0"), ("_", "."), ("\0", "_")):
-                listener = listener.replace(written, meant)
-            return f"{_OF_LISTENER}{listener.lower()}.{known}"
-    return None
-
-
-def read_table(table: Mapping[str, Any], source: Callable[[str], str] = lambda name: "") -> Layer:
-    """Return the settings of a parsed TOML table; `group.max.size = 5` and `"group.max.size" = 5` mean the same.
-
-    `source` says where the table has a name, for messages. Raises ConfigError.
-    """
-    layer = Layer({}, {}, {})
-    for name, value in _flatten(table):
-        _put(layer, name, tuple(value) if isinstance(value, list) else value, source(name))
-    return layer
-
-
-def _put(layer: Layer, name: str, value: object, source: str) -> None:
-    """Put a setting into a layer: among the values, or among the ignored ones. Raises ConfigError."""
-    if name.startswith(_OF_LISTENER):
-        name = name.lower()  # listeners' names are in lower case there, as in Kafka
-    if name not in BY_NAME and _behind_listener(name) is None and is_kafkas(name):
-        layer.ignored[name] = source
-        return
-    found = find_setting(name, source)
-    layer.values[name] = found.parse(value, source) if isinstance(value, str) else found.check(value, source)
-    layer.sources[name] = source
-
-
-def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def limits(config: Config) -> Limits:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from coordinator.config import SETTINGS, Setting, format_value
+from coordinator.config import SETTINGS
+from coordinator.setting import Setting, format_value
 
 INTRODUCTION: Final = """\
 # Settings

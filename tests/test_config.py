@@ -7,22 +7,11 @@ from typing import Any
 import pytest
 
 from coordinator.cli import main
-from coordinator.config import (
-    BY_NAME,
-    SETTINGS,
-    Config,
-    ConfigError,
-    Layer,
-    find_setting,
-    format_value,
-    has_no_effect,
-    limits,
-    read_environment,
-    read_pairs,
-    read_table,
-)
+from coordinator.config import BY_NAME, SETTINGS, Config, explain_no_effect, find_setting, limits
+from coordinator.config_layers import Layer, read_environment, read_pairs, read_table
 from coordinator.core.limits import Limits
 from coordinator.kafka_settings import INSTEAD, NAMES
+from coordinator.setting import ConfigError, format_value
 
 
 def test_every_knob_accepts_its_own_default() -> None:
@@ -98,7 +87,7 @@ def test_a_setting_of_kafka_that_has_no_effect_is_accepted_and_reported() -> Non
     }, "Kafka 4 has no ZooKeeper"
     with pytest.raises(ConfigError, match=r"^log\.dirs has no effect: use --data-dir$"):
         find_setting("log.dirs")
-    assert has_no_effect("log.cleaner.threads", "--set") == (
+    assert explain_no_effect("log.cleaner.threads", "--set") == (
         "log.cleaner.threads (--set) has no effect: Muster does not use this setting of Kafka"
     )
     assert INSTEAD.keys() <= NAMES

@@ -10,7 +10,7 @@ from coordinator.addresses import EXPECTED, parse_addresses
 from coordinator.client import ClientError, Security
 from coordinator.client import cluster as any_cluster
 from coordinator.client.cluster import PAUSE_SECONDS, TIMEOUT_SECONDS, BrokerError, check
-from coordinator.config import ConfigError
+from coordinator.setting import ConfigError
 
 __all__ = ["PAUSE_SECONDS", "TIMEOUT_SECONDS", "BrokerError", "Cluster", "WrongUse", "check"]
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 from coordinator.cli import fail
 from coordinator.cli.parser import add_json_option
 from coordinator.cli.settings import add_settings, read_settings
-from coordinator.config import Config, ConfigError, Setting, Value, find_setting, format_value
+from coordinator.config import Config, find_setting
+from coordinator.setting import ConfigError, Setting, Value, format_value
 
 HIDDEN: Final = "[hidden]"  # instead of a secret
 EXAMPLES: Final = """\

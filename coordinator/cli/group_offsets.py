@@ -9,7 +9,7 @@ from coordinator.cli.cluster import Cluster, WrongUse, check
 from coordinator.cli.parser import parse_integer
 from coordinator.client import ClientError
 from coordinator.client.offsets import TopicPartition, group_by_topic
-from coordinator.config import INT_MAX
+from coordinator.setting import INT_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,

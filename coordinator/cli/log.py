@@ -21,12 +21,12 @@ from coordinator.cli import fail
 from coordinator.cli.logdump import FACTS, lines_of
 from coordinator.cli.parser import add_actions
 from coordinator.cli.settings import add_settings, read_settings
-from coordinator.config import ConfigError
 from coordinator.control.printable import printable
 from coordinator.dataplane.settings import own_log_config
 from coordinator.runtime.contents import check_of, missing_logs
 from coordinator.runtime.damage import MISSING
 from coordinator.runtime.ledger import DIRECTORY
+from coordinator.setting import ConfigError
 from storage import cleaner, layout, recovery, repair
 from storage.files import DirectoryLocked, Files, StorageError
 from storage.layout import DamagedLog

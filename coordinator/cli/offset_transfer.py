@@ -25,7 +25,7 @@ from coordinator.cli.group_view import describe_group
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
 from coordinator.client.offsets import EARLIEST, LATEST, TopicPartition, list_offsets
-from coordinator.config import INT_MAX, LONG_MAX
+from coordinator.setting import INT_MAX, LONG_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.list_groups import ListGroupsRequest

@@ -22,7 +22,7 @@ from coordinator.cli.parser import add_actions, add_broker_options, add_json_opt
 from coordinator.cli.tables import print_json, print_table
 from coordinator.client import ClientError
 from coordinator.client.offsets import TopicPartition
-from coordinator.config import INT_MAX, LONG_MAX
+from coordinator.setting import INT_MAX, LONG_MAX
 
 FORM: Final = "TOPIC:PARTITION=OFFSET"
 EXAMPLES: Final = """\

@@ -13,10 +13,11 @@ from coordinator.cli.fast import hasten
 from coordinator.cli.listeners import MAP, Endpoint, Endpoints, OptionWords, check_ports, read_endpoints, read_protocols
 from coordinator.cli.parser import list_choices, suggest
 from coordinator.cli.settings import Origin, Settings, read_settings
-from coordinator.config import Config, ConfigError, Value, find_setting
+from coordinator.config import Config, find_setting
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.runtime.router import COMPAT
 from coordinator.server.listener import address
+from coordinator.setting import ConfigError, Value
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")

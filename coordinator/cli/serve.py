@@ -14,7 +14,8 @@ from typing import Final
 from coordinator.cli import fail
 from coordinator.cli.parser import one_of, whole_number
 from coordinator.cli.settings import add_settings
-from coordinator.config import ConfigError, has_no_effect
+from coordinator.config import explain_no_effect
+from coordinator.setting import ConfigError
 
 EXAMPLES: Final = """\
 muster serve
@@ -101,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     except ConfigError as error:
         return fail("serve", error, 2)
     for name, source in options.ignored.items():
-        print(f"muster serve: {has_no_effect(name, source)}", file=sys.stderr)
+        print(f"muster serve: {explain_no_effect(name, source)}", file=sys.stderr)
     for variable, near in options.suspects.items():
         print(f"muster serve: {variable} is no setting: did you mean {near}?", file=sys.stderr)
     for name in options.controllers:

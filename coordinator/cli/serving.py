@@ -23,7 +23,7 @@ from coordinator.cli.group_log import GroupLog
 from coordinator.cli.listeners import AUTHENTICATED, ENCRYPTED, Endpoint, shift_ports
 from coordinator.cli.logs import QueuedHandler, set_up
 from coordinator.cli.options import Options
-from coordinator.config import Config, ConfigError
+from coordinator.config import Config
 from coordinator.control.inputs import AdvertisedListener, Origin
 from coordinator.core.events import Event
 from coordinator.dataplane.topic_logs import FILES_MAX
@@ -46,6 +46,7 @@ from coordinator.server.loop_time import LOADING, UPKEEP, VERBS, WORK, LoopTime
 from coordinator.server.poller import Poller
 from coordinator.server.virtual_brokers import VirtualBrokers, join_listeners
 from coordinator.server.waker import Waker
+from coordinator.setting import ConfigError
 from storage import data_format, replacement, reserve
 from storage.data_format import UnknownFormat
 from storage.files import DirectoryLocked, Files, Lock, StorageError

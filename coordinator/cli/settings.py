@@ -17,7 +17,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.cli.parser import suggest
-from coordinator.config import Config, ConfigError, complain, read_environment, read_pairs, read_table
+from coordinator.config import Config
+from coordinator.config_layers import read_environment, read_pairs, read_table
+from coordinator.setting import ConfigError, complain
 
 FILE_VARIABLE: Final = "MUSTER_CONFIG"  # the file if there is no --config
 OPTIONS: Final[Mapping[str, type]] = {

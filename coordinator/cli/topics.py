@@ -13,7 +13,7 @@ from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
 from coordinator.client.explanations import explain, name_of
 from coordinator.client.offsets import EARLIEST, LATEST, list_offsets
-from coordinator.config import INT_MAX
+from coordinator.setting import INT_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
 from protocol.messages.create_topics import (

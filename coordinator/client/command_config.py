@@ -18,10 +18,10 @@ from typing import Final, NamedTuple
 
 from coordinator.client import Client, ClientError
 from coordinator.client.sasl import Exchange, oauthbearer, plain, request_token, scram
-from coordinator.config import ConfigError
 from coordinator.core.scram import BY_NAME
 from coordinator.jaas import read_options
 from coordinator.key_stores import PEM, TYPES, VERSIONS, StoreError, load_key, load_trust
+from coordinator.setting import ConfigError
 from protocol.errors import ErrorCode
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest

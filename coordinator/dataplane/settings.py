@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from coordinator.config import Config, Setting, format_value
+from coordinator.config import Config
 from coordinator.core.catalog.settings import BrokerSetting, Settings
 from coordinator.core.catalog.topic_configs import BOOLEAN, DOUBLE, INT, INT_MAX, LIST, LONG, PASSWORD, STRING
 from coordinator.core.prices import BOUNDED
+from coordinator.setting import Setting, format_value
 from storage.log import LogConfig
 
 _KINDS: Final[dict[type, int]] = {bool: BOOLEAN, float: DOUBLE, str: STRING, tuple: LIST}

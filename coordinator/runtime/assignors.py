@@ -11,9 +11,9 @@ The server does not start with a name that no package has registered: a group mu
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from coordinator.config import ConfigError
 from coordinator.core.assignors import BUILT_IN, ENTRY_POINTS
 from coordinator.core.assignors.spec import Assignor
+from coordinator.setting import ConfigError
 
 SETTING: Final = "group.consumer.assignors"
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from coordinator.config import Config, ConfigError, read_table
+from coordinator.config import Config
+from coordinator.config_layers import read_table
 from coordinator.control.inputs import AdvanceInput, AdvertisedListener, AskInput, Input, Kind, VerbInput
 from coordinator.control.journal import Entry
 from coordinator.control.journal_file import WITHOUT_CHECKPOINTS, JournalError, Recording
@@ -28,6 +29,7 @@ from coordinator.runtime.advance import Advance
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.node import Node, Setup, Where
 from coordinator.runtime.steps import Checkpoints, Endless
+from coordinator.setting import ConfigError
 from protocol.apis import keys_with
 from protocol.codec import decode_request, encode_response
 from protocol.errors import ProtocolError, UnsupportedVersion

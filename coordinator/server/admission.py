@@ -1,9 +1,10 @@
 """Which connections are taken: how many of one address, and how fast new ones come. Kafka: `ConnectionQuotas`."""
 
-from coordinator.config import INT_MAX, Config, read_overrides
+from coordinator.config import Config, read_overrides
 from coordinator.core.quotas.entities import CONNECTIONS
 from coordinator.core.quotas.rules import QuotaRules
 from coordinator.server.quotas import Rate
+from coordinator.setting import INT_MAX
 
 RATES_MAX = 10_000  # of addresses, that are measured at once; the oldest go first
 

@@ -3,11 +3,12 @@
 import ssl
 from typing import Any, Final
 
-from coordinator.config import Config, ConfigError, find_setting
+from coordinator.config import Config, find_setting
 from coordinator.core.principal import USER, Principal
 from coordinator.key_stores import VERSIONS, StoreError, load_key, load_trust
 from coordinator.server.distinguished_name import subject_of
 from coordinator.server.principal_mapping import MappingRules
+from coordinator.setting import ConfigError
 
 _CLIENTS: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 

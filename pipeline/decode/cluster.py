@@ -21,7 +21,7 @@ from coordinator.client import Security
 from coordinator.client.command_config import CommandConfig
 from coordinator.client.log_reader import LogReader
 from coordinator.client.offsets import EARLIEST, LATEST
-from coordinator.config import ConfigError
+from coordinator.setting import ConfigError
 from pipeline.decode.files import Store
 from pipeline.decode.headers import Headers, chain
 from pipeline.decode.logs import RECORD_BYTES, Identity, LogDir, Position, Segment, Span

@@ -10,8 +10,8 @@ import pytest
 from coordinator.client import Client
 from coordinator.client.command_config import CommandConfig
 from coordinator.client.sasl import scram
-from coordinator.config import ConfigError
 from coordinator.core.scram import SHA_256
+from coordinator.setting import ConfigError
 from protocol.messages.metadata import MetadataRequest
 from tests.commands import Shell, shell_fixture
 from tests.live import Muster, wait_until

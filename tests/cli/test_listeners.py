@@ -20,7 +20,7 @@ from coordinator.cli.listeners import (
 from coordinator.cli.options import Options, read_options
 from coordinator.cli.serve import add_arguments
 from coordinator.cli.settings import Origin
-from coordinator.config import ConfigError
+from coordinator.setting import ConfigError
 
 PLAIN = "IN:PLAINTEXT OUT:PLAINTEXT INSIDE:PLAINTEXT A:PLAINTEXT"
 

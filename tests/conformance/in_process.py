@@ -10,7 +10,8 @@ from typing import Final
 
 from msgspec import to_builtins
 
-from coordinator.config import Config, read_pairs
+from coordinator.config import Config
+from coordinator.config_layers import read_pairs
 from coordinator.core.events import Event
 from coordinator.core.principal import Principal
 from coordinator.server.sasl.listener import Sasl

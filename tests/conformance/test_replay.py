@@ -12,7 +12,8 @@ from subprocess import PIPE
 
 import pytest
 
-from coordinator.config import SETTINGS, format_value
+from coordinator.config import SETTINGS
+from coordinator.setting import format_value
 from tests.conformance.compare import ABSENT, LATE_S, Difference, differences
 from tests.conformance.kafka import stop
 from tests.conformance.listed import LISTED, PAGE

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.config import ConfigError
 from coordinator.core.assignors import BUILT_IN
 from coordinator.runtime import assignors
+from coordinator.setting import ConfigError
 from protocol.errors import ErrorCode
 from tests.members import ConsumerMember
 from tests.server.in_memory import InMemory

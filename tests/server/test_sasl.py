@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from coordinator.config import Config, ConfigError
+from coordinator.config import Config
 from coordinator.core.scram import SHA_256
 from coordinator.server.authenticator import LINGER_S
 from coordinator.server.sasl.issuer import Issuer
@@ -27,6 +27,7 @@ from coordinator.server.sasl.outcome import Challenge, Failure, Success, Work
 from coordinator.server.sasl.plain import Plain
 from coordinator.server.sasl.scram import Scram
 from coordinator.server.sasl.users import read_users
+from coordinator.setting import ConfigError
 from protocol.apis import TABLE
 from protocol.codec import encode_request
 from protocol.errors import ErrorCode

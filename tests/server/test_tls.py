@@ -22,12 +22,14 @@ from cryptography.x509 import load_pem_x509_certificate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.config import Config, ConfigError, read_pairs
+from coordinator.config import Config
+from coordinator.config_layers import read_pairs
 from coordinator.server import tls
 from coordinator.server.distinguished_name import UnreadableSubjectError, subject_of
 from coordinator.server.link import EMPTY_BYTES_MAX, RECORD_BYTES, SecureLink
 from coordinator.server.poller import HANDSHAKE_STEPS_MAX
 from coordinator.server.tls import Tls
+from coordinator.setting import ConfigError
 from tests.log_lines import log_lines
 from tests.server import openssl
 from tests.server.certificates import certificates, client_context, client_hello, server_tls

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from coordinator.config import Config, ConfigError
+from coordinator.config import Config
 from coordinator.core.scram import BY_NAME, Credential
 from coordinator.server.sasl.oauthbearer import OAuthBearer, Rules, Verifier
 from coordinator.server.sasl.outcome import Machine, Success
 from coordinator.server.sasl.plain import Plain
 from coordinator.server.sasl.scram import Scram
 from coordinator.server.sasl.users import Users, read_users
+from coordinator.setting import ConfigError
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 MECHANISMS: Final = (PLAIN, *BY_NAME, OAUTHBEARER)

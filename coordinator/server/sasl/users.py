@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from coordinator.config import Config, ConfigError
+from coordinator.config import Config
 from coordinator.core.scram import BY_NAME, ITERATIONS_MIN, Credential, derive_credential, hash_password
 from coordinator.jaas import read_options
+from coordinator.setting import ConfigError
 
 USERS_MAX: Final = 1_000  # each takes some 4 ms at start, to derive its credentials
 _USER: Final = "user_"
