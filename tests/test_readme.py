@@ -43,7 +43,7 @@ def test_the_two_commands_are_those_of_the_project() -> None:
     commands = [line for line in README.splitlines() if line.startswith("python3 -m venv .venv")]
     assert len(commands) == 2
     serve, test = commands
-    assert serve.endswith(".venv/bin/pip install -q . && .venv/bin/muster serve")
+    assert serve.endswith(".venv/bin/pip install -q -e . && .venv/bin/muster serve")
     assert test.endswith(".venv/bin/pip install -q -e '.[dev]' && .venv/bin/python -m pytest")
     assert test.rpartition("&& .venv/bin/")[2] in (ROOT / ".ci" / "run").read_text().replace('"$VENV/bin/', "").replace(
         '"', ""

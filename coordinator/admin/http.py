@@ -16,6 +16,7 @@ import h11
 import trio
 from msgspec import Struct
 
+from coordinator import own_modules
 from coordinator.admin import CONNECTIONS_MAX
 
 log = logging.getLogger("muster.admin")
@@ -208,7 +209,9 @@ async def _answer(handler: Handler, hosts: Hosts, request: Request) -> Response 
         return refuse(request.path, refusal, 403)
     try:
         return await handler(request)
-    except Exception:
+    except Exception as error:
+        if own_modules.is_missing(error):
+            raise
         log.exception("admin %s %s failed", request.method, request.path)
         return refuse(request.path, "the server failed to answer; its log says why", 500)
 

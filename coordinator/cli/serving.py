@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec.structs import replace
 
+from coordinator import own_modules
 from coordinator.admin import CONNECTIONS_MAX
 from coordinator.cli import discard_output, fail
 from coordinator.cli.group_log import GroupLog
@@ -117,7 +118,7 @@ def _report_storage_failure(options: Options, failure: BaseException) -> int:
 
 
 class StartFailed(Exception):  # noqa: N818  # reads as the fact that it is
-    """An address that cannot be listened on, or a ready file that cannot be written."""
+    """An address that cannot be listened on, a ready file that cannot be written, a package that is no longer whole."""
 
 
 def _bind(
@@ -198,10 +199,10 @@ def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]
 
 def _find_one_line(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """Find the error that explains itself in one line among those that ended the tasks; None if there is none."""
-    found = group.subgroup((StorageError, DamagedLog, StartFailed))
+    found = group.subgroup((StorageError, DamagedLog, StartFailed)) or group.subgroup(own_modules.is_missing)
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]  # type: ignore[assignment]  # a group or at last a leaf
-    return found
+    return StartFailed(own_modules.CHANGED) if isinstance(found, ImportError) else found
 
 
 class Server:

@@ -2,8 +2,8 @@
 
 A step decides, encodes, and only then applies, so one that fails has changed nothing. The edge logs the failure once,
 with its traceback, counts it by kind, and lets the caller go on: a request is answered UNKNOWN_SERVER_ERROR, a timer
-is gone. Only `StorageError` passes: after a failed append or sync nobody knows what the log holds, and the process
-ends.
+is gone. `StorageError` passes: after a failed append or sync nobody knows what the log holds, and the process ends. So
+does the failed import of a module of ours: what is installed is not what runs.
 """
 
 import logging
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
+from coordinator import own_modules
 from coordinator.core.response_budget import ResponseTooLarge
 from protocol.errors import ErrorCode, UnreadableValue
 from storage.files import StorageError
@@ -40,7 +41,8 @@ class Edge:
         self.failures: Counter[str] = Counter()
 
     def attempt(self, kind: str, step: Callable[..., T], *args: Any) -> T | Failure:
-        """Return the result of the step, or a failure. Raises StorageError, UnreadableValue and nothing else."""
+        """Return the result of the step, or a failure. Raises StorageError, UnreadableValue, ImportError for a
+        module of ours, and nothing else."""
         return self.decide(kind, lambda *_: step(*args), None, None, None, None)
 
     def decide(
@@ -56,6 +58,8 @@ class Edge:
             log.warning("request refused: its response is too large", extra={"kind": kind})
             return TOO_LARGE
         except Exception as error:
+            if own_modules.is_missing(error):
+                raise
             self.report(kind, error)
             return FAILED
 

@@ -9,6 +9,7 @@ import pytest
 from coordinator.core import cleanup, dispatch
 from coordinator.dataplane import dataplane
 from coordinator.runtime import engine, ledger, partition
+from coordinator.runtime.edge import FAILED, Edge
 from coordinator.runtime.error_response import error_response
 from protocol.apis import ADVERTISED_ONLY, BY_NAME, TABLE
 from protocol.codec import decode_response, encode_response
@@ -252,3 +253,16 @@ def test_a_transaction_that_cannot_time_out_is_logged_once(monkeypatch: pytest.M
     for _ in range(3):
         server.advance(2)
     assert server.node.edge.failures == {"timer transaction": 1}
+
+
+def test_a_missing_module_of_ours_ends_the_process_and_one_of_others_does_not() -> None:
+    edge = Edge()
+
+    def load(name: str) -> NoReturn:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    assert edge.attempt("x", load, "someone.else") is FAILED
+    for name in ("coordinator.gone", "protocol.gone", "storage"):
+        with pytest.raises(ModuleNotFoundError):
+            edge.attempt("x", load, name)
+    assert edge.failures == {"x": 1}
