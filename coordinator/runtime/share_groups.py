@@ -18,7 +18,7 @@ from coordinator.core.result import (
     ShareStatesEnded,
     ShareStatesFailed,
 )
-from coordinator.core.share_state.values import StateKey
+from coordinator.core.share_state.values import FIRST_EPOCH, NO_OFFSET, StateKey, StateSummary
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.share_states import NOT_SERVED
 from protocol.errors import ErrorCode
@@ -51,9 +51,7 @@ def perform(engine: "Engine", partition: Partition, effect: BeginShareStates | E
 
 def _begin(engine: "Engine", partition: Partition, effect: BeginShareStates) -> Codes:
     states = engine.share_states
-    codes = {
-        key: states.initialize(key, effect.state_epoch, offset, effect.at_ms) for key, offset in effect.offsets.items()
-    }
+    codes = {key: _begin_one(engine, effect, key, offset) for key, offset in effect.offsets.items()}
     failed = {key: code for key, code in codes.items() if code}
     if not failed:
         engine.append()
@@ -65,6 +63,16 @@ def _begin(engine: "Engine", partition: Partition, effect: BeginShareStates) -> 
         else:
             _tell(engine, partition, ShareStatesFailed(effect.group_id, _by_topic(codes)), effect.at_ms)
     return failed
+
+
+def _begin_one(engine: "Engine", effect: BeginShareStates, key: StateKey, offset: int) -> ErrorCode:
+    """Begin a state. One that a group's join asks for and that is there stays as it is: the record that says so was
+    lost in a power cut, and members may have gone on meanwhile."""
+    if offset == NO_OFFSET:
+        summary = engine.share_states.summary(key)
+        if isinstance(summary, StateSummary) and summary.state_epoch > FIRST_EPOCH:
+            return ErrorCode.NONE
+    return engine.share_states.initialize(key, effect.state_epoch, offset, effect.at_ms)
 
 
 def _retry(engine: "Engine", partition: Partition, effect: BeginShareStates, now_ms: int) -> None:

@@ -7,6 +7,7 @@ import time
 from tests.simulation.broken import Broken
 from tests.simulation.history import ROUND_MS
 from tests.simulation.history import play as play_groups
+from tests.simulation.share_history import play as play_share_groups
 from tests.simulation.streams_history import play as play_streams
 
 
@@ -16,6 +17,7 @@ def main() -> int:
     parser.add_argument("--histories", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=1, help=f"of {ROUND_MS // 60_000} simulated minutes each")
     parser.add_argument("--streams", action="store_true", help="with members of Kafka Streams applications")
+    parser.add_argument("--share-groups", action="store_true", help="of share groups, one round without --moves")
     parser.add_argument("--moves", action="store_true", help="coordinators are loaded again now and then")
     arguments = parser.parse_args()
     play = play_streams if arguments.streams else play_groups
@@ -23,7 +25,11 @@ def main() -> int:
     for seed in range(arguments.seed, arguments.seed + arguments.histories):
         began = time.monotonic()
         try:
-            report = play(seed, arguments.rounds, has_moves=arguments.moves)
+            report = (
+                play_share_groups(seed)
+                if arguments.share_groups
+                else play(seed, arguments.rounds, has_moves=arguments.moves)
+            )
         except Broken as error:
             broken += 1
             print(error)

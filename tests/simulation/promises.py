@@ -23,6 +23,8 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
+from protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from protocol.messages.share_fetch import ShareFetchRequest
 from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -42,7 +44,8 @@ LONGEST_MS: Final = 60_000 + 3_000 + 1_000  # a rebalance timeout, the initial d
 FETCH_WAITS_MS: Final = 1_000
 HELD_MS: Final = 90_000  # two syncs, and a process without a processor
 TRACE: Final = 40  # how many of the latest events a broken promise shows
-PARKED: Final = (JoinGroupRequest, SyncGroupRequest, FetchRequest)
+FETCHES: Final = (FetchRequest, ShareFetchRequest)
+PARKED: Final = (JoinGroupRequest, SyncGroupRequest, *FETCHES, ShareAcknowledgeRequest)  # the last one in its steps
 
 
 @cache
@@ -231,7 +234,7 @@ class Promises:
             if session.first is not first:
                 session.first, session.first_ms = first, now_ms
             promise(isinstance(first.message, PARKED), "only these are parked", lambda f=first: repr(f.message))
-            longest_ms = FETCH_WAITS_MS if isinstance(first.message, FetchRequest) else LONGEST_MS
+            longest_ms = FETCH_WAITS_MS if isinstance(first.message, FETCHES) else LONGEST_MS
             promise(
                 now_ms - session.first_ms <= longest_ms,
                 "nobody is parked for longer than a rebalance may take",

@@ -12,7 +12,7 @@ from typing import Final
 
 from coordinator.core.decision import Steps
 from coordinator.core.share_partitions.acquire import next_fetch_offset
-from coordinator.core.share_partitions.locks import expire_locks, release_member
+from coordinator.core.share_partitions.locks import expire_locks, next_lock_ms, release_member
 from coordinator.core.share_partitions.sessions import SessionKey, SessionPartition
 from coordinator.core.share_partitions.tally import LOCK
 from coordinator.core.share_partitions.values import Change, Limits, SharePartition
@@ -152,8 +152,18 @@ def close_connection(state: State, connection: int, now_ms: int) -> None:
         release(state, session.key, session.partitions, now_ms)
     for group_id in empty_groups:
         for key in tuple(state.share.of_group(group_id)):
-            if key not in state.share.changing:
-                drop(state, key)
+            _drop_unused(state, key)
+
+
+def _drop_unused(state: State, key: StateKey) -> None:
+    """Forget a share partition whose group has no session, once what is released of it is written."""
+    partition = state.share.find(key)
+    if partition is None or key in state.share.changing or state.share.sessions.has_group(key.group_id):
+        return
+    if next_lock_ms(partition) is None:
+        drop(state, key)
+    else:  # its release waits for the share coordinator, which goes first
+        state.runtime.share_states.call_when_served(key, lambda _: _drop_unused(state, key))
 
 
 def close_session(state: State, session: SessionKey, now_ms: int) -> None:

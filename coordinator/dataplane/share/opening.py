@@ -35,22 +35,24 @@ def open_partitions(state: State, keys: Iterable[StateKey], now_ms: int) -> Step
             yield
         pace.add(READ_WORK)
         error = yield from _open(state, key, now_ms)
-        if error in NOT_SERVED:
-            state.runtime.share_states.call_when_served(key, _try_again(state, key))
-        elif error:
-            errors[key] = told(error)
+        if error:
+            errors[key] = error
     return errors
 
 
 def _open(state: State, key: StateKey, now_ms: int) -> Steps[ErrorCode]:
+    """Return why the partition cannot be served. Whether its state is there is found out later, while it is loaded."""
     name = state.name_of(key.topic_id)
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if error := state.try_open(name, key.partition):
         return error
     found = state.runtime.share_states.read(key, LEADER_EPOCH, now_ms)
+    if found in NOT_SERVED:
+        state.runtime.share_states.call_when_served(key, _try_again(state, key))
+        return ErrorCode.NONE
     if not isinstance(found, ShareState):
-        return found
+        return told(found)
     start = 0
     if found.start_offset == NO_OFFSET:
         begin = yield from _find_start(state, name, key, now_ms)
