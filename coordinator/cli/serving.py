@@ -6,12 +6,9 @@ import gc
 import logging
 import os
 import signal
-import stat
-import sys
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -19,12 +16,22 @@ from msgspec.structs import replace
 
 from coordinator import own_modules
 from coordinator.admin import CONNECTIONS_MAX
-from coordinator.cli import discard_output, fail
+from coordinator.cli import fail
+from coordinator.cli.credentials import reload_on_hangup, warn_of_listeners_without_users
 from coordinator.cli.group_log import GroupLog
-from coordinator.cli.listeners import AUTHENTICATED, ENCRYPTED, Endpoint, shift_ports
+from coordinator.cli.listeners import Endpoint, shift_ports
 from coordinator.cli.logs import QueuedHandler, set_up
 from coordinator.cli.options import Options
-from coordinator.config import Config
+from coordinator.cli.ready import check_ready_file, remove_ready_file, say_ready
+from coordinator.cli.start import (
+    StartFailed,
+    bind,
+    check_input,
+    make_issuer,
+    open_storage,
+    read_admin_token,
+    with_listeners,
+)
 from coordinator.control.inputs import AdvertisedListener, Origin
 from coordinator.core.events import Event
 from coordinator.dataplane.topic_logs import FILES_MAX
@@ -42,15 +49,15 @@ from coordinator.server.admission import Admission
 from coordinator.server.allocator import Trimmer, give_back_freed_memory
 from coordinator.server.event_writer import EventWriter
 from coordinator.server.frontend import Frontend
-from coordinator.server.listener import Listener, format_address, listen
+from coordinator.server.listener import Listener, format_address
 from coordinator.server.loop_time import LOADING, UPKEEP, VERBS, WORK, LoopTime
 from coordinator.server.poller import Poller
 from coordinator.server.virtual_brokers import VirtualBrokers, join_listeners
 from coordinator.server.waker import Waker
 from coordinator.setting import ConfigError
-from storage import data_format, replacement, reserve
+from storage import replacement, reserve
 from storage.data_format import UnknownFormat
-from storage.files import DirectoryLocked, Files, Lock, StorageError
+from storage.files import DirectoryLocked, Files, StorageError
 from storage.layout import DamagedLog
 from storage.pending_reset import PendingReset
 from storage.real_files import RealFiles
@@ -63,7 +70,6 @@ if TYPE_CHECKING:  # what not every server needs is imported where it is made
 log = logging.getLogger("muster")
 group_log = logging.getLogger("muster.group")
 
-LOCK_FILE: Final = "muster.lock"
 TEND_SECONDS: Final = 1.0  # between two rounds of the janitor, who has nothing to do in most of them
 
 
@@ -76,18 +82,18 @@ def serve(options: Options) -> int:
     with contextlib.ExitStack() as stack:
         stack.callback(lines.close)
         try:
-            _check_ready_file(options.ready_file)
-            _check_input(exits_with_it=options.exits_with_stdin)
-            issuer = _make_issuer() if options.oauth_dev else None
+            check_ready_file(options.ready_file)
+            check_input(exits_with_it=options.exits_with_stdin)
+            issuer = make_issuer() if options.oauth_dev else None
             listeners = [
-                _bind(stack, "--listen", one, options.config, node_id, issuer)
+                bind(stack, "--listen", one, options.config, node_id, issuer)
                 for number, node_id in enumerate(options.config.node_ids)
                 for one in shift_ports(options.endpoints, number)
             ]
             listeners = join_listeners(listeners)
-            admin = _bind(stack, "--admin", Endpoint("ADMIN", "HTTP", options.admin)) if options.admin else None
-            files, data_dir = _storage(stack, options)
-            _remove_ready_file(options.ready_file)
+            admin = bind(stack, "--admin", Endpoint("ADMIN", "HTTP", options.admin)) if options.admin else None
+            files, data_dir = open_storage(stack, options)
+            remove_ready_file(options.ready_file)
             server = Server(options, listeners, admin, files, data_dir, lines, issuer)
             trio.run(server.run, instruments=[LoopTime(server.stats, time.perf_counter)])
             return server.exit_code
@@ -117,86 +123,6 @@ def _report_storage_failure(options: Options, failure: BaseException) -> int:
     return fail("serve", failure)
 
 
-class StartFailed(Exception):  # noqa: N818  # reads as the fact that it is
-    """An address that cannot be listened on, a ready file that cannot be written, a package that is no longer whole."""
-
-
-def _bind(
-    stack: contextlib.ExitStack,
-    option: str,
-    endpoint: Endpoint,
-    config: Config | None = None,
-    node_id: int = 0,
-    issuer: "Issuer | None" = None,
-) -> Listener:
-    """Bind a listener, with its key, certificates and users.
-
-    Raises StartFailed for the address, ConfigError for what is set wrong.
-    """
-    tls = sasl = None
-    if config is not None and endpoint.protocol in ENCRYPTED:
-        from coordinator.server.tls import Tls
-
-        tls = Tls(config, endpoint.name, is_sasl=endpoint.protocol in AUTHENTICATED)
-    if config is not None and endpoint.protocol in AUTHENTICATED:
-        from coordinator.server.sasl.listener import Sasl
-
-        sasl = Sasl(config, endpoint.name, issuer.keys if issuer else ())
-    try:
-        listener = listen(endpoint.bind, endpoint.advertised, name=endpoint.name, node_id=node_id, tls=tls, sasl=sasl)
-    except OSError as error:
-        raise StartFailed(f"cannot listen on {endpoint.bind} ({option}): {error.strerror or error}") from None
-    stack.callback(listener.sock.close)
-    return listener
-
-
-def _read_admin_token(file: str | None) -> str | None:
-    """Return the token of the admin port, None if it wants none. Raises ConfigError."""
-    if file is None:
-        return None
-    from coordinator.admin.access import read_token
-
-    try:
-        return read_token(file)
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ConfigError(f"invalid --admin-token-file {file!r}: {reason}") from None
-
-
-def _make_issuer() -> "Issuer":
-    from coordinator.server.sasl.issuer import Issuer
-
-    try:
-        return Issuer()
-    except ImportError:
-        raise ConfigError("--oauth-dev needs the package joserfc: pip install 'joserfc>=1.4,<2'") from None
-
-
-def _with_listeners(config: Config, listeners: Sequence[Listener]) -> Config:
-    """Return the configuration that clients are shown: with the addresses in force, however they were given."""
-    return config.override(
-        {
-            "listeners": tuple(f"{one.name}://{one.address}" for one in listeners),
-            "advertised.listeners": tuple(f"{one.name}://{format_address(one.host, one.port)}" for one in listeners),
-        }
-    )
-
-
-def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]:
-    """Return where the logs are kept, held against a second process."""
-    if options.data_dir is None:
-        from storage.memory_files import MemoryFiles
-
-        return MemoryFiles(), "memory"
-    files = RealFiles(may_share=True)
-    files.make_directory(options.data_dir)
-    lock: Lock = files.lock(f"{options.data_dir}/{LOCK_FILE}")
-    stack.callback(lock.release)
-    data_format.check(files, options.data_dir)
-    replacement.finish(files, options.data_dir)
-    return files, options.data_dir
-
-
 def _find_one_line(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """Find the error that explains itself in one line among those that ended the tasks; None if there is none."""
     found = group.subgroup((StorageError, DamagedLog, StartFailed)) or group.subgroup(own_modules.is_missing)
@@ -223,7 +149,7 @@ class Server:
         self._admin = admin
         self._lines = lines
         self._issuer = issuer
-        self._admin_token = _read_admin_token(options.admin_token_file)
+        self._admin_token = read_admin_token(options.admin_token_file)
         self._real = Clock.real()
         self._clock = CoordinatorClock(self._real)
         self.stats = Stats()
@@ -237,7 +163,7 @@ class Server:
             self._events.ring.restore(read_latest_events(files, data_dir))
         self._event_writer = EventWriter(self._events)
         own = [listener for listener in listeners if listener.where.node_id == options.config.node_id]
-        config, self._ids = _with_listeners(options.config, own), fresh_ids(options.seed)
+        config, self._ids = with_listeners(options.config, own), fresh_ids(options.seed)
         self._data_dir = data_dir
         self._waker = Waker()
         self._setup = Setup(
@@ -315,7 +241,7 @@ class Server:
                 nursery.start_soon(self._load_and_tend, nursery)
                 nursery.start_soon(self._event_writer.run)
                 if any(one.tls or one.sasl for one in self._listeners):  # else a terminal that closes ends the server
-                    nursery.start_soon(self._reload_on_hangup)
+                    nursery.start_soon(reload_on_hangup, self._listeners)
                 if self._options.exits_with_stdin:
                     nursery.start_soon(self._stop_with_input)
                 self._stop = nursery.cancel_scope
@@ -475,8 +401,9 @@ class Server:
         if self.pending_reset.read() is not None:
             for _ in self._make_operator().state.finish_reset_in_steps():
                 await trio.lowlevel.checkpoint()
-        self._say_ready()
-        self._warn_of_listeners_without_users()
+        say_ready(self._options, self._listeners, self._admin)
+        if not self._node.ledger.catalog.scram:
+            warn_of_listeners_without_users(self._listeners)
         if self._options.beside:
             nursery.start_soon(self._run_beside)
         WORK.set(UPKEEP)
@@ -506,70 +433,6 @@ class Server:
         """Return the janitor of the node of the moment, which knows it for moves of the clock."""
         self._node.janitor = janitor = Janitor(self._node, self._clock.now_ms())
         return janitor
-
-    async def _reload_on_hangup(self) -> None:
-        """Read keys, certificates and users again with each SIGHUP; what cannot be used changes nothing."""
-        with trio.open_signal_receiver(signal.SIGHUP) as signals:
-            async for _ in signals:
-                for listener in self._listeners:
-                    await self._reload(listener)
-
-    async def _reload(self, listener: Listener) -> None:
-        facts = {"listener": listener.name}
-        for what, part in (("key and certificates", listener.tls), ("users", listener.sasl)):
-            if part is None:
-                continue
-            try:
-                await trio.to_thread.run_sync(part.reload)
-            except ConfigError as error:
-                log.error("reload failed, the %s stay as they are: %s", what, error, extra=facts)
-            else:
-                log.info("%s reloaded", what, extra=facts)
-
-    def _warn_of_listeners_without_users(self) -> None:
-        """Say which listeners nobody can get into: nobody could make a user there either."""
-        if not self._node.ledger.catalog.scram:
-            for listener in self._listeners:
-                if listener.sasl is not None and not listener.sasl.has_users:
-                    reason = "nobody can authenticate: there is no user, see sasl.users.file"
-                    log.warning(reason, extra={"listener": listener.name})
-
-    def _say_ready(self) -> None:
-        seconds = round(time.monotonic() - self._options.started, 2)
-        listeners = [listener.address for listener in self._listeners]
-        advertised = [format_address(listener.host, listener.port) for listener in self._listeners]
-        admin = f"http://{self._admin.address}" if self._admin else None
-        data = self._options.data_dir
-        protocols = [listener.protocol for listener in self._listeners]
-        told = "" if advertised == listeners else f" advertised={','.join(dict.fromkeys(advertised))}"
-        if set(protocols) != {"PLAINTEXT"}:
-            told += f" protocol={','.join(protocols)}"
-        try:
-            print(
-                f"muster ready kafka={','.join(listeners)}{told} admin={admin or 'off'} data={data or 'memory'}"
-                f" after {seconds:.2f} s",
-                flush=True,
-                file=sys.stderr if self._options.beside else None,  # the command has standard output
-            )
-        except OSError as error:
-            discard_output()
-            raise StartFailed(f"cannot write to standard output: {error.strerror}") from None
-        if self._options.ready_file:
-            from json import dumps
-
-            facts = {
-                "kafka": listeners[0],
-                "listeners": listeners,
-                "advertised": advertised,
-                "names": [listener.name for listener in self._listeners],
-                "protocols": protocols,
-                "brokers": [listener.where.node_id for listener in self._listeners],
-                "admin": admin,
-                "data": data,
-                "pid": os.getpid(),
-                "seconds": seconds,
-            }
-            _write_atomically(Path(self._options.ready_file), dumps(facts) + "\n")
 
     def _tell(self, event: Event) -> None:
         """A group did something: count it, and say so in the log."""
@@ -618,37 +481,3 @@ class Server:
         )
         hosts = (*self._options.config["admin.allowed.hosts"], listener.host)
         await admin_port.serve(listener.sock, handler, hosts)
-
-
-def _check_ready_file(name: str | None) -> None:
-    """Refuse a file that cannot be written, now rather than when the server is ready. Raises ConfigError."""
-    if name is None:
-        return
-    path = Path(name)
-    if path.is_dir() or not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
-        raise ConfigError(f"invalid --ready-file {name!r}: expected a file in a directory that can be written to")
-
-
-def _check_input(*, exits_with_it: bool) -> None:
-    """Refuse to end with a standard input that has no other end. Raises ConfigError."""
-    if exits_with_it:
-        mode = os.fstat(0).st_mode
-        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(0)):
-            raise ConfigError("invalid --exit-with-stdin: expected standard input to be a pipe")
-
-
-def _remove_ready_file(name: str | None) -> None:
-    """Remove the ready file of an earlier run. Call this once the addresses and the data directory are ours."""
-    if name is not None:
-        with contextlib.suppress(OSError):  # a name that cannot be used fails when it is written, with the reason
-            Path(name).unlink(missing_ok=True)
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    """Write a file atomically: a reader never sees half of it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, "utf-8")
-        beside.replace(path)
-    except OSError as error:
-        raise StartFailed(f"cannot write {path} (--ready-file): {error.strerror}") from None

@@ -48,7 +48,7 @@ def test_a_start_imports_nothing_that_a_plain_server_can_do_without() -> None:
     program = f"""if True:
         import os, sys
         from coordinator.cli import main, serving
-        serving.Server._say_ready = lambda server: (print(*[name for name in {rare} if name in sys.modules]), os._exit(0))
+        serving.say_ready = lambda *arguments: (print(*[name for name in {rare} if name in sys.modules]), os._exit(0))
         main(["serve", "--ephemeral", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])"""
     done = subprocess.run([sys.executable, "-uc", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "\n", done
