@@ -31,7 +31,7 @@ def test_a_server_whose_package_has_changed_says_so_in_one_line(tmp_path: Path) 
 
 def ask_a_server_without(environment: Environment, folder: Path, module: Path) -> str:
     """Start a server, remove a module, use the server for what needs it, and return how it ends."""
-    ready = folder / "ready.json"
+    ready = folder / f"{module.stem}.json"
     words = ["serve", "--ephemeral", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--ready-file", str(ready)]
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with subprocess.Popen(
