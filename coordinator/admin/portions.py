@@ -11,7 +11,7 @@ OFFSETS_MAX: Final = 1_000  # of one group
 
 
 def cut_state(state: State) -> Iterator[State]:
-    """Yield the topics, so many at a time, and then the offsets, for which the topics must be there."""
+    """Yield the topics, so many at a time, and then offsets and queues, for which the topics must be there."""
     topics = iter(state.topics.items())
     while portion := dict(islice(topics, TOPICS_MAX)):
         yield State(topics=portion)
@@ -22,3 +22,7 @@ def cut_state(state: State) -> Iterator[State]:
             for topic, index, offset in some:
                 by_topic.setdefault(topic, {})[index] = offset
             yield State(offsets={group: by_topic})
+    for group, queues in (state.queues or {}).items():
+        for topic, partitions in queues.items():
+            for index, queue in partitions.items():
+                yield State(queues={group: {topic: {index: queue}}})

@@ -20,7 +20,7 @@ from coordinator.core.share_state.machine import StateDecision, StateMachine
 from coordinator.core.share_state.persister import Retry
 from coordinator.core.share_state.records import StateRecord, decode
 from coordinator.core.share_state.values import ShareState, StateKey, StateSummary, StateUpdate
-from coordinator.dataplane.brokers import NOBODY
+from coordinator.dataplane.brokers import NOBODY, OPERATOR
 from coordinator.runtime.damage import describe_damage, readable
 from coordinator.runtime.share_state_log import StateLog
 from protocol.errors import ErrorCode, ProtocolError
@@ -89,7 +89,8 @@ class ShareStates:
     def perform(self, key: StateKey, decide: Decide, node_id: int, now_ms: int) -> Any:
         """Decide a request of a client who takes the broker `node_id` for the coordinator. Returns the answer, or a
         `Refusal`."""
-        if not self._logs or self._engine.coordinators.of_share_states[self.partition_of(key)] != node_id:
+        of_states = self._engine.coordinators.of_share_states
+        if not self._logs or node_id not in (OPERATOR, of_states[self.partition_of(key)]):
             return Refusal(ErrorCode.NOT_COORDINATOR, "This is not the correct coordinator.")
         return self._do(key, decide, now_ms)
 

@@ -1,5 +1,6 @@
 """An operator sees, frees, settles and counts again what members of share groups have acquired."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ from coordinator.core.share_partitions.operate import RecordAction
 from coordinator.core.share_state.values import StateKey
 from coordinator.dataplane.share.operating import SharePartitionView
 from coordinator.server.verbs.clock import keep_everybody
+from coordinator.server.verbs.queues import Queue as SeededQueue
+from coordinator.server.verbs.queues import QueueRecords
 from coordinator.server.verbs.refusal import Refusal
+from coordinator.server.verbs.state import State
 from protocol import record_batch
 from protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
@@ -21,6 +25,7 @@ from protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequestTopic,
 )
 from protocol.messages.share_fetch import ShareFetchRequest, ShareFetchRequestPartition, ShareFetchRequestTopic
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.records import Record
 from tests.control.steered import SteeredNode
 from tests.requests import create_topics, produce
@@ -242,3 +247,43 @@ def test_a_late_acknowledgement_is_found(queue: Queue) -> None:
     assert queue.acknowledge(0, 9, 1) == 121
     evidence = "1 time, acknowledged records that the member had no longer"
     assert rules(queue) == [("late_acknowledgement", "worker", evidence)]
+
+
+def test_a_queue_is_seeded_half_processed_and_read_back(queue: Queue) -> None:
+    seeded = seeded_queue(start=2, records=[(3, 3, "archived", 5), (4, 5, "available", 2), (6, 6, "acknowledged", 1)])
+    state = State(queues={GROUP: {TOPIC: {"0": seeded}}})
+    queue.server.operator.state.seed(state)
+    assert queue.server.operator.state.contents().queues == state.queues
+    assert queue.fetch() == [(2, 2, 1), (4, 5, 3), (7, 9, 1)]
+    queue.server.operator.state.take_snapshot("half")
+    queue.change(2, 2, ACCEPT)
+    queue.server.operator.state.restore("half")
+    assert queue.server.operator.state.contents().queues == state.queues
+
+
+def test_what_a_member_finds_after_it_joins_is_what_was_seeded(queue: Queue) -> None:
+    queue.server.operator.state.seed(State(queues={"other": {TOPIC: {"0": seeded_queue(start=7)}}}))
+    with_member = ShareGroupHeartbeatRequest("other", "A" * 22, 0, subscribed_topic_names=(TOPIC,))
+    assert queue.peer.ask(with_member, 1).error_code == 0
+    assert queue.server.operator.state.contents("other").queues == {"other": {TOPIC: {"0": seeded_queue(start=7)}}}
+
+
+@pytest.mark.parametrize(
+    ("seeded", "sentence"),
+    [
+        ((-1, []), "invalid start -1 of letters-0: expected 0 to 9223372036854775807"),
+        ((5, [(4, 6, "available", 1)]), "invalid records 4 to 6 of letters-0: expected 5 or later"),
+        (
+            (0, [(4, 6, "available", 1), (6, 7, "archived", 1)]),
+            "invalid records 6 to 7 of letters-0: expected 7 or later",
+        ),
+        ((0, [(4, 6, "available", 0)]), "invalid deliveries 0 of letters-0: expected 1 to 32767"),
+    ],
+)
+def test_a_queue_that_cannot_be_is_refused(queue: Queue, seeded: tuple[int, list[Any]], sentence: str) -> None:
+    with pytest.raises(Refusal, match=f"^{sentence}$"):
+        queue.server.operator.state.seed(State(queues={"other": {TOPIC: {"0": seeded_queue(*seeded)}}}))
+
+
+def seeded_queue(start: int, records: Sequence[tuple[int, int, Any, int]] = ()) -> SeededQueue:
+    return SeededQueue(start, [QueueRecords(*one) for one in records])

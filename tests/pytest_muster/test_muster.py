@@ -251,3 +251,11 @@ def test_a_group_is_kept_from_its_records(muster: Muster, client: Client) -> Non
         consumer.fetch()
     fault.wait()
     assert group.in_flight() == []
+
+
+def test_a_queue_begins_half_processed(muster: Muster, client: Client) -> None:
+    topic, group = muster.topic("letters"), muster.group("mail")
+    client.ask(produce(topic, {0: record_batch.encode([Record(None, b"letter")] * 5)}), 12)
+    muster.set_queue(group, topic, 1, [{"first": 2, "last": 2, "state": "archived", "deliveries": 5}])
+    assert muster.state()["queues"][group.id][topic]["0"]["start"] == 1
+    assert ShareConsumer.join(client, group.id, topic).fetch() == [(1, 1, 1), (3, 4, 1)]

@@ -5,12 +5,13 @@ from collections.abc import Callable, Generator
 from typing import Any, Final, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from coordinator.control.inputs import AskInput, Kind, Origin
 from coordinator.core.decision import Done
 from coordinator.core.principal import OPERATOR_PRINCIPAL
 from coordinator.core.result import Call
+from coordinator.core.share_state.values import StateKey
 from coordinator.core.verbs import BY
 from coordinator.dataplane.brokers import OPERATOR, Where
 from coordinator.runtime.clock import CoordinatorClock
@@ -19,6 +20,7 @@ from coordinator.runtime.snapshot import Snapshot
 from coordinator.server.frontend import Frontend
 from coordinator.server.poller import Poller
 from coordinator.server.verbs.groups import GroupVerbs
+from coordinator.server.verbs.queues import Queue, seed_queues, view_queues
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.requests import RequestVerbs
 from coordinator.server.verbs.scenarios import ScenarioVerbs
@@ -43,10 +45,12 @@ OFFSET_MAX: Final = 2**63 - 1
 
 
 class State(Struct, frozen=True, forbid_unknown_fields=True):
-    """A state to start a test from: partitions by topic, offsets by group, topic and partition."""
+    """A state to start a test from: partitions by topic; offsets, and queues of share groups, by group, topic and
+    partition."""
 
     topics: dict[str, int] = {}
     offsets: dict[str, dict[str, dict[str, int]]] = {}
+    queues: dict[str, dict[str, dict[str, Queue]]] | UnsetType = UNSET  # left out where there are none
 
 
 class PrefixReset(Struct, frozen=True):
@@ -221,6 +225,7 @@ class StateVerbs:
                 if name.startswith(prefix) and not name.startswith("__")
             },
             {view.group: view.offsets for view in self._groups.views(prefix) if view.offsets},
+            view_queues(self._node().share_states.states(), topics, prefix) or UNSET,
         )
 
     def seed(self, state: State) -> None:
@@ -238,6 +243,15 @@ class StateVerbs:
                     if partition.error_code:
                         code = ErrorCode(partition.error_code).name
                         raise Refusal(f"group {group_id!r}, {answer.name}-{partition.partition_index}: {code}")
+        if state.queues:
+            seed_queues(state.queues, self._ask, self._node().ledger.catalog.topics, self._read_state_epoch)
+
+    def _read_state_epoch(self, key: StateKey) -> int:
+        """Return the epoch in which a state may be written."""
+        found = self._node().share_states.summary(key)
+        if isinstance(found, ErrorCode):
+            raise Refusal(f"share group {key.group_id!r}, partition {key.partition}: {found.name}", is_conflict=True)
+        return found.state_epoch
 
     def remove_topics(self, names: tuple[str, ...]) -> None:
         """Delete topics that have so few partitions together that this is decided in one step."""

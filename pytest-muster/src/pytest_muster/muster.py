@@ -308,6 +308,18 @@ class Muster:
             "POST", path_of("state"), {"offsets": {self.name(str(group)): {self.name(topic): by_partition}}}
         )
 
+    def set_queue(
+        self, group: str | Group, topic: str, start: int, records: Sequence[Mapping[str, Any]] = (), partition: int = 0
+    ) -> None:
+        """Give a share group without members a half-processed queue: what is before `start` is done.
+
+        `records=[{"first": 5, "last": 6, "state": "archived", "deliveries": 5}]` are runs of records behind it, of
+        which the state is `available`, `acknowledged` or `archived`. Needs records in the topic only when it is read.
+        """
+        queue = {"start": start, "records": list(records)}
+        body = {"queues": {self.name(str(group)): {self.name(topic): {str(partition): queue}}}}
+        self.admin.call("POST", path_of("state"), body)
+
     def state(self) -> Json:
         """Return topics and offsets of this run: what `POST /v1/state` takes."""
         return self.admin.call("GET", path_of("state", prefix=self.prefix))
