@@ -120,7 +120,9 @@ def _require_cryptography() -> None:
     try:
         import cryptography  # noqa: F401  # an extra: PEM needs none
     except ImportError:
-        raise ValueError("the package cryptography is missing: pip install 'cryptography>=44,<60'") from None
+        raise ValueError(
+            "the package cryptography is missing, of the extra `security`: pip install 'cryptography>=44,<60'"
+        ) from None
 
 
 def _order_chain(certificate: "Certificate", others: Sequence["Certificate"]) -> list["Certificate"]:
@@ -159,7 +161,7 @@ def _explain(error: Exception, location: str, kind: str) -> str:
     if kind == PEM and start.startswith(_DER):
         return "it is not PEM; the type PKCS12 reads the stores of Java and OpenSSL"
     if isinstance(error, ssl.SSLError):
-        return (error.reason or str(error)).replace("_", " ").lower()
+        return (error.reason or "there is none in it").replace("_", " ").lower()
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 

@@ -213,7 +213,7 @@ class RealFiles:
         missing = [p for p in (Path(path), *Path(path).parents) if not p.exists()]
         for directory in reversed(missing):
             try:
-                directory.mkdir(exist_ok=True)
+                directory.mkdir(0o700, exist_ok=True)  # records and credentials are for the server's user alone
             except OSError as error:
                 raise _wrap_error("make directory", path, error) from error
             self.sync_directory(str(directory.parent))

@@ -125,7 +125,8 @@ def _alter(cluster: Cluster, args: argparse.Namespace, changes: list[Any]) -> in
     (result,) = _ask(cluster, kind, name, IncrementalAlterConfigsRequest((resource,))).responses
     if result.error_code:
         explanation = explain(result.error_code, result.error_message)
-        return fail("configs", f"cannot {args.action} settings of {kind} {name}: {explanation}")
+        hint = "; set it when the broker starts: `muster serve --set`" if "dynamically" in explanation else ""
+        return fail("configs", f"cannot {args.action} settings of {kind} {name}: {explanation}{hint}")
     if args.json:
         print_json({"resource": kind, "name": name})
     else:

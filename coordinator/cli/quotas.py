@@ -33,6 +33,8 @@ TYPES: Final = {"user": "user", "client_id": "client-id", "ip": "ip"}  # by the 
 DEFAULTS: Final = {"user_defaults": "user", "client_defaults": "client-id", "ip_defaults": "ip"}
 THIS_NAME, THE_DEFAULT = 0, 1  # how a request describes an entity
 DEFAULT: Final = "<default>"
+OF_CLIENTS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+OF_ADDRESSES: Final = ("connection_creation_rate",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,7 +134,9 @@ def _alter(cluster: Cluster, args: argparse.Namespace, changes: list[Any]) -> in
     (result,) = cluster.any.ask(request).entries
     if result.error_code:
         explanation = explain(result.error_code, result.error_message)
-        return fail("quotas", f"cannot {args.action} quotas of {_describe(entity)}: {explanation}")
+        known = OF_ADDRESSES if "ip" in entity else OF_CLIENTS
+        hint = "" if {one.key for one in changes} <= set(known) else f"; its quotas are {', '.join(known)}"
+        return fail("quotas", f"cannot {args.action} quotas of {_describe(entity)}: {explanation}{hint}")
     if args.json:
         print_json({"entity": entity})
     else:

@@ -74,7 +74,9 @@ def make_issuer() -> "Issuer":
     try:
         return Issuer()
     except ImportError:
-        raise ConfigError("--oauth-dev needs the package joserfc: pip install 'joserfc>=1.4,<2'") from None
+        raise ConfigError(
+            "--oauth-dev needs the package joserfc, of the extra `security`: pip install 'joserfc>=1.4,<2'"
+        ) from None
 
 
 def with_listeners(config: Config, listeners: Sequence[Listener]) -> Config:

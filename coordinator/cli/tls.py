@@ -52,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         import cryptography  # noqa: F401  # an extra: only this command needs it
     except ImportError:
-        return fail("tls", "the package cryptography is missing: pip install 'cryptography>=44,<60'")
+        return fail(
+            "tls", "the package cryptography is missing, of the extra `security`: pip install 'cryptography>=44,<60'"
+        )
     directory, clients = Path(args.directory), args.client or CLIENTS
     wrong = next((name for name in clients if not _CLIENT.fullmatch(name) or name in ("ca", "server")), None)
     if wrong is not None:

@@ -77,7 +77,9 @@ def test_what_belongs_together_has_the_same_names() -> None:
     assert all((DEPLOY / "kubernetes" / file).exists() for file in kustomization["resources"])
 
 
-def test_the_server_understands_its_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_understands_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    page = (DEPLOY.parent / "docs" / "securing.md").read_text("utf-8")
+    (tmp_path / "muster.toml").write_text(page.partition("<<'TOML'\n")[2].partition("\nTOML\n")[0])
     pod = kind("StatefulSet")["spec"]["template"]["spec"]
     words = [word.replace("$(NAMESPACE)", "muster") for word in pod["containers"][0]["args"]]
     service = re.search(r"^ExecStart=\S+/muster (.*)$", (DEPLOY / "muster.service").read_text("utf-8"), re.MULTILINE)
@@ -85,7 +87,13 @@ def test_the_server_understands_its_arguments(monkeypatch: pytest.MonkeyPatch) -
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]["muster"]
     for command, environment in (
         (words, {}),
-        (service[1].replace("%H", "example.test").split(), {}),
+        (
+            service[1]
+            .replace("/etc/muster/muster.toml", str(tmp_path / "muster.toml"))
+            .replace("%d", "/run/x")
+            .split(),
+            {},
+        ),
         (compose["command"], compose["environment"]),
     ):
         assert command[0] == "serve"
@@ -96,6 +104,9 @@ def test_the_server_understands_its_arguments(monkeypatch: pytest.MonkeyPatch) -
                 patch.setenv(name, value)
             options = read_options(parser.parse_args(command[1:]))
         assert options.endpoints and not options.ignored
+        if command[0:2] == ["serve", "--config"]:  # the unit
+            assert [one.protocol for one in options.endpoints] == ["SASL_SSL"]
+            assert options.config["sasl.users.file"] == "/run/x/users.txt"
 
 
 def test_compose_names_files_and_services_that_exist() -> None:

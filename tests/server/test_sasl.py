@@ -468,7 +468,7 @@ def test_users_come_from_a_file_and_from_kafkas_setting(tmp_path: Path) -> None:
     ("values", "complaint"),
     [
         ({"sasl.users.file": "/nowhere"}, r"invalid sasl\.users\.file '/nowhere': cannot read it: No such file"),
-        ({"sasl.users.file": "FILE"}, r"line 2: expected NAME:PASSWORD"),
+        ({"sasl.users.file": "FILE"}, r"expected NAME:PASSWORD in its line 2"),
         ({"sasl.jaas.config": "user_alice=secret"}, r"invalid sasl\.jaas\.config: expected MODULE required"),
         (
             {"sasl.enabled.mechanisms": ("GSSAPI",)},
@@ -540,3 +540,9 @@ def test_rotated_keys_are_used_after_a_reload_and_withdrawn_ones_are_not(tmp_pat
     assert codes() == [False, True], "nothing is read before it is asked for"
     listener.reload()
     assert codes() == [True, False]
+
+
+def test_what_is_wrong_with_users_names_where_the_setting_comes_from() -> None:
+    for name, value in (("sasl.users.file", "/nowhere"), ("sasl.jaas.config", "x")):
+        with pytest.raises(ConfigError, match=rf"^invalid {re.escape(name)} .*\(muster\.toml, line 3\): "):
+            read_users(Config({name: value}, {name: "muster.toml, line 3"}), "IN", "PLAIN")

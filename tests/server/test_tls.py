@@ -468,3 +468,10 @@ def test_with_sasl_clients_are_asked_for_certificates_only_where_that_is_set_for
     assert Tls(Config(dict(values)), "IN", is_sasl=True).context.verify_mode is ssl.CERT_NONE
     own = values | {"listener.name.in.ssl.client.auth": "requested"}
     assert Tls(Config(dict(own)), "IN", is_sasl=True).context.verify_mode is ssl.CERT_OPTIONAL
+
+
+def test_a_file_without_a_key_is_told_without_words_of_openssl(tmp_path: Path) -> None:
+    file = tmp_path / "users.txt"
+    file.write_text("admin:secret\n")
+    with pytest.raises(ConfigError, match=r"expected a private key that fits .*, in PEM: there is none in it$"):
+        Tls(Config({"ssl.keystore.location": str(file)}), "SSL")

@@ -102,7 +102,9 @@ class Sasl:
         try:
             return Verifier([*keys, *(_read_keys(url) if url else ())], rules)
         except ImportError:
-            raise ConfigError("OAUTHBEARER needs the package joserfc: pip install 'joserfc>=1.4,<2'") from None
+            raise ConfigError(
+                "OAUTHBEARER needs the package joserfc, of the extra `security`: pip install 'joserfc>=1.4,<2'"
+            ) from None
         except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             raise self._complaint(name, url, f"keys in the form of JWKS: {reason}") from None

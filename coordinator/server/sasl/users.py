@@ -52,35 +52,41 @@ def read_users(config: Config, listener: str, mechanism: str) -> dict[str, str]:
     passwords: dict[str, str] = {}
     name = config.name_of_listener(listener, "sasl.users.file", mechanism)
     if file := config[name]:
-        passwords |= _read_file(name, file)
+        passwords |= _read_file(_say(config, name, file), file)
     name = config.name_of_listener(listener, "sasl.jaas.config", mechanism)
     if text := config[name]:
-        passwords |= _read_jaas(name, text)
+        passwords |= _read_jaas(_say(config, name), text)
     if len(passwords) > USERS_MAX:
-        raise ConfigError(f"invalid {name}: expected at most {USERS_MAX} users")
+        raise ConfigError(f"invalid {_say(config, name)}: expected at most {USERS_MAX} users")
     return passwords
 
 
-def _read_file(name: str, file: str) -> dict[str, str]:
+def _say(config: Config, name: str, value: str = "") -> str:
+    """Return the name of a setting for a message, with its value unless it is a secret, and where it comes from."""
+    source = config.source(name)
+    return f"{name}{f' {value!r}' if value else ''}{f' ({source})' if source else ''}"
+
+
+def _read_file(setting: str, file: str) -> dict[str, str]:
     try:
         lines = Path(file).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ConfigError(f"invalid {name} {file!r}: cannot read it: {reason}") from None
+        raise ConfigError(f"invalid {setting}: cannot read it: {reason}") from None
     found = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         user, colon, password = line.partition(":")
         if not colon or not user or not password:
-            raise ConfigError(f"invalid {name} {file!r}, line {number}: expected NAME:PASSWORD")
+            raise ConfigError(f"invalid {setting}: expected NAME:PASSWORD in its line {number}")
         found[user] = password
     return found
 
 
-def _read_jaas(name: str, text: str) -> dict[str, str]:
+def _read_jaas(setting: str, text: str) -> dict[str, str]:
     try:
         options = read_options(text)
     except ValueError:
-        raise ConfigError(f'invalid {name}: expected MODULE required user_NAME="PASSWORD" ... ;') from None
+        raise ConfigError(f'invalid {setting}: expected MODULE required user_NAME="PASSWORD" ... ;') from None
     return {key.removeprefix(_USER): value for key, value in options.items() if key.startswith(_USER)}
