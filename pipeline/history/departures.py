@@ -7,7 +7,9 @@ for it so long. That is certain
 
 - if the generation before is younger than the rebalance timeout;
 - if all that stayed have committed since half of that time: they would have rejoined in a join phase that went on then;
-- if it was the only member, and nobody has come.
+- if it was the only member, and nobody has come;
+- if it was a static member that has committed since the rebalance timeout: a join phase ends without those, but removes
+  them only if they do not fetch their assignment within that time again.
 
 Members of a cooperative group commit while they wait, so theirs is no such sign.
 
@@ -33,8 +35,11 @@ def classify_departure(
 
     `alive_ts` is when the member last joined, `committed` what it committed since the last step (None: nothing).
     """
-    is_alive = not may_have_expired(member, alive_ts, at_ts, committed)
-    return LEAVE if is_alive and not may_have_missed_rebalance else UNKNOWN
+    if may_have_expired(member, alive_ts, at_ts, committed):
+        return UNKNOWN
+    last_ts = (committed.last_plain_ts if committed else None) or 0
+    is_kept = member.group_instance_id is not None and at_ts - last_ts < member.rebalance_timeout
+    return LEAVE if is_kept or not may_have_missed_rebalance else UNKNOWN
 
 
 def may_have_expired(member: ClassicMember, alive_ts: int, at_ts: int, committed: Activity | None) -> bool:

@@ -262,6 +262,17 @@ def test_a_member_is_gone(last_commits: tuple[int | None, ...], rebalance_s: int
     assert script.ends() == {"a": end, "b": None}
 
 
+@pytest.mark.parametrize(("last_commit", "end"), [(147, "leave"), (100, "leave_or_timeout"), (None, "leave_or_timeout")])
+def test_a_static_member_is_removed_by_no_join_phase(last_commit: int | None, end: str) -> None:
+    """The other one has not committed for long: of a dynamic member nothing could be said."""
+    script = Script()
+    script.generation(0, 1, rebalance_s=60, instances={"a": "till"}, a=[0], b=[1])
+    if last_commit is not None:
+        script.commits(p0=every(3, 0, last_commit))
+    script.generation(148, 2, rebalance_s=60, b=[0, 1])
+    assert script.end().causes()[1] == [end]
+
+
 def test_the_only_member_cannot_have_been_waited_for() -> None:
     script = Script()
     script.generation(0, 1, rebalance_s=60, a=[0])
