@@ -431,7 +431,8 @@ class Server:
 
     def _make_janitor(self) -> Janitor:
         """Return the janitor of the node of the moment, which knows it for moves of the clock."""
-        self._node.janitor = janitor = Janitor(self._node, self._clock.now_ms())
+        janitor = Janitor(self._node, self._clock.now_ms())
+        self._node.set_upkeep(janitor)
         return janitor
 
     def _tell(self, event: Event) -> None:

@@ -13,11 +13,10 @@ before its `flush` has returned.
 With --fsync the turn does not wait for the disk: `group_commit.py` says what may be told when.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from time import monotonic
 from typing import Any, Final
 
-from coordinator.config import Config
 from coordinator.control.inputs import Kind, NoteInput, StepInput, VerbInput
 from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.catalog.catalog import GROUP, Change
@@ -25,7 +24,6 @@ from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import ConfigKey
 from coordinator.core.decision import PARKED, SILENT, Done, Outcome, Parked, Silent, Steps
 from coordinator.core.events import Cause, Event
-from coordinator.core.failover import BrokerVerb
 from coordinator.core.groups import records_event
 from coordinator.core.growth import Shortage
 from coordinator.core.limits import Limits
@@ -33,10 +31,7 @@ from coordinator.core.quotas.buckets import Buckets
 from coordinator.core.renewal import Renewal
 from coordinator.core.result import (
     COORDINATOR_EPOCH,
-    BeginShareStates,
     Call,
-    CreateTopics,
-    EndShareStates,
     Markers,
     Reply,
     Result,
@@ -48,18 +43,17 @@ from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.verbs import Verb, VerbResponse
 from coordinator.dataplane.brokers import NOBODY, OPERATOR, Where
 from coordinator.dataplane.dataplane import DataPlane
-from coordinator.runtime import share_groups
 from coordinator.runtime.coordinators import Coordinators
-from coordinator.runtime.edge import Edge, Failure
+from coordinator.runtime.edge import Failure
 from coordinator.runtime.error_response import error_response, groups_full_response
-from coordinator.runtime.failover import TRANSACTIONS, Failover
 from coordinator.runtime.group_commit import GroupCommit
-from coordinator.runtime.ledger import Ledger
+from coordinator.runtime.loads import TRANSACTIONS, Loads
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
 from coordinator.runtime.share_states import ShareStates
 from coordinator.runtime.steps import StepMeter, UnfinishedRequest, UnfinishedRequests
 from coordinator.runtime.topic_log import log_changes
+from coordinator.runtime.world import World
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -98,61 +92,93 @@ class Engine:
 
     def __init__(
         self,
-        config: Config,
+        world: World,
         files: Files,
-        ledger: Ledger,
         emit: Callable[[Event], None],
         *,
-        is_synced: bool,
+        effects: "Mapping[type, Perform]",
+        offered: dict[int, range],
+        authorizer: Authorizer | None,
+        real_ms: Callable[[], int],
+        fresh_id: Callable[[], str],
         waker: Waker | None = None,
         real_s: Callable[[], float] = monotonic,
         meter: StepMeter,
     ) -> None:
-        """Without `is_synced` nothing waits for the disk. `waker` and `real_s` are for `GroupCommit`, `meter` ends the
-        steps of long requests."""
-        self.config = config
-        self.edge = Edge()
-        self.offered: dict[int, range] = {}  # versions by API key
-        self.authorizer: Authorizer | None = None  # None: everything is allowed
+        """`effects` are done by others, `offered` has the versions by API key, and without an authorizer everything is
+        allowed. `waker` and `real_s` are for `GroupCommit`, `meter` ends the steps of long requests."""
+        self.world = world
+        self.config = config = world.config
+        self.edge = world.edge
+        self.ledger = world.ledger
+        self.is_synced = world.is_synced
+        self.offered = offered
+        self.authorizer = authorizer
         self.mutations = Buckets()  # of `controller_mutation_rate`
-        self.real_ms: Callable[[], int]  # the node's
-        self.ledger = ledger
-        self.partitions = Partitions(0, self._no_partition)
-        self.coordinators = Coordinators(config.node_ids, 0)
-        self.failover: Failover  # made by the node
-        self.share_states = ShareStates(self)
-        self.fresh_topic_id: Callable[[], bytes]  # the node's
-        self.dataplane: DataPlane  # once the node is open
-        self._emit = emit
-        self.is_synced = is_synced
-        self.group_commit = GroupCommit(self, files, waker, real_s)
+        self.loads = Loads()
+        self.share_states = ShareStates(world, self.record, self.append, self.fresh_topic_id)
+        self.group_commit = GroupCommit(world, self.share_states, files, waker, real_s)
         self.ending: set[str] = set()
         """The transactional ids of the transactions whose markers are being written."""
-        self._groups_bytes_max: int = config["groups.max.bytes"]
-        self._members_bytes_max: int = config["group.members.max.bytes"]
         self.shortage = Shortage()
         self.members_bytes = 0  # of memory that the members of all groups take
-        self._offsets_bytes_max: int = config["offsets.max.bytes"]
         self.offsets_bytes = 0  # of memory that all committed and pending offsets take
-        self.note_input: NoteInput | None = None  # of a journal that may be replayed
+        self.unfinished = UnfinishedRequests(meter)
+        self._emit = emit
+        self._effects = effects
+        self._real_ms = real_ms
+        self._fresh_id = fresh_id
+        self._groups_bytes_max: int = config["groups.max.bytes"]
+        self._members_bytes_max: int = config["group.members.max.bytes"]
+        self._offsets_bytes_max: int = config["offsets.max.bytes"]
         self._held_bytes = 0
         self._replies: Replies = []
-        self.unfinished = UnfinishedRequests(meter)
         self._first = 0  # of the partitions, when timers fire
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
 
-    @staticmethod
-    def _no_partition(index: int) -> Partition:
-        raise AssertionError("the node is not open")
+    @property
+    def partitions(self) -> Partitions:
+        """Those of `__consumer_offsets`."""
+        return self.world.partitions
+
+    @property
+    def coordinators(self) -> Coordinators:
+        """Which broker coordinates what."""
+        return self.world.coordinators
+
+    @property
+    def dataplane(self) -> DataPlane:
+        """Topics and their records."""
+        return self.world.dataplane
+
+    @property
+    def note_input(self) -> NoteInput | None:
+        """Notes inputs in a journal that may be replayed, if there is one."""
+        return self.world.note_input
+
+    @note_input.setter
+    def note_input(self, note_input: NoteInput | None) -> None:
+        self.world.note_input = note_input
+
+    def real_ms(self) -> int:
+        """Return the time by which fetches wait, whatever the coordinator's clock shows."""
+        now_ms = self._real_ms()
+        if self.world.note_input is not None:
+            self.world.note_input(Kind.REAL, now_ms)
+        return now_ms
+
+    def fresh_topic_id(self) -> bytes:
+        """Return an id that no topic has had."""
+        return bytes.fromhex(self._fresh_id().replace("-", ""))
 
     @property
     def loading(self) -> int:
         """How many partitions of `__consumer_offsets` are still to be loaded."""
-        return sum(not partition.is_loaded for partition in self.partitions)
+        return sum(not partition.is_loaded for partition in self.world.partitions)
 
     def refuse(self, partition: Partition, where: Where) -> ErrorCode:
         """Return why a broker does not serve the groups of a partition, NONE if it does."""
-        if where.node_id not in (self.coordinators.of_groups[partition.index], OPERATOR):
+        if where.node_id not in (self.world.coordinators.of_groups[partition.index], OPERATOR):
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.NONE if partition.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -161,57 +187,57 @@ class Engine:
         where an authorizer is asked each time."""
         if self.authorizer is not None:
             return None
-        return self.partitions.owner(heartbeat.group_id).shard.find_renewal(heartbeat)
+        return self.world.partitions.owner(heartbeat.group_id).shard.find_renewal(heartbeat)
 
     def refuse_transaction(self, transactional_id: str, where: Where) -> ErrorCode:
         """Return why a broker does not serve a transactional id, NONE if it does."""
-        coordinators = self.coordinators
-        if coordinators.is_alone and not self.failover:
+        coordinators = self.world.coordinators
+        if coordinators.is_alone and not self.loads:
             return ErrorCode.NONE
         index = coordinators.partition_of(transactional_id)
         if where.node_id not in (coordinators.of_transactions[index], OPERATOR):
             return ErrorCode.NOT_COORDINATOR
-        is_loading = self.failover.is_loading(TRANSACTIONS, index)
+        is_loading = self.loads.is_loading(TRANSACTIONS, index)
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE
 
     def is_transaction_served(self, transactional_id: str) -> bool:
         """Return whether a broker coordinates a transactional id, and has loaded it."""
-        coordinators = self.coordinators
-        if coordinators.is_alone and not self.failover:
+        coordinators = self.world.coordinators
+        if coordinators.is_alone and not self.loads:
             return True
         index = coordinators.partition_of(transactional_id)
-        return coordinators.of_transactions[index] != NOBODY and not self.failover.is_loading(TRANSACTIONS, index)
+        return coordinators.of_transactions[index] != NOBODY and not self.loads.is_loading(TRANSACTIONS, index)
 
     def loads_transactions(self, where: Where) -> bool:
         """Return whether a broker is loading some of the transactional ids that it coordinates."""
-        of_transactions = self.coordinators.of_transactions
-        return any(of_transactions[index] == where.node_id for index in self.failover.loading(TRANSACTIONS))
+        of_transactions = self.world.coordinators.of_transactions
+        return any(of_transactions[index] == where.node_id for index in self.loads.loading(TRANSACTIONS))
 
     @property
     def stopped_brokers(self) -> Collection[int]:
         """The node ids of the brokers that do not run."""
-        return self.coordinators.stopped
+        return self.world.coordinators.stopped
 
     def group_limits(self, group_id: str) -> Limits:
         """Return the settings of a group: its own, or those of the server."""
-        return self.partitions.owner(group_id).shard.limits_of(group_id)
+        return self.world.partitions.owner(group_id).shard.limits_of(group_id)
 
     def tell_of_records(self, group_id: str, cause: Cause, member_id: str, by: str, records: str, now_ms: int) -> None:
         """Tell the timeline of a share group what became of records that the member had."""
-        group = self.partitions.owner(group_id).shard.groups.get(group_id)
+        group = self.world.partitions.owner(group_id).shard.groups.get(group_id)
         self._emit(records_event(group_id, group, cause, member_id, by, records, now_ms))
 
     def offsets_leader(self, index: int) -> int:
         """Return the broker that leads a partition of `__consumer_offsets`, and so coordinates its groups."""
-        return self.coordinators.of_groups[index]
+        return self.world.coordinators.of_groups[index]
 
     def share_states_leader(self, index: int) -> int:
         """Return the broker that leads a partition of `__share_group_state`."""
-        return self.coordinators.of_share_states[index]
+        return self.world.coordinators.of_share_states[index]
 
     def offsets_log(self, index: int) -> Log | None:
         """Return the log of a partition of `__consumer_offsets`, None where nothing was ever written."""
-        partition = self.partitions[index]
+        partition = self.world.partitions[index]
         return partition.log if partition.has_log else None
 
     # -- inputs --------------------------------------------------------------------------------------------------------
@@ -253,43 +279,39 @@ class Engine:
     @property
     def groups_bytes(self) -> int:
         """The memory that all groups take at least."""
-        return sum(partition.shard.groups_bytes for partition in self.partitions)
+        return sum(partition.shard.groups_bytes for partition in self.world.partitions)
 
     def fire(self, now_ms: int) -> None:
         """Do what is due by now, as much of it as a turn may take: the rest stays due."""
-        if self.note_input is not None and _is_due(self.next_deadline_ms(), now_ms):
-            self.note_input(Kind.FIRE, now_ms)
+        if self.world.note_input is not None and _is_due(self.next_deadline_ms(), now_ms):
+            self.world.note_input(Kind.FIRE, now_ms)
         if self._due_ms is not None and self._due_ms <= now_ms:
-            if self.failover:
-                self.failover.serve(now_ms)
+            if self.loads and self.loads.serve_due(now_ms) and self.has_prepared_transactions:
+                self.finish_transactions(now_ms)  # those whose end was decided during the loading
             may_work, may_go_on = Ration(WORK_A_TURN), Ration(TIMERS_A_TURN - 1)
             for partition in self._in_turn():
                 if _is_due(partition.shard.timers.earliest_wakeup_ms(), now_ms):
-                    self._take_all(partition, partition.shard.fire(now_ms, may_work, may_go_on))
+                    self.take_all(partition, partition.shard.fire(now_ms, may_work, may_go_on))
                     if may_go_on.is_used_up:
                         break
-            self._due_ms = min((at_ms for _, at_ms in self.failover.deadlines()), default=None)
-            for partition in self.partitions:
+            self._due_ms = min((at_ms for _, at_ms in self.loads.deadlines()), default=None)
+            for partition in self.world.partitions:
                 self._watch(partition.shard.timers)
-        transactions, locks = self.ledger.transactions, self.dataplane.share.locks
+        transactions, locks = self.ledger.transactions, self.world.dataplane.share.locks
         if transactions.timeouts and _is_due(transactions.next_deadline_ms(), now_ms):
             for transaction in transactions.pop_overdue(now_ms, TIMERS_A_TURN):
                 self.edge.attempt("timer transaction", self._time_out, transaction, now_ms)
         if locks.count and _is_due(locks.next_deadline_ms(), now_ms):
-            self.dataplane.expire_locks(now_ms, TIMERS_A_TURN)
+            self.world.dataplane.expire_locks(now_ms, TIMERS_A_TURN)
 
-    def command(
-        self, verb: Verb | BrokerVerb | ChangeRecords, now_ms: int, fresh_id: Callable[[], str]
-    ) -> VerbResponse | Failure:
-        """Do what an operator asks of a group, its records or a broker."""
-        if self.note_input is not None:
-            self.note_input(Kind.VERB, VerbInput.of(verb, now_ms))
+    def command(self, verb: Verb | ChangeRecords, now_ms: int, fresh_id: Callable[[], str]) -> VerbResponse | Failure:
+        """Do what an operator asks of a group or its records."""
+        if self.world.note_input is not None:
+            self.world.note_input(Kind.VERB, VerbInput.of(verb, now_ms))
         call = Call(0, now_ms, 0, None, "", fresh_id)
-        if isinstance(verb, BrokerVerb):
-            return self.edge.attempt("operator", self.failover.perform, verb, call)
         if isinstance(verb, ChangeRecords):
-            return self.edge.attempt("operator", self.dataplane.change_records, verb, call)
-        partition = self.partitions.owner(verb.group_id)
+            return self.edge.attempt("operator", self.world.dataplane.change_records, verb, call)
+        partition = self.world.partitions.owner(verb.group_id)
         return self.edge.attempt("operator", lambda: self.take(partition, partition.shard.handle(verb, call)))
 
     def wake_at(self, at_ms: int) -> None:
@@ -305,7 +327,7 @@ class Engine:
 
     def _in_turn(self) -> list[Partition]:
         """Return all partitions, each as the first in its turn: the work of one does not keep the others waiting."""
-        partitions = list(self.partitions)
+        partitions = list(self.world.partitions)
         self._first = (self._first + 1) % len(partitions)
         return partitions[self._first :] + partitions[: self._first]
 
@@ -351,8 +373,8 @@ class Engine:
 
     def _note_step(self, unfinished: UnfinishedRequest) -> StepInput:
         noted = StepInput(unfinished.ticket)
-        if self.note_input is not None:
-            self.note_input(Kind.STEP, noted)
+        if self.world.note_input is not None:
+            self.world.note_input(Kind.STEP, noted)
         return noted
 
     def _advance(self, unfinished: UnfinishedRequest, noted: StepInput, most: int | None) -> Outcome | None:
@@ -382,18 +404,12 @@ class Engine:
             for effect in result.effects:
                 if type(effect) is Reply:
                     self._replies.append((effect.ticket, Done(effect.response)))
-                elif type(effect) is CreateTopics:
-                    self._create_topics(effect)
-                elif type(effect) is BeginShareStates or type(effect) is EndShareStates:
-                    response = share_groups.perform(self, partition, effect, response)
+                elif (perform := self._effects.get(type(effect))) is not None:
+                    response = perform(self, partition, effect, response)
         return response
 
-    def _create_topics(self, wanted: CreateTopics) -> None:
-        from coordinator.runtime.group_topics import create_topics_of_group  # which few servers are asked for
-
-        self.do_in_steps(create_topics_of_group(self, wanted))
-
-    def _take_all(self, partition: Partition, results: Iterable[Result[Any]]) -> None:
+    def take_all(self, partition: Partition, results: Iterable[Result[Any]]) -> None:
+        """Collect the effects of many results."""
         for result in results:
             self.take(partition, result)
 
@@ -415,7 +431,7 @@ class Engine:
 
     def next_deadline_ms(self) -> int | None:
         """Return when `fire` may have something to do; None for never."""
-        due_ms, transactions, locks = self._due_ms, self.ledger.transactions, self.dataplane.share.locks
+        due_ms, transactions, locks = self._due_ms, self.ledger.transactions, self.world.dataplane.share.locks
         if transactions.timeouts and _is_earlier(at_ms := transactions.next_deadline_ms(), due_ms):
             due_ms = at_ms
         if locks.count and _is_earlier(at_ms := locks.next_deadline_ms(), due_ms):
@@ -424,13 +440,13 @@ class Engine:
 
     def next_poll_ms(self) -> int | None:
         """Return when a long poll ends, by the real clock; None for never."""
-        return self.dataplane.next_poll_ms()
+        return self.world.dataplane.next_poll_ms()
 
     def replies(self) -> Replies:
         """Return the parked requests that are answered, since this was last asked."""
-        if self.note_input is not None and (self._replies or self.next_poll_ms() is not None):
-            self.note_input(Kind.REPLIES, None)
-        polls = self.dataplane.replies()
+        if self.world.note_input is not None and (self._replies or self.next_poll_ms() is not None):
+            self.world.note_input(Kind.REPLIES, None)
+        polls = self.world.dataplane.replies()
         if not (polls or self._replies):
             return []  # nearly always
         found, self._replies = self._replies, []
@@ -438,37 +454,37 @@ class Engine:
 
     def forget(self, ticket: int) -> None:
         """The client of a parked request has left: a long poll ends with it, a group's member goes on."""
-        if self.note_input is not None:
-            self.note_input(Kind.FORGET, ticket)
-        self.dataplane.forget(ticket)
+        if self.world.note_input is not None:
+            self.world.note_input(Kind.FORGET, ticket)
+        self.world.dataplane.forget(ticket)
         self.unfinished.forget(ticket)
 
     def disconnect(self, connection: int, now_ms: int) -> None:
         """A client's connection is lost: its share sessions are closed."""
-        if self.dataplane.share.is_watched(connection):
+        if self.world.dataplane.share.is_watched(connection):
             self.note_time(now_ms)
-            if self.note_input is not None:
-                self.note_input(Kind.DISCONNECT, connection)
-            self.edge.attempt("disconnect", self.dataplane.close_connection, connection, now_ms)
+            if self.world.note_input is not None:
+                self.world.note_input(Kind.DISCONNECT, connection)
+            self.edge.attempt("disconnect", self.world.dataplane.close_connection, connection, now_ms)
 
     @property
     def has_share_sessions(self) -> bool:
         """Whether a ShareFetch may be waiting: the time of a turn counts for it."""
-        return len(self.dataplane.share.sessions) > 0
+        return len(self.world.dataplane.share.sessions) > 0
 
     def note_time(self, now_ms: int) -> None:
         """Note what the coordinator's clock shows, where the time of the latest input is not enough."""
-        if now_ms != self.dataplane.shown_ms:
-            if self.note_input is not None:
-                self.note_input(Kind.TIME, now_ms)
-            self.dataplane.note_time(now_ms)
+        if now_ms != self.world.dataplane.shown_ms:
+            if self.world.note_input is not None:
+                self.world.note_input(Kind.TIME, now_ms)
+            self.world.dataplane.note_time(now_ms)
 
     def note_unsent(self, unsent_bytes: int) -> None:
         """Note how many bytes of responses wait for clients to take them, over all connections."""
-        if self.note_input is not None and unsent_bytes != self._held_bytes:
-            self.note_input(Kind.HELD, unsent_bytes)
+        if self.world.note_input is not None and unsent_bytes != self._held_bytes:
+            self.world.note_input(Kind.HELD, unsent_bytes)
         self._held_bytes = unsent_bytes
-        self.dataplane.note_unsent(unsent_bytes)
+        self.world.dataplane.note_unsent(unsent_bytes)
 
     # -- the end of a turn ---------------------------------------------------------------------------------------------
 
@@ -477,14 +493,14 @@ class Engine:
 
         Raises StorageError for the coordinator's own logs.
         """
-        if self.note_input is not None:
-            self.note_input(Kind.FLUSH, None)
-        self.dataplane.end_turn()
+        if self.world.note_input is not None:
+            self.world.note_input(Kind.FLUSH, None)
+        self.world.dataplane.end_turn()
         if self.is_synced:
             self.group_commit.continue_syncs()
         elif self.group_commit.has_gathered:
             self.append()
-            self.dataplane.forget_writes()
+            self.world.dataplane.forget_writes()
 
     def append(self) -> None:
         """Append what was decided so far, in the middle of a step as well, and with --fsync wait for the disk."""
@@ -496,8 +512,8 @@ class Engine:
 
     # -- within --------------------------------------------------------------------------------------------------------
 
-    def _attempt(self, kind: str, step: Callable[[], Result[Any]]) -> Result[Any] | None:
-        """For shards: a step that fails leads to nothing."""
+    def attempt(self, kind: str, step: Callable[[], Result[Any]]) -> Result[Any] | None:
+        """Return the result of a shard's step; None if it fails, which leads to nothing."""
         result = self.edge.attempt(kind, step)
         return None if isinstance(result, Failure) else result
 
@@ -506,7 +522,7 @@ class Engine:
 
     def _configure(self, group_id: str) -> None:
         """Give a group the settings of its own; they count from its next request on."""
-        catalog, shard = self.ledger.catalog, self.partitions.owner(group_id).shard
+        catalog, shard = self.ledger.catalog, self.world.partitions.owner(group_id).shard
         stored = catalog.configs.get((GROUP, group_id), {})
         own = {group: limits for group, limits in shard.own_limits.items() if group != group_id}
         if stored:
@@ -518,8 +534,8 @@ class Engine:
     def _apply_topic_changes(self, changes: tuple[Change, ...], now_ms: int) -> None:
         log_changes(changes)
         topics = self.ledger.catalog.topics
-        self.dataplane.apply_topic_changes(changes)
-        for partition in self.partitions:
+        self.world.dataplane.apply_topic_changes(changes)
+        for partition in self.world.partitions:
             partition.shard.topics = topics
         ended = [change for change in changes if change.is_end and change.before is not None]
         gone = {change.name: [change.before.id] for change in ended if change.before is not None}
@@ -529,11 +545,11 @@ class Engine:
 
     def _forget_topics(self, gone: dict[str, list[bytes]], now_ms: int) -> Steps[None]:
         """Remove what groups have committed to topics that are gone. Partitions that are loading find it themselves."""
-        for partition in self.partitions:
+        for partition in self.world.partitions:
             shard = partition.shard
             for results in shard.forget_topics(gone, now_ms) if partition.is_loaded else ():
                 if partition.shard is shard:  # else it has moved meanwhile, and finds it when it is loaded
-                    self._take_all(partition, results)
+                    self.take_all(partition, results)
                 yield
 
     def _end_transaction(self, markers: Markers, batch: bytes, now_ms: int) -> None:
@@ -544,7 +560,7 @@ class Engine:
         """
         if self.is_synced:
             self.ledger.sync()  # that it is decided is on the disk before any of its markers
-        own = [self.partitions[index] for topic, index in markers.partitions if topic == OFFSETS_TOPIC]
+        own = [self.world.partitions[index] for topic, index in markers.partitions if topic == OFFSETS_TOPIC]
         if not all(partition.is_loaded for partition in own):
             return
         for partition in own:
@@ -555,16 +571,38 @@ class Engine:
         """Write the end of a transaction into its partitions of topics, in steps, and complete the transaction."""
         self.ending.add(markers.transactional_id)
         try:
-            is_complete = yield from self.dataplane.end_transaction(markers, batch, now_ms)
+            is_complete = yield from self.world.dataplane.end_transaction(markers, batch, now_ms)
             if is_complete:  # else it stays prepared, and the next start writes the markers that are missing
                 self.ledger.complete(complete(self.ledger.transactions, markers.transactional_id, now_ms), now_ms)
         finally:
             self.ending.discard(markers.transactional_id)
 
+    @property
+    def has_prepared_transactions(self) -> bool:
+        """Whether the end of a transaction was decided, and its markers are not written."""
+        return bool(self.ledger.transactions.find_prepared_transactions())
+
+    def finish_transactions(self, now_ms: int) -> None:
+        """Write the markers that a crash or a failed write has cut off, or that were decided during the loading.
+
+        While a partition is closed its transactions stay prepared: the next start finishes them.
+        """
+        self.append()  # what is only to be settled is not marked twice
+        for markers in self.ledger.transactions.find_prepared_transactions():
+            if markers.transactional_id in self.ending:
+                continue
+            if self.world.dataplane.closed_partitions.keys().isdisjoint(markers.partitions):
+                self.edge.attempt("transaction", self.record, Result(effects=(markers,)), now_ms)
+        self.append()
+
     def write_marker(self, partition: Partition, producer_id: int, committed: bool, batch: bytes) -> None:
         """End a producer's transaction in a partition of `__consumer_offsets`, which is loaded."""
         partition.end_transaction(producer_id, committed, batch)
         self.group_commit.dirty[partition] = None
+
+
+Perform = Callable[[Engine, Partition, Any, Any], Any]
+"""Does what an effect asks for: `(engine, partition, effect, response)`; returns the response, with what came of it."""
 
 
 def marker(producer_id: int, producer_epoch: int, committed: bool, now_ms: int) -> bytes:

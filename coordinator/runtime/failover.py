@@ -9,9 +9,7 @@ no log is lost: parked requests, pending members, the times of the last heartbea
 """
 
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.catalog import records
@@ -31,37 +29,20 @@ from coordinator.core.verbs import VerbResponse
 from coordinator.dataplane.brokers import NOBODY
 from coordinator.runtime import loader
 from coordinator.runtime.damage import readable
+from coordinator.runtime.engine import Engine
+from coordinator.runtime.loads import GROUPS, SHARE_STATES, TRANSACTIONS, Key, Load
 from coordinator.runtime.partition import Partition
-
-if TYPE_CHECKING:
-    from coordinator.runtime.node import Node
-
-GROUPS: Final = "groups"
-TRANSACTIONS: Final = "transactions"
-SHARE_STATES: Final = "share states"
-
-Key = tuple[str, int]  # GROUPS, TRANSACTIONS or SHARE_STATES, and the partition
-
-
-class Load(Struct, eq=False):
-    """A partition that its new coordinator is loading."""
-
-    at_ms: int  # when it may be served at the earliest, by the coordinator's clock
-    serve: Callable[[int], None]
-    is_replayed: bool = False
+from coordinator.runtime.shards import Shards
 
 
 class Failover:
     """Moves coordinators between the brokers of a node."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._loads: dict[Key, Load] = {}
+    def __init__(self, engine: Engine, shards: Shards) -> None:
+        self._engine = engine
+        self._shards = shards
         self._memberless: dict[int, dict[str, Call]] = {}
         """The groups that are to lose their members once their partition is served, by partition and group id."""
-
-    def __bool__(self) -> bool:
-        return bool(self._loads)
 
     def perform(self, verb: BrokerVerb, call: Call) -> VerbResponse:
         """Carry out a verb for brokers and coordinators."""
@@ -69,18 +50,18 @@ class Failover:
             case MoveGroup():
                 return self._move_group(verb, call)
             case MoveTransaction(transactional_id, to, load_ms):
-                index = self._node.coordinators.partition_of(transactional_id)
+                index = self._engine.coordinators.partition_of(transactional_id)
                 self._move_transactions(index, to, call.now_ms, load_ms)
             case StopBroker(node_id, load_ms):
-                self._node.coordinators.stopped.add(node_id)
+                self._engine.coordinators.stopped.add(node_id)
                 self._hand_over(node_id, call.now_ms, load_ms)
             case StartBroker(node_id, load_ms):
-                self._node.coordinators.stopped.discard(node_id)
+                self._engine.coordinators.stopped.discard(node_id)
                 self._hand_over(NOBODY, call.now_ms, load_ms)
         return VerbResponse()
 
     def _move_group(self, verb: MoveGroup, call: Call) -> VerbResponse:
-        group_id, partition = verb.group_id, self._node.partitions.owner(verb.group_id)
+        group_id, partition = verb.group_id, self._engine.partitions.owner(verb.group_id)
         if verb.lose_last_commits:
             refused = self._lose_commits(partition, group_id, verb.lose_last_commits, call)
             if refused.refusal:
@@ -95,7 +76,7 @@ class Failover:
         """Let the groups lose their members whose moves said so, though other moves may have overtaken those."""
         for group_id, call in self._memberless.pop(partition.index, {}).items():
             result = partition.shard.handle(LoseMembers(group_id), replace(call, now_ms=now_ms))
-            self._node.take(partition, result)
+            self._engine.take(partition, result)
 
     def _lose_commits(self, partition: Partition, group_id: str, count: int, call: Call) -> VerbResponse:
         """Undo the last commits of a group, in memory and in its log."""
@@ -107,7 +88,7 @@ class Failover:
             return VerbResponse(f"{len(commits)} commits of group {group_id!r} are known, not {count}")
         partition.history = None  # the records that undo them are not commits
         try:
-            response: VerbResponse = self._node.take(
+            response: VerbResponse = self._engine.take(
                 partition, partition.shard.handle(LoseCommits(group_id, commits), call)
             )
         finally:
@@ -118,7 +99,7 @@ class Failover:
 
     def _hand_over(self, node_id: int, now_ms: int, load_ms: int) -> None:
         """Move everything that a broker has coordinated to running brokers."""
-        coordinators = self._node.coordinators
+        coordinators = self._engine.coordinators
         for index in range(len(coordinators.of_groups)):
             if coordinators.of_groups[index] == node_id:
                 self._move_groups(index, coordinators.successor(index), now_ms, load_ms)
@@ -130,13 +111,13 @@ class Failover:
 
     def _move_groups(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
         """Let another broker, or none, coordinate the groups of a partition."""
-        node = self._node
-        partition, reason = node.partitions[index], _reason(node.coordinators.of_groups[index], to)
-        node.unload(partition, now_ms, reason)
-        node.coordinators.of_groups[index] = to
+        engine = self._engine
+        partition, reason = engine.partitions[index], _reason(engine.coordinators.of_groups[index], to)
+        self._shards.unload(partition, now_ms, reason)
+        engine.coordinators.of_groups[index] = to
 
         def serve(now_ms: int) -> None:
-            node.serve(partition, now_ms)
+            self._shards.serve(partition, now_ms)
             self._lose_members(partition, now_ms)
 
         replaying = loader.replay(partition) if partition.has_log else iter(())
@@ -144,66 +125,44 @@ class Failover:
 
     def _move_transactions(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
         """Let another broker, or none, coordinate the transactional ids of a partition."""
-        node, transactions = self._node, self._node.ledger.transactions
+        engine, transactions = self._engine, self._engine.ledger.transactions
 
         def owns(transactional_id: str) -> bool:
-            return node.coordinators.partition_of(transactional_id) == index
+            return engine.coordinators.partition_of(transactional_id) == index
 
         transactions.suspend_timeouts(owns)
-        node.coordinators.of_transactions[index] = to
+        engine.coordinators.of_transactions[index] = to
         load = Load(now_ms + load_ms, lambda _: transactions.resume_timeouts(owns))
         self._load((TRANSACTIONS, index), to, load, self._replay_transactions(owns))
 
     def _move_share_states(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
         """Let another broker, or none, coordinate the states of a partition of `__share_group_state`."""
-        states = self._node.share_states
+        states = self._engine.share_states
         states.unload(index)
-        self._node.coordinators.of_share_states[index] = to
+        self._engine.coordinators.of_share_states[index] = to
         load = Load(now_ms + load_ms, lambda now_ms: states.serve(index, now_ms))
         self._load((SHARE_STATES, index), to, load, states.replay(index))
 
-    def is_loading(self, kind: str, index: int) -> bool:
-        """Return whether a broker is loading a partition."""
-        return (kind, index) in self._loads
-
-    def loading(self, kind: str) -> list[int]:
-        """Return the partitions that are being loaded."""
-        return sorted(index for one, index in self._loads if one == kind)
-
-    def deadlines(self) -> Iterator[tuple[Key, int]]:
-        """Give the partitions that have been read, and when each may be served."""
-        return ((key, load.at_ms) for key, load in self._loads.items() if load.is_replayed)
-
-    def serve(self, now_ms: int) -> None:
-        """Serve what has been read and whose time to load has passed."""
-        node, has_groups = self._node, False
-        for key, load in list(self._loads.items()):
-            if load.is_replayed and load.at_ms <= now_ms:
-                del self._loads[key]
-                load.serve(now_ms)
-                has_groups |= key[0] == GROUPS
-        if has_groups and node.ledger.transactions.find_prepared_transactions():
-            node.finish_transactions(now_ms)  # those whose end was decided during the loading
-
     def _load(self, key: Key, to: int, load: Load, replaying: Iterator[int]) -> None:
-        self._loads.pop(key, None)  # its steps find that another load has taken its place
+        loads = self._engine.loads
+        loads.end(key)  # its steps find that another load has taken its place
         if to != NOBODY:
-            self._loads[key] = load
-            self._node.do_in_steps(self._replay(key, load, replaying))
+            loads.begin(key, load)
+            self._engine.do_in_steps(self._replay(key, load, replaying))
 
     def _replay(self, key: Key, load: Load, replaying: Iterator[int]) -> Generator[None, None, None]:
         for _ in replaying:
             yield
-            if self._loads.get(key) is not load:
+            if not self._engine.loads.is_current(key, load):
                 return
         load.is_replayed = True
-        self._node.wake_at(load.at_ms)
+        self._engine.wake_at(load.at_ms)
 
     def _replay_transactions(self, owns: Callable[[str], bool]) -> Iterator[int]:
         """Read the transactional ids of a partition from the log, and put them in the place of those in memory."""
-        ledger = self._node.ledger
+        ledger = self._engine.ledger
         found, offset, count = Transactions(ledger.transactions.settings), ledger.log.start_offset, 0
-        while offset < ledger.log.end_offset or self._node.flush_ledger():  # others go on writing to the log meanwhile
+        while offset < ledger.log.end_offset or self._engine.flush_ledger():  # others go on writing to it
             for header, facts in readable(ledger.log, offset):
                 for fact in facts:
                     record = records.decode(fact.key, fact.value)

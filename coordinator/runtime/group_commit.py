@@ -15,7 +15,7 @@ if it tells of a single group, else on that of everything. It may leave once thi
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -23,14 +23,12 @@ from coordinator.control.inputs import Kind
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.result import Result
 from coordinator.metrics import Latency
-from coordinator.runtime.gathering import Gathering
 from coordinator.runtime.partition import Partition
+from coordinator.runtime.share_states import ShareStates
+from coordinator.runtime.world import World
 from storage.files import File, Files, Syncing, Waker
 from storage.log import Log
 from storage.syncing import NoWaker
-
-if TYPE_CHECKING:
-    from coordinator.runtime.engine import Engine
 
 GATHERED_RECORDS_MAX: Final = 20_000
 """Of one partition, while it waits for the disk: some two megabytes, which are one batch."""
@@ -52,15 +50,23 @@ class GroupCommit:
     of changes of `gathering`.
     """
 
-    def __init__(self, engine: "Engine", files: Files, waker: Waker | None, real_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        world: World,
+        share_states: ShareStates,
+        files: Files,
+        waker: Waker | None,
+        real_s: Callable[[], float],
+    ) -> None:
         """`waker` wakes the owner of the engine when a sync has ended, so that a turn sends what rests on it."""
         self.dirty: dict[Partition, None] = {}  # partitions that have something to append
         self.changed: set[str | Partition] = set()  # since the last sync began: groups, and partitions with all theirs
-        self.gathering = Gathering()
+        self.gathering = world.gathering
         self.latency = Latency()  # of the syncs, in real time; decides nothing
         self.last_begun = self.last_ended = 0  # numbers of the last sync that has begun, and of the last that has ended
         self.follows_journal = False  # a replay, which begins and ends syncs as the journal says
-        self._engine = engine
+        self._world = world
+        self._share_states = share_states
         self._files = files
         self._waker = waker or NoWaker()
         self._real_s = real_s
@@ -77,7 +83,7 @@ class GroupCommit:
     def find_covering_sync_of(self, group_id: str) -> int:
         """Return the number of the sync that covers all that was decided so far of a group, 0 if that is on the
         disk."""
-        partition = self._engine.partitions.owner(group_id)
+        partition = self._world.partitions.owner(group_id)
         if group_id in self.changed or partition in self.changed:
             return self.last_begun + 1
         return self.last_begun if group_id in self._covered or partition in self._covered else 0
@@ -87,8 +93,8 @@ class GroupCommit:
         """Whether something was decided that no sync covers which has begun."""
         if self.dirty:
             return True
-        engine = self._engine
-        return engine.share_states.has_gathered or engine.ledger.has_gathered or engine.dataplane.has_written
+        world = self._world
+        return self._share_states.has_gathered or world.ledger.has_gathered or world.dataplane.has_written
 
     @property
     def has_gathered_much(self) -> bool:
@@ -115,9 +121,9 @@ class GroupCommit:
 
         Raises StorageError.
         """
-        ledger, dataplane = self._engine.ledger, self._engine.dataplane
+        ledger, dataplane = self._world.ledger, self._world.dataplane
         ledger.flush()
-        self._engine.share_states.flush()
+        self._share_states.flush()
         dirty, self.dirty = self.dirty, {}
         has_log, begun = ledger.catalog.has_log, []
         for partition in dirty:
@@ -147,7 +153,7 @@ class GroupCommit:
         if self.follows_journal:
             return
         self._end_sync_if_over()
-        self.gathering.changes += self._engine.dataplane.take_appends()
+        self.gathering.changes += self._world.dataplane.take_appends()
         if self._sync is None and self.has_gathered and self.gathering.check_over(self._real_s()):
             self.begin_sync()
             self._end_sync_if_over()
@@ -160,10 +166,10 @@ class GroupCommit:
         """Append what was gathered, and begin to sync it. Does nothing while a sync is under way."""
         if self._sync is not None:
             return
-        if self._engine.note_input is not None:
-            self._engine.note_input(Kind.SYNC, None)
+        if self._world.note_input is not None:
+            self._world.note_input(Kind.SYNC, None)
         own = {log.file_to_sync(): log for log in self.append()}
-        topics = self._engine.dataplane.begin_sync()
+        topics = self._world.dataplane.begin_sync()
         self._note_lost()
         self.last_begun += 1
         self._covered, self.changed = self.changed, set()
@@ -180,7 +186,7 @@ class GroupCommit:
         sync, self._sync = self._sync, None
         if sync is None:
             return
-        ledger, dataplane, note_input = self._engine.ledger, self._engine.dataplane, self._engine.note_input
+        ledger, dataplane, note_input = self._world.ledger, self._world.dataplane, self._world.note_input
         if note_input is not None:
             note_input(Kind.SYNCED, None)
         now_s = self._real_s()
@@ -203,7 +209,7 @@ class GroupCommit:
 
     def _note_lost(self) -> None:
         """Note which partitions of topics were closed before they were synced."""
-        if lost := self._engine.dataplane.take_lost():
-            self._engine.share_states.refuse_losses(lost)
-            self._engine.ledger.leave_transactions_prepared(lost)
+        if lost := self._world.dataplane.take_lost():
+            self._share_states.refuse_losses(lost)
+            self._world.ledger.leave_transactions_prepared(lost)
             self._lost |= lost

@@ -3,14 +3,13 @@
 import base64
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from coordinator.config import Config, limits
-from coordinator.control.inputs import Kind
+from coordinator.config import Config
+from coordinator.control.inputs import Kind, VerbInput
 from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.catalog import GROUP
@@ -18,10 +17,12 @@ from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC, SHARE_S
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.decision import Decision, Done, InSteps, Outcome, Steps
 from coordinator.core.events import Event
+from coordinator.core.failover import BrokerVerb
 from coordinator.core.offsets.commit_history import CommitHistory
 from coordinator.core.result import Call, Result
-from coordinator.core.shard import Shard
+from coordinator.core.share_partitions.operate import ChangeRecords
 from coordinator.core.transactions.expiry import forget_unused_ids
+from coordinator.core.verbs import Verb, VerbResponse
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import DataPlane
 from coordinator.dataplane.settings import catalog_settings, own_log_config
@@ -30,21 +31,20 @@ from coordinator.runtime import assignors, loader, router
 from coordinator.runtime.coordinators import Coordinators
 from coordinator.runtime.damage import MISSING
 from coordinator.runtime.edge import Failure
-from coordinator.runtime.engine import Engine, failure_outcome, marker
-from coordinator.runtime.error_response import error_response, groups_full_response, unserved_response
+from coordinator.runtime.effects import EFFECTS
+from coordinator.runtime.engine import Engine, failure_outcome
 from coordinator.runtime.failover import Failover
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
+from coordinator.runtime.shards import Shards
 from coordinator.runtime.steps import Checkpoints, StepMeter
-from protocol.errors import ErrorCode, UnsupportedVersion
+from coordinator.runtime.world import World
+from protocol.errors import UnsupportedVersion
 from storage.files import Files, Waker
 from storage.layout import DamagedLog
 from storage.log import Log
 from storage.names import partition_directory
-
-if TYPE_CHECKING:
-    from coordinator.runtime.janitor import Janitor
 
 log = logging.getLogger("muster.node")
 
@@ -80,34 +80,41 @@ class Loading(Struct, frozen=True):
     opens: Callable[[], None] | None = None
 
 
+class Upkeep(Protocol):
+    """What is done to a node's logs now and then (`janitor.py`), as far as a move of the clock has to know."""
+
+    def catch_up(self, now_ms: int) -> list[tuple[str, str]]:
+        """Do what is due by now, and return what was done."""
+
+    def deadlines(self) -> Iterator[tuple[str, int]]:
+        """Yield what is done at a time of the clock, and when next."""
+
+
 class Node(Engine):
     """One broker: an engine that starts and stops."""
 
     def __init__(self, setup: Setup) -> None:
-        settings = catalog_settings(setup.config, setup.config.node_ids)
-        ledger = Ledger(settings, lambda: self._open_log(DIRECTORY))
+        config = setup.config
+        ledger = Ledger(catalog_settings(config, config.node_ids), lambda: self._open_log(DIRECTORY))
         super().__init__(
-            setup.config,
+            World(config, ledger, is_synced=setup.is_synced),
             setup.files,
-            ledger,
             setup.tell,
-            is_synced=setup.is_synced,
+            effects=EFFECTS,
+            offered=router.supported_versions(setup.compat),
+            authorizer=_find_authorizer(config, ledger.catalog.acls),
+            real_ms=setup.real_ms,
+            fresh_id=setup.fresh_id,
             waker=setup.waker,
             real_s=setup.real_s,
             meter=setup.meter,
         )
-        self.failover = Failover(self)
-        self.janitor: Janitor | None = None  # once somebody drives one
-        self._setup = setup
+        self.shards = Shards(self, assignors.load_assignors(config["group.consumer.assignors"]))
+        self.failover = Failover(self, self.shards)
+        self.upkeep: Upkeep | None = None  # once somebody drives it
         self.began_empty = False  # whether there were no logs to begin with, once it is open
-        self._assignors = assignors.load_assignors(setup.config["group.consumer.assignors"])
-        self.offered = router.supported_versions(setup.compat)
-        self.authorizer = _find_authorizer(setup.config, ledger.catalog.acls)
-        self.real_ms = self._real_ms
-        self.fresh_topic_id = lambda: bytes.fromhex(setup.fresh_id().replace("-", ""))
-        self._routes = router.routes(
-            self.offered, self.authorizer, setup.config["group.coordinator.rebalance.protocols"]
-        )
+        self._setup = setup
+        self._routes = router.routes(self.offered, self.authorizer, config["group.coordinator.rebalance.protocols"])
 
     def handle(self, api_key: int, request: Any, call: Call, where: Where) -> Outcome:
         """Decide a request, or do the first step of it.
@@ -123,6 +130,20 @@ class Node(Engine):
         if isinstance(decision, InSteps):
             return self.begin_steps(call.ticket, request, call.version, decision.steps)
         return failure_outcome(request, call.version, decision.code) if isinstance(decision, Failure) else decision
+
+    def set_upkeep(self, upkeep: Upkeep) -> None:
+        """Know who tends the logs: somebody does from now on."""
+        self.upkeep = upkeep
+
+    def command(
+        self, verb: Verb | ChangeRecords | BrokerVerb, now_ms: int, fresh_id: Callable[[], str]
+    ) -> VerbResponse | Failure:
+        """Do what an operator asks of a group, its records or a broker."""
+        if not isinstance(verb, BrokerVerb):
+            return super().command(verb, now_ms, fresh_id)
+        if self.note_input is not None:
+            self.note_input(Kind.VERB, VerbInput.of(verb, now_ms))
+        return self.edge.attempt("operator", self.failover.perform, verb, Call(0, now_ms, 0, None, "", fresh_id))
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
@@ -141,16 +162,15 @@ class Node(Engine):
             self._compare(topics[OFFSETS_TOPIC].partitions, self.config["offsets.topic.num.partitions"])
         self.ledger.record(Result(records=tuple(self._topic(*topic, now_ms) for topic in missing.items())), now_ms)
         self.ledger.flush()
-        self.partitions = Partitions(
-            topics[OFFSETS_TOPIC].partitions, self._partition, self.config["group.owners.max.bytes"]
+        count = topics[OFFSETS_TOPIC].partitions
+        self.world.open(
+            Partitions(count, self._partition, self.config["group.owners.max.bytes"]),
+            Coordinators(self.config.node_ids, count),
+            DataPlane(setup.files, setup.data_dir, self.config, self, self.real_ms, cluster_id=self.cluster_id),
         )
-        self.coordinators = Coordinators(self.config.node_ids, len(self.partitions))
         if not self.coordinators.is_alone:
             for partition in self.partitions:
                 partition.history = CommitHistory()
-        self.dataplane = DataPlane(
-            setup.files, setup.data_dir, self.config, self, self._real_ms, cluster_id=self.cluster_id
-        )
         for kind, name in self.ledger.catalog.configs:
             if kind == GROUP:
                 self._configure(name)
@@ -197,51 +217,14 @@ class Node(Engine):
                 yield Loading(opens=partition.open)
                 for count in loader.replay(partition):
                     yield Loading(records=count)
-            self.serve(partition, now_ms() if partition.has_log else began_ms)
+            self.shards.serve(partition, now_ms() if partition.has_log else began_ms)
         for count in self.share_states.load(now_ms):
             yield Loading(records=count)
         self.finish_transactions(began_ms if self.began_empty else now_ms())
 
-    def _real_ms(self) -> int:
-        now_ms = self._setup.real_ms()
-        if self.note_input is not None:
-            self.note_input(Kind.REAL, now_ms)
-        return now_ms
-
     def _is_stored(self, partition: Partition) -> bool:
         """Return whether a log of the partition is on the disk, to be opened (which reads all of it) and replayed."""
         return bool(self._setup.files.list(self._directory(OFFSETS_TOPIC, partition.index)))
-
-    def serve(self, partition: Partition, now_ms: int) -> None:
-        """The partition's log has been replayed, if there is one: from now on its groups are served."""
-        partition.served_by = self.coordinators.of_groups[partition.index]
-        self._abort_unknown_transactions(partition, now_ms)
-        self._take_all(partition, partition.shard.finish_loading(now_ms, self.ledger.catalog.gone))
-
-    def _abort_unknown_transactions(self, partition: Partition, now_ms: int) -> None:
-        """Abort what is open in a partition's log and in no transaction, because a power cut took its beginning."""
-        for producer_id, producer in partition.log.producers.items() if partition.has_log else ():
-            name = (OFFSETS_TOPIC, partition.index)
-            if producer.first_open_offset is not None and not self.ledger.transactions.is_open(producer_id, name):
-                self.write_marker(partition, producer_id, False, marker(producer_id, producer.epoch, False, now_ms))
-
-    @property
-    def has_prepared_transactions(self) -> bool:
-        """Whether the end of a transaction was decided, and its markers are not written."""
-        return bool(self.ledger.transactions.find_prepared_transactions())
-
-    def finish_transactions(self, now_ms: int) -> None:
-        """Write the markers that a crash or a failed write has cut off, or that were decided during the loading.
-
-        While a partition is closed its transactions stay prepared: the next start finishes them.
-        """
-        self.append()  # what is only to be settled is not marked twice
-        for markers in self.ledger.transactions.find_prepared_transactions():
-            if markers.transactional_id in self.ending:
-                continue
-            if self.dataplane.closed_partitions.keys().isdisjoint(markers.partitions):
-                self.edge.attempt("transaction", self.record, Result(effects=(markers,)), now_ms)
-        self.append()
 
     def forget_transactional_ids(self, now_ms: int) -> None:
         """Forget those that nobody has used for long (`transactional.id.expiration.ms`)."""
@@ -287,35 +270,10 @@ class Node(Engine):
     def _partition(self, index: int) -> Partition:
         directory = partition_directory(OFFSETS_TOPIC, index)
         return Partition(
-            self._shard(index),
+            self.shards.make(index),
             lambda: self._open_log(directory),
             lambda: self.ledger.catalog.governing(OFFSETS_TOPIC).max_message_bytes,
         )
-
-    def _shard(self, index: int) -> Shard:
-        shard = Shard(index, limits(self.config), self.ledger.catalog.topics, self._assignors)
-        shard.attempt = self._attempt
-        shard.timers.wake = self.wake_at
-        shard.refuse_group = self.refuse_group
-        shard.shortage = self.shortage
-        shard.refuse_members = partial(groups_full_response, setting="group.members.max.bytes")
-        shard.refuse_offsets = partial(error_response, code=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)  # raised by clients
-        shard.refuse_records = partial(unserved_response, code=ErrorCode.UNKNOWN_SERVER_ERROR)
-        shard.hold = self.hold_members
-        shard.offsets.hold = self.hold_offsets
-        return shard
-
-    def unload(self, partition: Partition, now_ms: int, reason: str) -> None:
-        """Append what the partition's coordinator has decided, answer who waits for it, and forget all else."""
-        old, new = partition.shard, self._shard(partition.index)
-        if partition.is_loaded:
-            self._take_all(partition, old.unload(now_ms, reason))
-            if size := partition.flush():
-                self.dataplane.wake_fetches_of_offsets(partition.index, size)
-        self.hold_members(-old.members_bytes)
-        self.hold_offsets(-old.offsets.bytes)
-        new.own_limits, new.tally = old.own_limits, old.tally  # settings, and counters of the process
-        partition.unload(new)
 
     def _open_log(self, directory: str) -> Log:
         return Log.open(self._setup.files, f"{self._setup.data_dir}/{directory}", own_log_config(self.config))

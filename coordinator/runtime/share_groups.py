@@ -6,7 +6,7 @@ The states are in their log before the group's records say that they are there, 
 are going before they go: whatever a crash leaves, nobody waits for a state that will never be.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from coordinator.core.result import (
     ShareStatesFailed,
 )
 from coordinator.core.share_state.values import FIRST_EPOCH, NO_OFFSET, StateKey, StateSummary
+from coordinator.runtime.engine import Engine
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.share_states import NOT_SERVED
 from protocol.errors import ErrorCode
@@ -27,9 +28,6 @@ from protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from coordinator.runtime.engine import Engine
 
 Codes = dict[StateKey, ErrorCode]
 _MESSAGES: Final = {
@@ -41,7 +39,7 @@ _MESSAGES: Final = {
 }
 
 
-def perform(engine: "Engine", partition: Partition, effect: BeginShareStates | EndShareStates, response: Any) -> Any:
+def perform(engine: Engine, partition: Partition, effect: BeginShareStates | EndShareStates, response: Any) -> Any:
     """Do what a group asks of the share coordinator. Returns the response of the request, with what came of it."""
     if isinstance(effect, BeginShareStates):
         codes = _begin(engine, partition, effect)
@@ -49,7 +47,7 @@ def perform(engine: "Engine", partition: Partition, effect: BeginShareStates | E
     return _end(engine, partition, effect)
 
 
-def _begin(engine: "Engine", partition: Partition, effect: BeginShareStates) -> Codes:
+def _begin(engine: Engine, partition: Partition, effect: BeginShareStates) -> Codes:
     states = engine.share_states
     codes = {key: _begin_one(engine, effect, key, offset) for key, offset in effect.offsets.items()}
     failed = {key: code for key, code in codes.items() if code}
@@ -65,7 +63,7 @@ def _begin(engine: "Engine", partition: Partition, effect: BeginShareStates) -> 
     return failed
 
 
-def _begin_one(engine: "Engine", effect: BeginShareStates, key: StateKey, offset: int) -> ErrorCode:
+def _begin_one(engine: Engine, effect: BeginShareStates, key: StateKey, offset: int) -> ErrorCode:
     """Begin a state. One that a group's join asks for and that is there stays as it is: the record that says so was
     lost in a power cut, and members may have gone on meanwhile."""
     if offset == NO_OFFSET:
@@ -75,12 +73,12 @@ def _begin_one(engine: "Engine", effect: BeginShareStates, key: StateKey, offset
     return engine.share_states.initialize(key, effect.state_epoch, offset, effect.at_ms)
 
 
-def _retry(engine: "Engine", partition: Partition, effect: BeginShareStates, now_ms: int) -> None:
+def _retry(engine: Engine, partition: Partition, effect: BeginShareStates, now_ms: int) -> None:
     if partition.is_loaded:  # else the next heartbeat asks again
         _begin(engine, partition, replace(effect, at_ms=now_ms))
 
 
-def _end(engine: "Engine", partition: Partition, effect: EndShareStates) -> Any:
+def _end(engine: Engine, partition: Partition, effect: EndShareStates) -> Any:
     engine.append()
     codes = {key: engine.share_states.delete(key, effect.at_ms) for key in effect.keys}
     failed = {key.topic_id: code for key, code in codes.items() if code}
@@ -100,7 +98,7 @@ def _end(engine: "Engine", partition: Partition, effect: EndShareStates) -> Any:
     return replace(response, responses=(*response.responses, *entries))
 
 
-def _tell(engine: "Engine", partition: Partition, told: Any, now_ms: int) -> None:
+def _tell(engine: Engine, partition: Partition, told: Any, now_ms: int) -> None:
     call = Call(0, now_ms, 0, None, "", _no_id)
     engine.take(partition, partition.shard.handle(told, call), told.group_id)
 

@@ -8,7 +8,7 @@ describe; nothing is written to them but here. They are not compacted: what no s
 
 import errno
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from coordinator.core.catalog.catalog import TOPIC
 from coordinator.core.catalog.names import SHARE_STATE_TOPIC
@@ -23,12 +23,10 @@ from coordinator.core.share_state.values import ShareState, StateKey, StateSumma
 from coordinator.dataplane.brokers import NOBODY, OPERATOR
 from coordinator.runtime.damage import describe_damage, readable
 from coordinator.runtime.share_state_log import StateLog
+from coordinator.runtime.world import World
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.java_hash import partition_of
 from storage.files import StorageError
-
-if TYPE_CHECKING:
-    from coordinator.runtime.engine import Engine
 
 STEP_RECORDS: Final = 500  # of a log that is read, between two looks at what else there is to do
 PRUNED_AT_ONCE: Final = 1_000  # snapshots of what had not changed for long, in one step
@@ -42,13 +40,23 @@ Decide = Callable[[StateMachine], StateDecision]
 class ShareStates:
     """All partitions of `__share_group_state`. It is the node's `Persister`."""
 
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        world: World,
+        record: Callable[[Result[Any], int], Any],
+        append: Callable[[], None],
+        fresh_topic_id: Callable[[], bytes],
+    ) -> None:
+        """`record` makes a result of the catalog so, `append` has what was decided on the disk when it returns."""
+        self._world = world
+        self._record = record
+        self._append = append
+        self._fresh_topic_id = fresh_topic_id
         self._logs: list[StateLog] = []  # none while the topic does not exist
         self._dirty: dict[StateLog, None] = {}
         self._waiting: dict[int, list[Retry]] = {}  # by the partition whose state they need
-        self._updates_per_snapshot: int = engine.config["share.coordinator.snapshot.update.records.per.snapshot"]
-        self._cold_ms: int = engine.config["share.coordinator.cold.partition.snapshot.interval.ms"]
+        self._updates_per_snapshot: int = world.config["share.coordinator.snapshot.update.records.per.snapshot"]
+        self._cold_ms: int = world.config["share.coordinator.cold.partition.snapshot.interval.ms"]
 
     @property
     def partitions(self) -> int:
@@ -89,7 +97,7 @@ class ShareStates:
     def perform(self, key: StateKey, decide: Decide, node_id: int, now_ms: int) -> Any:
         """Decide a request of a client who takes the broker `node_id` for the coordinator. Returns the answer, or a
         `Refusal`."""
-        of_states = self._engine.coordinators.of_share_states
+        of_states = self._world.coordinators.of_share_states
         if not self._logs or node_id not in (OPERATOR, of_states[self.partition_of(key)]):
             return Refusal(ErrorCode.NOT_COORDINATOR, "This is not the correct coordinator.")
         return self._do(key, decide, now_ms)
@@ -100,7 +108,7 @@ class ShareStates:
             self.create_topic(now_ms)
         one = self._logs[self.partition_of(key)]
         if one.served_by == NOBODY:
-            has_coordinator = self._engine.coordinators.of_share_states[one.index] != NOBODY
+            has_coordinator = self._world.coordinators.of_share_states[one.index] != NOBODY
             return Refusal(NOT_SERVED[0] if has_coordinator else NOT_SERVED[1])
         decision = decide(one.machine)
         if decision.record is not None:
@@ -110,12 +118,12 @@ class ShareStates:
     def _gather(self, one: StateLog, record: StateRecord, now_ms: int) -> None:
         one.gather(record, now_ms)
         self._dirty[one] = None
-        if self._engine.is_synced:
-            self._engine.group_commit.gathering.changes += 1
+        if self._world.is_synced:
+            self._world.gathering.changes += 1
 
     @property
     def _topics(self) -> Any:
-        return self._engine.ledger.catalog.topics
+        return self._world.ledger.catalog.topics
 
     def partition_of(self, key: StateKey) -> int:
         """Return the partition that remembers a state."""
@@ -136,42 +144,42 @@ class ShareStates:
         """Append what was gathered, once a partition. Raises StorageError, after which nothing may be answered."""
         dirty, self._dirty = self._dirty, {}
         for one in dirty:
-            one.flush(self._engine.dataplane.append_state)
+            one.flush(self._world.dataplane.append_state)
 
     def refuse_losses(self, lost: Collection[tuple[str, int]]) -> None:
         """Raise StorageError if states may be lost of which somebody was told, or may be."""
         for topic, index in lost:
             if topic == SHARE_STATE_TOPIC:
-                reason = self._engine.dataplane.closed_partitions.get((topic, index), "closed")
+                reason = self._world.dataplane.closed_partitions.get((topic, index), "closed")
                 raise StorageError("write", f"{topic}-{index}", errno.EIO, reason)
 
     # -- the topic -----------------------------------------------------------------------------------------------------
 
     def create_topic(self, now_ms: int) -> None:
         """Make the topic, and serve its partitions, which are empty."""
-        engine = self._engine
-        count: int = engine.config["share.coordinator.state.topic.num.partitions"]
+        config = self._world.config
+        count: int = config["share.coordinator.state.topic.num.partitions"]
         configs = {
             "cleanup.policy": "delete",
             "compression.type": "producer",
             "retention.ms": "-1",
-            "segment.bytes": str(engine.config["share.coordinator.state.topic.segment.bytes"]),
+            "segment.bytes": str(config["share.coordinator.state.topic.segment.bytes"]),
         }
-        topic = TopicValue(engine.fresh_topic_id(), count, 1, now_ms)
+        topic = TopicValue(self._fresh_topic_id(), count, 1, now_ms)
         records = [CatalogRecord(TopicKey(SHARE_STATE_TOPIC), topic)]
         records += [CatalogRecord(ConfigKey(TOPIC, SHARE_STATE_TOPIC, name), ConfigValue(value))
                     for name, value in configs.items()]  # fmt: skip
-        engine.record(Result(records=tuple(records)), now_ms)
+        self._record(Result(records=tuple(records)), now_ms)
         self.open()
         for index in range(count):
             self.serve(index, now_ms)
 
     def open(self) -> None:
         """Make the partitions of the topic, if it exists. They are served once they are loaded."""
-        topic = self._engine.ledger.catalog.topics_by_name.get(SHARE_STATE_TOPIC)
+        topic = self._world.ledger.catalog.topics_by_name.get(SHARE_STATE_TOPIC)
         if topic is not None:
             self._logs = [StateLog(index, self._machine()) for index in range(topic.partitions)]
-            self._engine.coordinators.spread_share_states(topic.partitions)
+            self._world.coordinators.spread_share_states(topic.partitions)
 
     def _machine(self) -> StateMachine:
         return StateMachine(self._updates_per_snapshot)
@@ -198,7 +206,7 @@ class ShareStates:
             self.serve(one.index, now_ms())
 
     def _stored(self) -> set[int]:
-        return {index for topic, index in self._engine.dataplane.stored_partitions() if topic == SHARE_STATE_TOPIC}
+        return {index for topic, index in self._world.dataplane.stored_partitions() if topic == SHARE_STATE_TOPIC}
 
     def replay(self, index: int) -> Iterator[int]:
         """Rebuild a partition from its log, a step at a time. Raises `DamagedLog` for what cannot be read."""
@@ -206,7 +214,7 @@ class ShareStates:
         if not one.is_written and index not in self._stored():
             return
         one.is_written = True
-        source = self._engine.dataplane.open_state(index)
+        source = self._world.dataplane.open_state(index)
         for header, facts in readable(source):
             if header.is_control:
                 continue
@@ -226,16 +234,16 @@ class ShareStates:
     def serve(self, index: int, now_ms: int) -> None:
         """Serve a partition that is loaded, and try again what has waited for it."""
         one = self._logs[index]
-        one.served_by = self._engine.coordinators.of_share_states[index]
-        if gone := {topic_id for ids in self._engine.ledger.catalog.gone.values() for topic_id in ids}:
+        one.served_by = self._world.coordinators.of_share_states[index]
+        if gone := {topic_id for ids in self._world.ledger.catalog.gone.values() for topic_id in ids}:
             self._remove_topics(one, gone, now_ms)
         for call in self._waiting.pop(index, []):
-            self._engine.edge.attempt("share state", call, now_ms)
+            self._world.edge.attempt("share state", call, now_ms)
 
     def unload(self, index: int) -> None:
         """Append what the partition's coordinator has decided, and forget what it holds."""
         one = self._logs[index]
-        one.flush(self._engine.dataplane.append_state)
+        one.flush(self._world.dataplane.append_state)
         self._dirty.pop(one, None)
         one.machine, one.served_by = self._machine(), NOBODY
 
@@ -251,10 +259,10 @@ class ShareStates:
                 self._gather(one, record, now_ms)
                 if number % PRUNED_AT_ONCE == 0:
                     yield
-        self._engine.append()  # a snapshot is on the disk before the records that it stands for are deleted
+        self._append()  # a snapshot is on the disk before the records that it stands for are deleted
         for one in self._logs:
             if one.served_by != NOBODY and one.is_written:
-                self._engine.dataplane.delete_states_before(one.index, one.machine.needed_offset)
+                self._world.dataplane.delete_states_before(one.index, one.machine.needed_offset)
                 yield
 
     def states(self) -> Iterable[tuple[StateKey, ShareState]]:

@@ -57,7 +57,7 @@ def test_records_that_expire_are_gone_when_the_move_returns() -> None:
     peer.ask(create_topics({"t": 1}, {"retention.ms": str(7 * DAY_MS)}), 7)
     batch = record_batch.encode([Record(None, b"old", timestamp=server.clock.now_ms())])
     peer.ask(produce("t", {0: batch}), 12)
-    server.node.janitor = Janitor(server.node, server.clock.now_ms())
+    server.node.set_upkeep(Janitor(server.node, server.clock.now_ms()))
     due = {one.kind: one.at_ms for one in server.operator.clock.state().deadlines}
     assert due["retention"] == server.clock.now_ms() + 300_000
     first = server.operator.clock.step(keep_everybody)
@@ -76,14 +76,15 @@ def test_a_compaction_that_is_due_is_done_and_named() -> None:
         server.connect().ask(commit("g", {"orders": {0: offset}}), 8)
     server.node.flush()
     server.node.append()
-    server.node.janitor = Janitor(server.node, server.clock.now_ms())
+    server.node.set_upkeep(Janitor(server.node, server.clock.now_ms()))
     moved = server.operator.clock.advance(1, keep_everybody)
     assert ("compaction", "__consumer_offsets-0") in [(one.kind, one.group) for one in moved.fired]
 
 
 def test_a_round_that_is_being_done_is_left_alone() -> None:
     server = SteeredNode(offsets_topic_num_partitions=1)
-    janitor = server.node.janitor = Janitor(server.node, server.clock.now_ms())
+    janitor = Janitor(server.node, server.clock.now_ms())
+    server.node.set_upkeep(janitor)
     steps = janitor.round(server.clock.now_ms() + DAY_MS)
     next(steps)
     assert janitor.is_busy

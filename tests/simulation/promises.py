@@ -318,7 +318,7 @@ class Promises:
 
     def audit(self, server: Server) -> None:
         """The server's memory is what its logs say, indices agree with the members, and timers time what exists."""
-        if not server.is_ready or server.node.failover:  # what is being loaded is in the logs only
+        if not server.is_ready or server.node.loads:  # what is being loaded is in the logs only
             return
         group_commit = server.node.group_commit
         if group_commit.find_covering_sync() > group_commit.last_begun:  # what waits for the disk is in memory only

@@ -8,7 +8,7 @@ from msgspec import Struct
 from coordinator.core.failover import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
 from coordinator.dataplane.brokers import NOBODY
 from coordinator.runtime.edge import Failure
-from coordinator.runtime.failover import GROUPS, TRANSACTIONS
+from coordinator.runtime.loads import GROUPS, TRANSACTIONS
 from coordinator.runtime.node import Node
 from coordinator.server.frontend import Frontend
 from coordinator.server.poller import Poller
@@ -60,7 +60,7 @@ class BrokerVerbs:
     def view(self, node_id: int) -> BrokerView:
         """Return one broker. Raises Refusal if there is no broker with this id."""
         self._check_exists(node_id)
-        coordinators, failover = self._node().coordinators, self._node().failover
+        coordinators, loads = self._node().coordinators, self._node().loads
         maps = {GROUPS: coordinators.of_groups, TRANSACTIONS: coordinators.of_transactions}
         return BrokerView(
             node_id,
@@ -68,7 +68,7 @@ class BrokerVerbs:
             self._brokers.addresses(node_id),
             groups=coordinators.of_groups.count(node_id),
             transactions=coordinators.of_transactions.count(node_id),
-            loading=sum(maps[kind][index] == node_id for kind in maps for index in failover.loading(kind)),
+            loading=sum(maps[kind][index] == node_id for kind in maps for index in loads.loading(kind)),
         )
 
     def coordinator(self, key: str, kind: str = "group") -> CoordinatorView:
@@ -76,7 +76,7 @@ class BrokerVerbs:
         coordinators, is_group = self._node().coordinators, kind == "group"
         index = coordinators.partition_of(key)
         node_id = (coordinators.of_groups if is_group else coordinators.of_transactions)[index]
-        is_loading = self._node().failover.is_loading(GROUPS if is_group else TRANSACTIONS, index)
+        is_loading = self._node().loads.is_loading(GROUPS if is_group else TRANSACTIONS, index)
         return CoordinatorView(key, kind, index, None if node_id == NOBODY else node_id, is_loading)
 
     # -- verbs ---------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class BrokerVerbs:
                     if node is not self._node():
                         raise Refusal("the server was reset meanwhile", is_conflict=True)
                     self.start(node_id, load_ms=load_ms)
-                    while self._node().failover:
+                    while self._node().loads:
                         await next_turn()
         finally:
             self._is_rolling = False

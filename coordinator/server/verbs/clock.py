@@ -147,7 +147,7 @@ class ClockVerbs:
     def _tidy_up(self) -> list[tuple[str, str]]:
         """Let the janitor do what is due by the time that the clock shows now. Returns what it did."""
         node = self._node()
-        return [] if node.janitor is None else node.janitor.catch_up(self._clock.now_ms())
+        return [] if node.upkeep is None else node.upkeep.catch_up(self._clock.now_ms())
 
     def _deadlines(self) -> Iterator[Deadline]:
         for partition in self._node().partitions:
@@ -155,13 +155,13 @@ class ClockVerbs:
                 if at_ms != IMMEDIATELY:
                     yield _deadline(key, at_ms)
         yield from self._deadlines_of_others()
-        if (janitor := self._node().janitor) is not None:
-            for kind, at_ms in janitor.deadlines():
+        if (upkeep := self._node().upkeep) is not None:
+            for kind, at_ms in upkeep.deadlines():
                 yield Deadline(kind, "", "", at_ms, _EFFECTS[kind])
 
     def _deadlines_of_others(self) -> Iterator[Deadline]:
         """Yield what waits for the clock and is no timer of a group."""
-        for (kind, index), at_ms in self._node().failover.deadlines():
+        for (kind, index), at_ms in self._node().loads.deadlines():
             yield Deadline("load", f"{kind} of partition {index}", "", at_ms, _EFFECTS["load"])
         for transaction, at_ms in self._node().ledger.transactions.deadlines().items():
             yield Deadline("transaction", transaction, "", at_ms, _EFFECTS["transaction"])

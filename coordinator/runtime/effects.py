@@ -1,0 +1,24 @@
+"""What groups ask for beside replies and timers, and who does it: one table, by the type of the effect."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from coordinator.core.result import BeginShareStates, CreateTopics, EndShareStates
+from coordinator.runtime.engine import Engine, Perform
+from coordinator.runtime.partition import Partition
+from coordinator.runtime.share_groups import perform
+
+
+def _create_topics(engine: Engine, partition: Partition, wanted: CreateTopics, response: Any) -> Any:
+    from coordinator.runtime.group_topics import create_topics_of_group  # which few servers are asked for
+
+    engine.do_in_steps(create_topics_of_group(engine, wanted))
+    return response
+
+
+EFFECTS: Final[Mapping[type, Perform]] = {
+    CreateTopics: _create_topics,
+    BeginShareStates: perform,
+    EndShareStates: perform,
+}
+"""Each is a function `(engine, partition, effect, response)` that returns the response, with what came of it."""
