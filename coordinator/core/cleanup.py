@@ -1,4 +1,7 @@
-"""Remove expired offsets, groups that have nothing left, and whatever a request deletes."""
+"""Remove expired offsets, groups that have nothing left, and whatever a request deletes.
+
+Shown by tests/core/scripts/offsets/{delete_*group,topic_deleted}.txt and tests/conformance/stories/admin_groups.py.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial

@@ -1,4 +1,7 @@
-"""ListGroups: which groups there are, in which state, of which type."""
+"""ListGroups: which groups there are, in which state, of which type.
+
+Shown by tests/core/scripts/offsets/list.txt and tests/conformance/stories/admin_groups.py.
+"""
 
 from collections.abc import Collection
 

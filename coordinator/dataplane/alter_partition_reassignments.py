@@ -1,4 +1,7 @@
-"""AlterPartitionReassignments: a partition can be given the replicas that it has, and no others."""
+"""AlterPartitionReassignments: a partition can be given the replicas that it has, and no others.
+
+Shown by tests/conformance/stories/admin_cluster.py.
+"""
 
 from coordinator.core.decision import Steps
 from coordinator.core.pace import paced, paced_steps

@@ -1,4 +1,7 @@
-"""AlterReplicaLogDirs: partitions stay where they are, for there is one directory."""
+"""AlterReplicaLogDirs: partitions stay where they are, for there is one directory.
+
+Shown by tests/conformance/stories/admin_cluster.py.
+"""
 
 from coordinator.core.decision import Steps
 from coordinator.core.pace import Pace

@@ -1,4 +1,7 @@
-"""DeleteRecords: move the start of partitions forward."""
+"""DeleteRecords: move the start of partitions forward.
+
+Shown by tests/dataplane/test_steps.py and tests/conformance/stories/internal_topics.py.
+"""
 
 from collections.abc import Generator
 from typing import Final

@@ -1,4 +1,7 @@
-"""DescribeCluster: the brokers, and the controller."""
+"""DescribeCluster: the brokers, and the controller.
+
+Shown by tests/conformance/stories/{topics,acl_parts}.py.
+"""
 
 from typing import Final
 

@@ -1,4 +1,7 @@
-"""DescribeLogDirs: how many bytes each partition has in the one directory there is."""
+"""DescribeLogDirs: how many bytes each partition has in the one directory there is.
+
+Shown by tests/dataplane/test_describe_log_dirs.py.
+"""
 
 from collections.abc import Generator, Iterable
 

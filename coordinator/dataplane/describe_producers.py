@@ -1,4 +1,7 @@
-"""DescribeProducers (KIP-664): who has written to a partition, and whose transaction is open in it."""
+"""DescribeProducers (KIP-664): who has written to a partition, and whose transaction is open in it.
+
+Shown by tests/conformance/stories/{admin_features,transactions}.py.
+"""
 
 from collections.abc import Generator
 

@@ -1,4 +1,7 @@
-"""DescribeQuorum: the one voter of the metadata log is the first broker; the log is that of the catalog."""
+"""DescribeQuorum: the one voter of the metadata log is the first broker; the log is that of the catalog.
+
+Shown by tests/conformance/stories/admin_cluster.py.
+"""
 
 from typing import Final
 

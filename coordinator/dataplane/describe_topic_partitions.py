@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions (KIP-966): topics in the order of their names, a page of partitions at a time."""
+"""DescribeTopicPartitions (KIP-966): topics in the order of their names, a page of partitions at a time.
+
+Shown by tests/conformance/stories/{topics,internal_topics}.py.
+"""
 
 from itertools import compress
 from typing import Final

@@ -1,4 +1,7 @@
-"""ElectLeaders: every partition has its preferred leader, so no election is needed."""
+"""ElectLeaders: every partition has its preferred leader, so no election is needed.
+
+Shown by tests/conformance/stories/admin_cluster.py.
+"""
 
 from typing import Final
 

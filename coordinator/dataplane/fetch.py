@@ -2,6 +2,8 @@
 
 A fetch is worked out in three steps: which partitions are meant (those of the request, or of its session), what can be
 read of them now, and what of that the client must be told.
+
+Shown by tests/dataplane/test_fetch.py and tests/conformance/stories/fetch.py.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""ListOffsets: the start and the end of a partition, and the first record at or after a time."""
+"""ListOffsets: the start and the end of a partition, and the first record at or after a time.
+
+Shown by tests/dataplane/test_list_offsets.py and tests/conformance/stories/list_offsets.py.
+"""
 
 from collections import Counter
 from collections.abc import Generator

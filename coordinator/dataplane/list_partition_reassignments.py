@@ -1,4 +1,7 @@
-"""ListPartitionReassignments: replicas never move here, so none is on its way."""
+"""ListPartitionReassignments: replicas never move here, so none is on its way.
+
+Shown by tests/conformance/stories/admin_cluster.py.
+"""
 
 from coordinator.dataplane.state import Env, State
 from protocol.messages.list_partition_reassignments import (

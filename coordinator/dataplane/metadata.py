@@ -1,4 +1,7 @@
-"""Metadata: which topics and brokers there are. By name, by id, or all; a topic that is missed may be created."""
+"""Metadata: which topics and brokers there are. By name, by id, or all; a topic that is missed may be created.
+
+Shown by tests/dataplane/test_metadata.py and tests/conformance/stories/topics.py.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch (KIP-320): the end of an epoch, by which a consumer finds out whether the log was truncated."""
+"""OffsetForLeaderEpoch (KIP-320): the end of an epoch, by which a consumer finds out whether the log was truncated.
+
+Shown by tests/dataplane/test_steps.py and tests/conformance/stories/fetch.py.
+"""
 
 from collections.abc import Generator
 

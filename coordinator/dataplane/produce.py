@@ -1,6 +1,8 @@
 """Produce: batches are judged, then kept as they came, but for their place in the log.
 
 Who asks for no acknowledgement gets no answer, not even of an error: SILENT.
+
+Shown by tests/dataplane/test_produce.py and tests/conformance/stories/produce.py.
 """
 
 from struct import Struct

@@ -1,4 +1,7 @@
-"""AddRaftVoter and RemoveRaftVoter: always refused, because with `kraft.version` 0 the voters cannot be changed."""
+"""AddRaftVoter and RemoveRaftVoter: always refused, because with `kraft.version` 0 the voters cannot be changed.
+
+Shown by tests/conformance/stories/admin_features.py.
+"""
 
 from typing import Final
 

@@ -3,6 +3,8 @@
     session ──► acknowledgements, in steps ──► share partitions, opened in steps ──► look ──► enough? take : wait
 
 It waits as a Fetch does (`long_polls.py`), for records that are appended and for those that become available again.
+
+Shown by tests/dataplane/test_share_fetch.py and tests/conformance/stories/share_fetch.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""UnregisterBroker: the brokers are those of this process, and none of them can be gone for good."""
+"""UnregisterBroker: the brokers are those of this process, and none of them can be gone for good.
+
+Shown by tests/conformance/stories/admin_features.py.
+"""
 
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode

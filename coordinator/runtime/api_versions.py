@@ -2,6 +2,8 @@
 
 Clients choose their behaviour by the finalized features: with `transaction.version` 2 a Java producer no longer sends
 AddPartitionsToTxn (KIP-890).
+
+Shown by tests/runtime/test_router.py and tests/conformance/stories/frames.py.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""FindCoordinator: the broker that coordinates a group or a transactional id, at an address that the client reaches."""
+"""FindCoordinator: the broker that coordinates a group or a transactional id, at an address that the client reaches.
+
+Shown by tests/runtime/test_find_coordinator.py and tests/conformance/stories/find_coordinator.py.
+"""
 
 from functools import partial
 from typing import Final

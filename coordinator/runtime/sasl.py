@@ -1,4 +1,7 @@
-"""SaslHandshake and SaslAuthenticate on a listener without SASL, or after authentication: refused, as in Kafka."""
+"""SaslHandshake and SaslAuthenticate on a listener without SASL, or after authentication: refused, as in Kafka.
+
+Shown by tests/server/test_sasl.py and tests/conformance/stories/authentication.py.
+"""
 
 from protocol.errors import ErrorCode
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

@@ -1,4 +1,7 @@
-"""DescribeShareGroupOffsets: where share groups are in each partition, and how far behind (KIP-932, KIP-1226)."""
+"""DescribeShareGroupOffsets: where share groups are in each partition, and how far behind (KIP-932, KIP-1226).
+
+Shown by tests/conformance/stories/share_acknowledge.py.
+"""
 
 from collections.abc import Iterable
 from typing import Any

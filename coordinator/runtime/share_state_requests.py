@@ -1,6 +1,8 @@
 """Requests of brokers to the share coordinator: each names share partitions of one group, which are decided one by one.
 
 Kafka: `ShareCoordinatorService`.
+
+Shown by tests/runtime/test_share_states.py and tests/conformance/stories/share_states.py.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,6 +1,8 @@
 """UpdateFeatures: the levels of features are fixed here; a change is validated as by Kafka, and not done.
 
 Kafka: `FeatureControlManager.updateFeatures`.
+
+Shown by tests/conformance/stories/admin_features.py.
 """
 
 from typing import Final

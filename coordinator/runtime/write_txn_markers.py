@@ -2,6 +2,8 @@
 
 What the coordinator knows of the transaction stays as it is, as in Kafka: its own end writes the markers once more, and
 a marker that is there twice changes nothing.
+
+Shown by tests/conformance/stories/admin_features.py.
 """
 
 from coordinator.core.catalog.names import OFFSETS_TOPIC

@@ -1,4 +1,7 @@
-"""CreateAcls: add access rules. Kafka: `AclControlManager.createAcls`."""
+"""CreateAcls: add access rules. Kafka: `AclControlManager.createAcls`.
+
+Shown by tests/core/acls/test_changes.py and tests/conformance/stories/acl_rules.py.
+"""
 
 from collections.abc import Iterable
 from typing import Final

@@ -1,4 +1,7 @@
-"""DeleteAcls: delete the access rules that match filters."""
+"""DeleteAcls: delete the access rules that match filters.
+
+Shown by tests/core/acls/test_changes.py and tests/conformance/stories/acl_rules.py.
+"""
 
 from typing import Final
 

@@ -1,4 +1,7 @@
-"""DescribeAcls: the access rules that match a filter."""
+"""DescribeAcls: the access rules that match a filter.
+
+Shown by tests/core/acls/test_changes.py and tests/conformance/stories/acl_rules.py.
+"""
 
 from coordinator.core.acls.filters import matches
 from coordinator.core.catalog.catalog import Catalog

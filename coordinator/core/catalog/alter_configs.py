@@ -1,4 +1,7 @@
-"""AlterConfigs: the settings of a resource become exactly those of the request. Old, and kept for old tools."""
+"""AlterConfigs: the settings of a resource become exactly those of the request. Old, and kept for old tools.
+
+Shown by tests/core/catalog/test_configs.py and tests/conformance/stories/{broker_configs,group_configs}.py.
+"""
 
 from coordinator.core.catalog.alterations import Settings, alter_resources, refuse_nulls
 from coordinator.core.catalog.catalog import Catalog, Resource

@@ -1,4 +1,7 @@
-"""AlterUserScramCredentials: set and delete what the server knows of users' passwords (KIP-554)."""
+"""AlterUserScramCredentials: set and delete what the server knows of users' passwords (KIP-554).
+
+Shown by tests/core/catalog/test_scram.py and tests/conformance/stories/admin_cluster.py.
+"""
 
 from collections.abc import Iterable
 from itertools import chain

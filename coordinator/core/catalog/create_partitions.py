@@ -1,4 +1,7 @@
-"""CreatePartitions: a topic grows; it never shrinks."""
+"""CreatePartitions: a topic grows; it never shrinks.
+
+Shown by tests/core/catalog/test_topics.py and tests/conformance/stories/topics.py.
+"""
 
 from collections import Counter
 

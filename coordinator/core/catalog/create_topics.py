@@ -1,4 +1,7 @@
-"""CreateTopics, and the creation of topics that a client merely asks about."""
+"""CreateTopics, and the creation of topics that a client merely asks about.
+
+Shown by tests/core/catalog/test_topics.py and tests/conformance/stories/topics.py.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

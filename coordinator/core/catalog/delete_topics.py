@@ -1,4 +1,7 @@
-"""DeleteTopics: by name, or by id from version 6 on."""
+"""DeleteTopics: by name, or by id from version 6 on.
+
+Shown by tests/core/catalog/test_topics.py and tests/conformance/stories/topics.py.
+"""
 
 from collections import Counter
 

@@ -1,4 +1,7 @@
-"""DescribeConfigs: every setting of a topic, the broker or a group, and where its value comes from."""
+"""DescribeConfigs: every setting of a topic, the broker or a group, and where its value comes from.
+
+Shown by tests/core/catalog/test_configs.py and tests/conformance/stories/{broker_configs,group_configs}.py.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final

@@ -1,4 +1,7 @@
-"""DescribeUserScramCredentials: which users have credentials, of which mechanisms, with how many iterations."""
+"""DescribeUserScramCredentials: which users have credentials, of which mechanisms, with how many iterations.
+
+Shown by tests/core/catalog/test_scram.py and tests/conformance/stories/admin_cluster.py.
+"""
 
 from collections import Counter
 from collections.abc import Mapping

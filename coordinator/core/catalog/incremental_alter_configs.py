@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs: set, delete, append to or subtract from single settings (KIP-339)."""
+"""IncrementalAlterConfigs: set, delete, append to or subtract from single settings (KIP-339).
+
+Shown by tests/core/catalog/test_configs.py and tests/conformance/stories/{broker_configs,group_configs}.py.
+"""
 
 from collections.abc import Mapping
 from typing import Final

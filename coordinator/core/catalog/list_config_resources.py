@@ -1,4 +1,7 @@
-"""ListConfigResources: the names of what has, or can have, settings of its own (KIP-1142)."""
+"""ListConfigResources: the names of what has, or can have, settings of its own (KIP-1142).
+
+Shown by tests/conformance/stories/broker_configs.py.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final

@@ -2,6 +2,9 @@
 
 From when on their time runs, the kind of the group says. An offset that was committed with a retention of its own
 (OffsetCommit v2-v4) runs out at that time instead.
+
+Shown by tests/core/scripts/offsets/expiry_*.txt, tests/core/scripts/consumer/expiry.txt and
+tests/core/test_offset_expiry.py.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping

@@ -2,6 +2,8 @@
 
 The order of things is Kafka's: what does not exist is taken out first, and if nothing is left, group validation is
 skipped; then the group decides about all that is left at once; then each partition's metadata is measured.
+
+Shown by tests/core/scripts/offsets/commit_*.txt and tests/conformance/stories/offset_commit.py.
 """
 
 from functools import lru_cache

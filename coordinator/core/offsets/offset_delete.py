@@ -1,4 +1,7 @@
-"""OffsetDelete: delete committed offsets of topics that the group no longer subscribes to."""
+"""OffsetDelete: delete committed offsets of topics that the group no longer subscribes to.
+
+Shown by tests/core/scripts/offsets/delete_offsets.txt and tests/conformance/stories/offset_delete.py.
+"""
 
 from coordinator.core.env import Env
 from coordinator.core.kinds.kind import Group

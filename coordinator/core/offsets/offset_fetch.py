@@ -2,6 +2,8 @@
 
 Up to version 7 a request names one group. `split_groups` and `merge_groups` convert from and to the form of version 8,
 which names many, so all other code knows one form.
+
+Shown by tests/core/scripts/offsets/fetch_by_version.txt and tests/conformance/stories/offset_fetch.py.
 """
 
 from typing import Final

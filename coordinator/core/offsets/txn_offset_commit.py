@@ -1,6 +1,8 @@
 """TxnOffsetCommit: offsets that belong to a transaction. They are pending until its marker, and invisible till then.
 
 Whether the transaction is open, and whose it is, has been seen to before (by the transaction coordinator's rules).
+
+Shown by tests/core/scripts/offsets/txn_*.txt and tests/conformance/stories/txn_offsets.py.
 """
 
 from coordinator.core.env import Env

@@ -1,4 +1,7 @@
-"""AlterClientQuotas: set and take back quotas. Kafka: `ClientQuotaControlManager.alterClientQuotas`."""
+"""AlterClientQuotas: set and take back quotas. Kafka: `ClientQuotaControlManager.alterClientQuotas`.
+
+Shown by tests/core/quotas/test_*.py and tests/conformance/stories/quotas.py.
+"""
 
 from typing import Final
 

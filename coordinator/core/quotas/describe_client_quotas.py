@@ -1,4 +1,7 @@
-"""DescribeClientQuotas: the quotas that match a filter. Kafka: `ClientQuotasImage.describe`."""
+"""DescribeClientQuotas: the quotas that match a filter. Kafka: `ClientQuotasImage.describe`.
+
+Shown by tests/core/quotas/test_*.py and tests/conformance/stories/admin_cluster.py.
+"""
 
 from typing import Final
 

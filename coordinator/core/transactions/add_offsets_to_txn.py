@@ -1,4 +1,7 @@
-"""AddOffsetsToTxn: a producer is going to commit a group's offsets in its transaction."""
+"""AddOffsetsToTxn: a producer is going to commit a group's offsets in its transaction.
+
+Shown by tests/core/transactions/test_*.py and tests/conformance/stories/txn_offsets.py.
+"""
 
 from typing import Any
 

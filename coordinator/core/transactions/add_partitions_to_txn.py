@@ -1,4 +1,7 @@
-"""AddPartitionsToTxn: what a producer is going to write to. From version 4 on it speaks of several transactions."""
+"""AddPartitionsToTxn: what a producer is going to write to. From version 4 on it speaks of several transactions.
+
+Shown by tests/core/transactions/test_*.py and tests/conformance/stories/transactions.py.
+"""
 
 from collections.abc import Generator
 from typing import Any, Final

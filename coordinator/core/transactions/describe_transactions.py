@@ -1,4 +1,7 @@
-"""DescribeTransactions: how far the transactions of some producers are."""
+"""DescribeTransactions: how far the transactions of some producers are.
+
+Shown by tests/core/transactions/test_*.py and tests/conformance/stories/transactions.py.
+"""
 
 from typing import Final
 

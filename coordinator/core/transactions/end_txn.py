@@ -1,4 +1,7 @@
-"""EndTxn: a producer commits or aborts. From version 5 on (KIP-890, V2) each end raises the producer's epoch."""
+"""EndTxn: a producer commits or aborts. From version 5 on (KIP-890, V2) each end raises the producer's epoch.
+
+Shown by tests/core/transactions/test_*.py and tests/conformance/stories/transactions.py.
+"""
 
 from typing import Any
 

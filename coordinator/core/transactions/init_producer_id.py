@@ -1,4 +1,7 @@
-"""InitProducerId: a producer gets its id and epoch; whoever had the same transactional id before is fenced."""
+"""InitProducerId: a producer gets its id and epoch; whoever had the same transactional id before is fenced.
+
+Shown by tests/core/transactions/test_*.py and tests/conformance/stories/transactions.py.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""ListTransactions: all transactional producers, or those in some states, of some ids, or open for long."""
+"""ListTransactions: all transactional producers, or those in some states, of some ids, or open for long.
+
+Shown by tests/core/transactions/test_*.py and tests/conformance/stories/transactions.py.
+"""
 
 from collections.abc import Generator, Set
 from typing import Final

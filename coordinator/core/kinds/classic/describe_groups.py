@@ -1,4 +1,7 @@
-"""DescribeGroups: describe classic groups and their members."""
+"""DescribeGroups: describe classic groups and their members.
+
+Shown by tests/core/scripts/offsets/describe.txt and tests/conformance/stories/admin_groups.py.
+"""
 
 from typing import Final
 

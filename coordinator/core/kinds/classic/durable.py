@@ -1,4 +1,7 @@
-"""A classic group as the record that keeps it, and back."""
+"""A classic group as the record that keeps it, and back.
+
+Shown by tests/core/scripts/classic/{restart*,*_at_load}.txt and tests/conformance/stories/restart.py.
+"""
 
 from collections.abc import Mapping
 

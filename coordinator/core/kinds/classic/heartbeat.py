@@ -1,4 +1,7 @@
-"""Heartbeat: a member is alive, and learns whether it has to rejoin. The most frequent request by far."""
+"""Heartbeat: a member is alive, and learns whether it has to rejoin. The most frequent request by far.
+
+Shown by tests/core/scripts/classic/{heartbeat,session_*}.txt and tests/conformance/stories/classic_heartbeat.py.
+"""
 
 from collections.abc import Mapping
 from typing import Final

@@ -2,6 +2,10 @@
 
 The answer is parked, under the call's ticket, until the join phase completes; at once come refusals, the id that a new
 member has to come back with (KIP-394), and the current generation for a member that has missed its answer.
+
+Shown by
+tests/core/scripts/classic/{join_*,pending_member*,*_rejoins,rejoin_of_strangers,protocol_type,after_a_consumer_group}.txt
+and tests/conformance/stories/classic_join.py.
 """
 
 from collections.abc import Mapping

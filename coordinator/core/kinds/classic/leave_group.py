@@ -1,4 +1,7 @@
-"""LeaveGroup: members go, or an operator removes static ones by their instance ids. One rebalance for all of them."""
+"""LeaveGroup: members go, or an operator removes static ones by their instance ids. One rebalance for all of them.
+
+Shown by tests/core/scripts/classic/{leave*,static_removal}.txt and tests/conformance/stories/classic_leave.py.
+"""
 
 from collections.abc import Sequence
 

@@ -6,6 +6,9 @@ are removed (static members stay, KIP-345), a protocol is chosen, and all parked
 group waits for the leader to assign (`sync_group`), and the `sync` timer removes members that do not ask for theirs.
 
 A group that was empty waits for `group.initial.rebalance.delay.ms` instead, and longer while members keep coming.
+
+Shown by tests/core/scripts/classic/{rebalance_*,initial_delay*}.txt and
+tests/conformance/stories/rebalance_timing.py.
 """
 
 from typing import Final

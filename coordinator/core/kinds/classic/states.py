@@ -1,4 +1,7 @@
-"""The states of a classic group, and all that depends on nothing but the state, as tables."""
+"""The states of a classic group, and all that depends on nothing but the state, as tables.
+
+Shown by tests/core/scripts/classic/{transitions,matrix*}.txt and tests/core/test_states.py.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum

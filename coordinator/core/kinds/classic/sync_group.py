@@ -1,4 +1,7 @@
-"""SyncGroup: the leader sends the assignment of the generation, and each member receives its own part."""
+"""SyncGroup: the leader sends the assignment of the generation, and each member receives its own part.
+
+Shown by tests/core/scripts/classic/sync_*.txt and tests/conformance/stories/classic_sync.py.
+"""
 
 from collections.abc import Mapping
 from typing import assert_never

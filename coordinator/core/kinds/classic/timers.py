@@ -1,4 +1,8 @@
-"""Fire the timers of a classic group: the end of a session, of a join phase, of the wait for a SyncGroup."""
+"""Fire the timers of a classic group: the end of a session, of a join phase, of the wait for a SyncGroup.
+
+Shown by tests/core/scripts/classic/{session_*,sync_timer_is_of_its_generation}.txt and
+tests/conformance/stories/rebalance_timing.py.
+"""
 
 from coordinator.core.env import Env
 from coordinator.core.events import Cause

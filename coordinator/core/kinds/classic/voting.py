@@ -1,4 +1,8 @@
-"""Choose the protocol of a generation, and find the topics that its members subscribe to."""
+"""Choose the protocol of a generation, and find the topics that its members subscribe to.
+
+Shown by tests/core/scripts/classic/{protocol_vote,subscription_unknown}.txt and
+tests/conformance/stories/classic_join.py.
+"""
 
 from typing import Final
 

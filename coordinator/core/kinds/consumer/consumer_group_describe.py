@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe: a consumer group as it is, with what its members own and what they shall own."""
+"""ConsumerGroupDescribe: a consumer group as it is, with what its members own and what they shall own.
+
+Shown by tests/core/scripts/consumer/deleted_topic_described.txt and tests/conformance/stories/consumer_describe.py.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Final

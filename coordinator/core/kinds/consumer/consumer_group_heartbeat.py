@@ -6,6 +6,9 @@
     4  the member itself, and nobody else, moves one step towards it       record 8
 
 A heartbeat with nothing new is most of them, and is seen as such at the start: it renews a timer and changes nothing.
+
+Shown by tests/core/scripts/consumer/{join_and_hand_over,leave,order_of_checks,size,bumps,topics_change}.txt and
+tests/conformance/stories/consumer_join.py.
 """
 
 from typing import Any, Final

@@ -2,6 +2,9 @@
 
 The epoch becomes the generation, and the partitions that a member may own become its assignment. If these are not its
 whole target, the classic group begins with a rebalance, also after a restart.
+
+Shown by tests/core/scripts/consumer/{downgrade*,takes_over_and_downgrades,deletion}.txt and
+tests/conformance/stories/migration.py.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,4 +1,8 @@
-"""Heartbeat to a consumer group: a member of the classic protocol is alive, and learns whether it has to rejoin."""
+"""Heartbeat to a consumer group: a member of the classic protocol is alive, and learns whether it has to rejoin.
+
+Shown by tests/core/scripts/consumer/classic_timers.txt, tests/core/kinds/consumer/test_heartbeat.py and
+tests/conformance/stories/migration.py.
+"""
 
 from typing import Any
 

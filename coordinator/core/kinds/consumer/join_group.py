@@ -3,6 +3,9 @@
 Nobody waits: the answer names the member's epoch as its generation, and no leader, so that no client ever assigns. What
 a member of the new protocol hears in one answer, a classic one learns in turns: Heartbeat tells it to rejoin, JoinGroup
 says which partitions it owns, SyncGroup tells it what it may own.
+
+Shown by tests/core/scripts/consumer/{eager_member,join_refused,classic_replaces_pattern}.txt,
+tests/core/kinds/consumer/test_migration.py and tests/conformance/stories/migration.py.
 """
 
 from typing import Any, Final

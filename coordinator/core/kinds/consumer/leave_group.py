@@ -1,4 +1,7 @@
-"""LeaveGroup to a consumer group: members go, of either protocol, or an operator removes static ones by instance id."""
+"""LeaveGroup to a consumer group: members go, of either protocol, or an operator removes static ones by instance id.
+
+Shown by tests/core/scripts/consumer/leave_classic.txt and tests/conformance/stories/migration.py.
+"""
 
 from typing import Any, Final
 

@@ -1,4 +1,7 @@
-"""Find the member that a request is from, check its epoch, and let a new member take over from a static one."""
+"""Find the member that a request is from, check its epoch, and let a new member take over from a static one.
+
+Shown by tests/core/scripts/consumer/{changed_instance,static_*}.txt and tests/conformance/stories/consumer_static.py.
+"""
 
 from msgspec.structs import replace
 

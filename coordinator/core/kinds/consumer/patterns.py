@@ -2,6 +2,9 @@
 
 All patterns of a group are matched together, in steps of a few milliseconds, by a timer that is due as soon as the
 turn's requests are decided: no heartbeat waits for it. The answer is a change of its own; the next heartbeat finds it.
+
+Shown by tests/core/scripts/consumer/regex*.txt, tests/core/kinds/consumer/test_patterns.py and
+tests/conformance/stories/consumer_regex.py.
 """
 
 from collections.abc import Mapping

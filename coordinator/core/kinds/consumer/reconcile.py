@@ -8,6 +8,9 @@ has two owners at any time, without anybody waiting for everybody.
       │            │ it owns none of them any more
       ▼            ▼
     STABLE ◄── UNRELEASED: at the new epoch, some partitions not free yet
+
+Shown by tests/core/scripts/consumer/{revocation_chain,three_way,lost_answers,unacknowledged}.txt and
+tests/conformance/stories/consumer_reconcile.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The one place where a consumer group changes: by applying a record, at a start and right after it was written."""
+"""The one place where a consumer group changes: by applying a record, at a start and right after it was written.
+
+Shown by tests/core/scripts/consumer/{replay_lenient,unknown_state}.txt and tests/core/kinds/consumer/test_replay.py.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,4 +1,7 @@
-"""SyncGroup to a consumer group: a member of the classic protocol is told what it may own."""
+"""SyncGroup to a consumer group: a member of the classic protocol is told what it may own.
+
+Shown by tests/core/scripts/consumer/classic_timers.txt and tests/conformance/stories/migration.py.
+"""
 
 from typing import Any
 

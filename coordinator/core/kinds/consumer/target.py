@@ -2,6 +2,8 @@
 
 It is computed inside the request that finds it due, never by a timer, and at most once an interval (KIP-1263): a group
 that many members join one after the other is assigned once a second and not once a member.
+
+Shown by tests/core/scripts/consumer/assignment_interval.txt and tests/core/assignors/test_*.py.
 """
 
 from collections.abc import Mapping

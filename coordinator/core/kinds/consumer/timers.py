@@ -1,4 +1,8 @@
-"""Timers of a consumer group: sessions and rebalances that end, classic members that do not come, patterns to match."""
+"""Timers of a consumer group: sessions and rebalances that end, classic members that do not come, patterns to match.
+
+Shown by tests/core/scripts/consumer/{classic_timers,timers_go_with_their_member}.txt and
+tests/conformance/stories/consumer_static.py.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final

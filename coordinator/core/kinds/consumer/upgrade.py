@@ -2,6 +2,9 @@
 
 An empty one simply ends, and its offsets stay. One with members goes on: its generation becomes the epoch, what its
 leader assigned last becomes target and current assignment, and its members keep speaking the classic protocol to it.
+
+Shown by tests/core/scripts/consumer/{upgrade*,migrated_topics,empty_groups_convert}.txt and
+tests/conformance/stories/migration.py.
 """
 
 from collections.abc import Sequence

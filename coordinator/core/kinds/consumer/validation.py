@@ -3,6 +3,8 @@
 A commit counts by the member epoch, and for a member that is behind by the epochs of its partitions. The error for a
 member of the new protocol is STALE_MEMBER_EPOCH: try again with the epoch of the next heartbeat. For a classic member
 it is ILLEGAL_GENERATION. One partition that is refused refuses the whole request.
+
+Shown by tests/core/scripts/consumer/{validation,commits*}.txt and tests/conformance/stories/consumer_offsets.py.
 """
 
 from coordinator.core import regex

@@ -2,6 +2,8 @@
 
 What is decided here is which share partitions begin anew, and record 15; the runtime asks the share coordinator, and
 puts its errors into the response.
+
+Shown by tests/runtime/test_share_states.py.
 """
 
 from typing import Any

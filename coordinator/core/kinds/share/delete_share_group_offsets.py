@@ -2,6 +2,8 @@
 
 DeleteShareGroupOffsets     record 15: the topics are being deleted     the runtime asks the share coordinator
 ShareStatesEnded            record 15: they are gone
+
+Shown by tests/runtime/test_share_states.py.
 """
 
 from typing import Any

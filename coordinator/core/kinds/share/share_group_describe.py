@@ -1,4 +1,7 @@
-"""ShareGroupDescribe: a share group as it is, with what its members read."""
+"""ShareGroupDescribe: a share group as it is, with what its members read.
+
+Shown by tests/conformance/stories/share_groups.py.
+"""
 
 from typing import Any
 

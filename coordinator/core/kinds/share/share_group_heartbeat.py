@@ -8,6 +8,8 @@
     5  partitions without a state: ask the share coordinator               record 15
 
 Kafka: `GroupMetadataManager.shareGroupHeartbeat`.
+
+Shown by tests/conformance/stories/share_groups.py.
 """
 
 from typing import Any, Final

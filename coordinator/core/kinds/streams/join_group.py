@@ -1,4 +1,7 @@
-"""JoinGroup to a streams group: an empty one ends, and a classic group begins in its place; any other refuses it."""
+"""JoinGroup to a streams group: an empty one ends, and a classic group begins in its place; any other refuses it.
+
+Shown by tests/conformance/stories/streams_kinds.py.
+"""
 
 from typing import Any, Final
 

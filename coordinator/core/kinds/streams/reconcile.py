@@ -8,6 +8,8 @@ it in no other role: so no active task has two owners at any time, and no standb
       │            │ it owns none of them any more
       ▼            ▼
     STABLE ◄── UNRELEASED: at the new epoch, some tasks not free yet
+
+Shown by tests/core/kinds/streams/test_reconcile.py and tests/conformance/stories/streams_reconcile.py.
 """
 
 from collections.abc import Callable, Collection, Mapping

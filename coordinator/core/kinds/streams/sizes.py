@@ -3,6 +3,8 @@
 A repartition topic has as many as it asks for. If it leaves that open, it has as many as the largest topic that its
 writer reads; that may be a repartition topic too, so sizes pass from one subtopology to the next. Topics that are
 joined with each other must be of one size. A changelog has as many partitions as its subtopology has tasks.
+
+Shown by tests/core/kinds/streams/test_sizes.py and tests/conformance/stories/streams_topology.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""StreamsGroupDescribe: one streams group with its topology, its members, and their tasks."""
+"""StreamsGroupDescribe: one streams group with its topology, its members, and their tasks.
+
+Shown by tests/conformance/stories/{streams_join,streams_reconcile}.py.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any

@@ -7,6 +7,8 @@
     5  the member itself, and nobody else, moves one step towards it              record 22
 
 A heartbeat with nothing new is most of them, and is seen as such at the start: it renews a timer and changes nothing.
+
+Shown by tests/conformance/stories/{streams_join,streams_topology}.py.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,4 +1,7 @@
-"""Whether a request counts: what is wrong with a StreamsGroupHeartbeat as such, and whose offsets may be committed."""
+"""Whether a request counts: what is wrong with a StreamsGroupHeartbeat as such, and whose offsets may be committed.
+
+Shown by tests/conformance/stories/{streams_join,streams_offsets}.py.
+"""
 
 from coordinator.core.env import Env
 from coordinator.core.kinds.modern import validation
