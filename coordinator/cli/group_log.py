@@ -23,6 +23,7 @@ STEPS: Final = frozenset(  # causes within a rebalance, which begin none
         Cause.GROUP_CREATED, Cause.MEMBER_REJOINED, Cause.ALL_MEMBERS_JOINED, Cause.INITIAL_DELAY_PASSED,
         Cause.NO_MEMBER_LEFT, Cause.REBALANCE_TIMED_OUT, Cause.LEADER_SYNCED, Cause.ASSIGNMENT_COMPUTED,
         Cause.REVOCATION_AWAITED, Cause.PARTITIONS_REVOKED, Cause.MEMBER_RECONCILED,
+        Cause.TASKS_ASSIGNED,
     }
 )  # fmt: skip
 _UUID: Final = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")

@@ -10,6 +10,7 @@ from msgspec import Struct
 from coordinator.control.finding import Finding
 from coordinator.control.journal import Entry, error_names
 from coordinator.control.share_lint import find_late_members
+from coordinator.control.streams_lint import find_holdups
 from coordinator.control.subject import Subject, subject_of
 from protocol.apis import APIS, names_with
 from protocol.codec import decode_request, decode_response
@@ -36,6 +37,7 @@ def lint(entries: Iterable[Entry]) -> list[Finding]:
         *_find_twins(requests),
         *_find_deaf(requests),
         *find_late_members(entries),
+        *find_holdups(entries),
     ]
     return sorted(found, key=lambda warning: (warning.rule, warning.group, warning.client))
 

@@ -10,6 +10,8 @@ from coordinator.core.kinds.registry import counts_by
 
 SHORT_ID: Final = 12  # characters of a generated member id that are shown behind its client id
 
+TASKS_SHOWN: Final = 8  # of those that a member was given
+
 Numbered = tuple[int, Event]  # the number of an event, and the event
 
 
@@ -31,6 +33,7 @@ def as_data(events: Iterable[Numbered]) -> list[dict[str, Any]]:
                 "client_id": event.client_id,
                 "instance": event.instance,
                 "by": event.by,
+                **({"tasks": event.tasks} if event.tasks else {}),
                 "detail": describe(event),
             },
             "members": event.members,
@@ -66,6 +69,9 @@ def describe(event: Event) -> str:
     if event.deadline_ms >= 0 and event.last_beat_ms >= 0:
         late, limit = (event.at_ms - event.last_beat_ms) / 1000, (event.deadline_ms - event.last_beat_ms) / 1000
         text += f", last heartbeat {late:.3f} s ago, limit {limit:.3f} s"
+    if event.tasks:
+        more = len(event.tasks) - TASKS_SHOWN
+        text += f": {', '.join(event.tasks[:TASKS_SHOWN])}" + (f" and {more} more" if more > 0 else "")
     if event.protocol:
         text += f", assignor {event.protocol}"
     if event.reason:

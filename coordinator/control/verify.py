@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from coordinator.control.journal import Entry, describe_entry
 from coordinator.control.names import SpecError, check_api, check_cause, check_error
 from coordinator.control.resets import Mark, Resets
 from coordinator.control.subject import Subject
-from coordinator.core.events import Event
+from coordinator.core.events import Cause, Event
 
 MISSES_SHOWN: Final = 3
 OTHERS_SHOWN: Final = 6
@@ -54,6 +54,8 @@ class Expectation(Struct, frozen=True, forbid_unknown_fields=True):
     group: str = ""
     topic: str = ""
     client: str = ""  # a client id, a member id or a group instance id
+    task: str = ""  # of `tasks_assigned`: a task that the member was given, as `0_1` or `0_1 standby`
+    source: str = field(default="", name="from")  # and the client that was given it last before
     error: str = ""  # Kafka's name of a code in the response
     request: dict[str, Any] = {}
     response: dict[str, Any] = {}
@@ -65,7 +67,7 @@ class Expectation(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __str__(self) -> str:
         fields = [
-            f"{name}={value}"
+            f"{'from' if name == 'source' else name}={value}"
             for name in self.__struct_fields__
             if name not in ("times", "api", "event") and (value := getattr(self, name))
         ]
@@ -76,17 +78,21 @@ class Expectation(Struct, frozen=True, forbid_unknown_fields=True):
 def check(expected: Iterable[Expectation]) -> None:
     """Raise SpecError for an expectation that nothing could ever agree with, or with fields that do not count."""
     for number, one in enumerate(expected):
-        field = f"expect[{number}]"
-        check_api(f"{field}.api", one.api)
-        check_cause(f"{field}.event", one.event)
-        check_error(f"{field}.error", one.error)
+        where = f"expect[{number}]"
+        check_api(f"{where}.api", one.api)
+        check_cause(f"{where}.event", one.event)
+        check_error(f"{where}.error", one.error)
         if isinstance(one.times, int) and one.times < 0:
-            raise SpecError(f"invalid {field}.times {one.times}: expected 0 or more")
-        _check_ranges(f"{field}.request", one.request)
-        _check_ranges(f"{field}.response", one.response)
+            raise SpecError(f"invalid {where}.times {one.times}: expected 0 or more")
+        _check_ranges(f"{where}.request", one.request)
+        _check_ranges(f"{where}.response", one.response)
+        if (one.task or one.source) and one.event != Cause.TASKS_ASSIGNED:
+            raise SpecError(f"invalid {where}: expected task and from only of the event {Cause.TASKS_ASSIGNED}")
+        if one.source and not one.task:
+            raise SpecError(f"invalid {where}: expected a task beside from")
         surplus = [name for name in _OF_REQUESTS if one.event and getattr(one, name)]
         if surplus:
-            raise SpecError(f"invalid {field}: expected no {' and no '.join(surplus)}, which events do not have")
+            raise SpecError(f"invalid {where}: expected no {' and no '.join(surplus)}, which events do not have")
 
 
 def _check_ranges(field: str, value: Any) -> None:
@@ -123,19 +129,20 @@ def verify(
     """
     all_requests = [(entry, subject, describe_entry(entry)) for entry, subject in entries]
     all_events = list(events)
+    holders = Holders(event for _, event in all_events)
     differences: list[str] = []
     last_ms, last = -1, None
     for one in expected:
         since = Mark() if resets is None else resets.find(one.group or one.topic)
         requests = [each for each in all_requests if each[0].number > since.request]
         happened = [event for number, event in all_events if number > since.event]
-        times = _find_event_times(one, happened) if one.event else _find_request_times(one, requests)
+        times = _find_event_times(one, happened, holders) if one.event else _find_request_times(one, requests)
         agrees = one.counts.agrees(len(times))
         gone = _describe_gap(one, since, dropped)
         if gone and not (agrees and one.counts.lte is None):  # more of them could only agree as well
             differences.append(f"{one}: expected {one.counts}, found {len(times)}, but {gone}")
         elif not agrees:
-            misses = _describe_event_misses(one, happened) if one.event else _describe_misses(one, requests)
+            misses = _describe_event_misses(one, happened, holders) if one.event else _describe_misses(one, requests)
             differences.append(f"{one}: expected {one.counts}, found {len(times)}" + misses)
         elif in_order and times:
             following = [at_ms for at_ms in times if at_ms >= last_ms]
@@ -153,8 +160,25 @@ def _describe_gap(one: Expectation, since: Mark, dropped: Mark) -> str:
     return "requests are gone: a larger journal.max.bytes keeps more" * (dropped.request > since.request)
 
 
-def _find_event_times(one: Expectation, events: Iterable[Event]) -> list[int]:
-    return [event.at_ms for event in events if event.cause.value == one.event and _agrees(one, event)]
+class Holders:
+    """Who was given each task before somebody else was."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        latest: dict[tuple[str, str], Event] = {}
+        self._before: dict[tuple[int, str], Event] = {}
+        for event in events:
+            for task in event.tasks:
+                if (before := latest.get((event.group, task))) is not None:
+                    self._before[id(event), task] = before
+                latest[event.group, task] = event
+
+    def find(self, event: Event, task: str) -> Event | None:
+        """Return the event by which the task had come to its last holder, None if nobody had it."""
+        return self._before.get((id(event), task))
+
+
+def _find_event_times(one: Expectation, events: Iterable[Event], holders: Holders) -> list[int]:
+    return [event.at_ms for event in events if event.cause.value == one.event and _agrees(one, event, holders)]
 
 
 def _find_request_times(one: Expectation, requests: Iterable[tuple[Entry, Subject, Mapping[str, Any]]]) -> list[int]:
@@ -196,23 +220,42 @@ def _describe_misses(one: Expectation, requests: Iterable[tuple[Entry, Subject, 
     return _describe_others(others, "of the same kind but for the API")
 
 
-def _describe_event_misses(one: Expectation, events: Iterable[Event]) -> str:
-    """Return the events that differ from what is expected in their group or client, or else in their cause."""
+def _describe_event_misses(one: Expectation, events: Iterable[Event], holders: Holders) -> str:
+    """Return the events that differ from what is expected in their group, client or task, or else in their cause."""
     events = list(events)
     near = [
-        f"group is {event.group}, client is {event.client_id or event.member or 'none'}"
+        f"group is {event.group}, client is {_name(event)}" + _describe_tasks(one, event, holders)
         for event in events
-        if event.cause.value == one.event and not _agrees(one, event)
+        if event.cause.value == one.event and not _agrees(one, event, holders)
     ]
     if near:
         return "".join(f"; near miss: {reasons}" for reasons in near[-MISSES_SHOWN:])
-    others = Counter(event.cause.value for event in events if event.cause.value != one.event and _agrees(one, event))
+    others = Counter(
+        event.cause.value for event in events if event.cause.value != one.event and _agrees(one, event, holders)
+    )
     return _describe_others(others, "of the same group and client")
 
 
-def _agrees(one: Expectation, event: Event) -> bool:
-    """Return whether an event is of the expected group and client."""
-    return one.group in ("", event.group) and one.client in ("", event.client_id, event.member, event.instance)
+def _agrees(one: Expectation, event: Event, holders: Holders) -> bool:
+    """Return whether an event is of the expected group, client and task."""
+    is_meant = one.group in ("", event.group) and one.client in ("", event.client_id, event.member, event.instance)
+    if not is_meant or (one.task and one.task not in event.tasks):
+        return False
+    before = holders.find(event, one.task) if one.source else None
+    return not one.source or (before is not None and one.source in (before.client_id, before.member))
+
+
+def _name(event: Event) -> str:
+    return event.client_id or event.member or "none"
+
+
+def _describe_tasks(one: Expectation, event: Event, holders: Holders) -> str:
+    if not one.task:
+        return ""
+    if one.task not in event.tasks:
+        return f", tasks are {', '.join(event.tasks[:OTHERS_SHOWN])}"
+    before = holders.find(event, one.task)
+    return f", from {'nobody' if before is None else _name(before)}"
 
 
 def _describe_others(others: Counter[str], what: str) -> str:

@@ -58,6 +58,7 @@ class Cause(StrEnum):
     # streams groups
     SETTINGS_CHANGED = "settings_changed"  # the number of standbys
     SHUTDOWN_REQUESTED = "shutdown_requested"  # by a member, of all of them
+    TASKS_ASSIGNED = "tasks_assigned"  # a member was given tasks that it did not have
     # records of share groups
     LOCK_EXPIRED = "lock_expired"  # of records that are available again
     RECORDS_RELEASED = "records_released"  # by their member, or with its session
@@ -88,4 +89,5 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     reason: str = ""  # the client's own words (KIP-800), when it gave any
     last_beat_ms: int = -1  # of a session that expired: when it was last renewed, and when it ended
     deadline_ms: int = -1
+    tasks: tuple[str, ...] = ()  # of a streams group: those that the member was given, as `0_1` or `0_1 standby`
     records: str = ""  # of a share group: which they are, and how often they were delivered

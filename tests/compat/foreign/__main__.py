@@ -3,7 +3,7 @@
     python -m tests.compat.foreign [CLIENT ...] [--cache DIR] [--protocol classic|consumer]
 
 CLIENT is java, kafka-streams, kafka-share-consumer, franz-go, sarama, kafkajs, platformatic, kafka-tools,
-kafka-python-suite, franz-go-suite, or all. Exit code 1 when a check
+kafka-streams-tools, kafka-python-suite, franz-go-suite, or all. Exit code 1 when a check
 failed. Needs the languages' own tools: Java 17 and Maven, Go, Node with npm.
 """
 
@@ -11,13 +11,19 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.compat.foreign import applications, sharing, suites, tools, upgrade, worker
+from tests.compat.foreign import applications, sharing, streams_tools, suites, tools, upgrade, worker
 from tests.compat.foreign.clients import CLIENTS, cache_directory
 from tests.compat.foreign.failover import Failover
 from tests.compat.foreign.report import Report
 from tests.compat.foreign.story import Story
 
-ALONE = ("kafka-tools", "kafka-streams", "kafka-share-consumer", *suites.SUITES)  # what is no client in the one story
+ALONE = (
+    "kafka-tools",
+    "kafka-streams-tools",
+    "kafka-streams",
+    "kafka-share-consumer",
+    *suites.SUITES,
+)  # what is no client in the one story
 
 
 def main() -> int:
@@ -31,6 +37,8 @@ def main() -> int:
     for name in [*CLIENTS, *ALONE] if "all" in args.client else args.client:
         if name == "kafka-tools":
             tools.run(report)
+        elif name == "kafka-streams-tools":
+            streams_tools.run(report)
         elif name == "kafka-streams":
             applications.run(cache, report)
         elif name == "kafka-share-consumer":

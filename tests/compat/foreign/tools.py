@@ -98,9 +98,9 @@ def prepared(bootstrap: str) -> Iterator[None]:
         yield
 
 
-def said(bootstrap: str, words: list[str]) -> list[str]:
-    """What the tool prints, normalised: a sorted list of lines, blanks squeezed."""
-    command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *QUIET, "-cp", f"{kafka.jars()}/*", TOOL]
+def said(bootstrap: str, words: list[str], tool: str = TOOL) -> list[str]:
+    """What a tool prints, normalised: a sorted list of lines, blanks squeezed."""
+    command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *QUIET, "-cp", f"{kafka.jars()}/*", tool]
     done = subprocess.run(
         [*command, "--bootstrap-server", bootstrap, *words], capture_output=True, text=True, timeout=TOOL_SECONDS
     )

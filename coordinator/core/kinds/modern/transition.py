@@ -59,7 +59,15 @@ class GroupTransition(Generic[G]):
         """Never mind a timer of this group."""
         self.effects.append(CancelTimer((name, self.group.group_id, member_id)))
 
-    def tell(self, cause: Cause, member: Member | None = None, *, protocol: str = "", reason: str = "") -> None:
+    def tell(
+        self,
+        cause: Cause,
+        member: Member | None = None,
+        *,
+        protocol: str = "",
+        reason: str = "",
+        tasks: tuple[str, ...] = (),
+    ) -> None:
         """Say what happened; `before` is the group's state as of the event told last."""
         group, before = self.group, self._before
         self._before = group.state
@@ -79,6 +87,7 @@ class GroupTransition(Generic[G]):
                 members=len(group.members),
                 by=self.by,
                 reason=reason,
+                tasks=tasks,
             )
         )
 

@@ -17,7 +17,7 @@ from coordinator.core.kinds.streams.reconcile import reconcile
 from coordinator.core.kinds.streams.sizes import InvalidTopologyError
 from coordinator.core.kinds.streams.states import MemberState
 from coordinator.core.kinds.streams.target import ASSIGNOR, compute_target, settings_of
-from coordinator.core.kinds.streams.tasks import ReportedTasks
+from coordinator.core.kinds.streams.tasks import ReportedTasks, describe_given
 from coordinator.core.kinds.streams.topology import Topology, read_topology, to_record
 from coordinator.core.kinds.streams.transition import GroupTransition
 from coordinator.core.kinds.streams.validation import validate_tasks
@@ -193,4 +193,6 @@ def _move(transition: GroupTransition, member_id: str, reported: ReportedTasks |
         transition.tell(Cause.REVOCATION_AWAITED, member)
     elif member.is_at(group.assignment_epoch) and not before.is_at(group.assignment_epoch):
         transition.tell(Cause.MEMBER_RECONCILED, member)
+    if given := describe_given(before.assigned, member.assigned):
+        transition.tell(Cause.TASKS_ASSIGNED, member, tasks=given)
     return member

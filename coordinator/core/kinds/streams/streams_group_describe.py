@@ -36,7 +36,8 @@ def describe(group: Any, group_id: str, env: Env) -> StreamsGroupDescribeRespons
     Its topology has the sizes of internal topics as soon as it is ready.
     """
     if type(group) is not StreamsGroup:
-        return _describe_unknown_group(group_id)
+        reason = "not found" if group is None else "is not a streams group"
+        return _describe_unknown_group(group_id, reason)
     return StreamsGroupDescribeResponseDescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
@@ -47,11 +48,11 @@ def describe(group: Any, group_id: str, env: Env) -> StreamsGroupDescribeRespons
     )
 
 
-def _describe_unknown_group(group_id: str) -> StreamsGroupDescribeResponseDescribedGroup:
+def _describe_unknown_group(group_id: str, reason: str) -> StreamsGroupDescribeResponseDescribedGroup:
     """Describe a streams group that does not exist: its error, and nothing else."""
     return StreamsGroupDescribeResponseDescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID,
-        error_message=truncate(f"Streams group {group_id} not found.") if group_id else None,
+        error_message=truncate(f"Group {group_id} {reason}.") if group_id else None,
         group_id=group_id,
     )
 

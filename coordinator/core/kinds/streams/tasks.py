@@ -95,6 +95,17 @@ def task_names(tasks: Mapping[str, Collection[int]]) -> list[str]:
     return [task_name(number, partition) for number in sorted(tasks) for partition in sorted(tasks[number])]
 
 
+def describe_given(before: HeldTasks, after: HeldTasks) -> tuple[str, ...]:
+    """Return the tasks that are new to a member: `0_1` for an active one, else with the role behind it."""
+    return tuple(
+        task_name(number, partition) + ("" if role == ROLES[0] else f" {role}")
+        for role in ROLES
+        for number, partitions in sorted(getattr(after, role).items())
+        for partition in sorted(partitions)
+        if partition not in getattr(before, role).get(number, {})
+    )
+
+
 def _has_any(listed: Iterable[TaskIds], held: Held) -> bool:
     return any(
         partition in partitions

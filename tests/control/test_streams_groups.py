@@ -1,0 +1,219 @@
+"""What an operator sees of streams groups, and does to them: tasks, members, targets, holds, and what is verified."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from coordinator.control.journal import Filter
+from coordinator.control.lint import lint
+from coordinator.control.names import SpecError
+from coordinator.control.verify import Expectation, check
+from coordinator.control.verify import verify as verify_events
+from coordinator.server.verbs.refusal import Refusal
+from protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatRequestSubtopology,
+    StreamsGroupHeartbeatRequestTaskIds,
+    StreamsGroupHeartbeatRequestTopicInfo,
+    StreamsGroupHeartbeatRequestTopology,
+)
+from tests.control.steered import SteeredNode
+
+PART, INFO = StreamsGroupHeartbeatRequestSubtopology, StreamsGroupHeartbeatRequestTopicInfo
+TOPOLOGY = StreamsGroupHeartbeatRequestTopology(
+    0,
+    (
+        PART("0", ("lines",), repartition_sink_topics=("words",)),
+        PART("1", state_changelog_topics=(INFO("counts"),), repartition_source_topics=(INFO("words", 2),)),
+    ),
+)
+
+
+class StreamsMember:
+    """A member on a connection of its own, whose client id and process id are its name."""
+
+    def __init__(self, server: SteeredNode, name: str) -> None:
+        self.name, self.epoch, self.topology = name, 0, TOPOLOGY
+        self._peer = server.connect(client_id=name)
+        self._tasks: list[Any] = [(), (), ()]
+
+    def beat(self, **said: Any) -> Any:
+        """Report what it has, and take what it is told. Returns the answer."""
+        is_joining = self.epoch == 0
+        request = StreamsGroupHeartbeatRequest(
+            "app", f"{self.name}-id", self.epoch, rebalance_timeout_ms=30_000 if is_joining else -1,
+            topology=self.topology if is_joining else None, process_id=self.name, active_tasks=self._tasks[0],
+            standby_tasks=self._tasks[1], warmup_tasks=self._tasks[2], **said,
+        )  # fmt: skip
+        answer = self._peer.ask(request, 0)
+        if answer.error_code:
+            return answer
+        self.epoch = answer.member_epoch
+        if answer.active_tasks is not None:
+            self._tasks = [
+                tuple(StreamsGroupHeartbeatRequestTaskIds(each.subtopology_id, each.partitions) for each in listed)
+                for listed in (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)
+            ]
+        return answer
+
+
+@pytest.fixture
+def server() -> SteeredNode:
+    return SteeredNode(
+        journal_bytes=1 << 20,
+        topics={"lines": 2},
+        group_streams_initial_rebalance_delay_ms=0,
+        group_streams_assignment_interval_ms=0,
+        group_streams_num_standby_replicas=1,
+    )
+
+
+def settle(*members: StreamsMember) -> None:
+    for _ in range(6):
+        for member in members:
+            answer = member.beat()
+            assert not answer.error_code, answer
+
+
+def pair(server: SteeredNode) -> tuple[StreamsMember, StreamsMember]:
+    a, b = StreamsMember(server, "a"), StreamsMember(server, "b")
+    settle(a, b)
+    return a, b
+
+
+def tasks(server: SteeredNode) -> dict[str, dict[str, list[str]]]:
+    """Tasks by role, of each client."""
+    return {
+        member.client_id: {role: listed for role, listed in member.tasks.items() if listed}
+        for member in server.operator.groups.view("app").members
+    }
+
+
+def verify(server: SteeredNode, *expected: dict[str, Any], in_order: bool = False) -> list[str]:
+    wanted = msgspec.convert(expected, list[Expectation])
+    check(wanted)
+    return verify_events(wanted, (), enumerate(server.events, 1), in_order=in_order).differences
+
+
+def test_tasks_are_shown_by_member_process_and_role(server: SteeredNode) -> None:
+    pair(server)
+    view = server.operator.groups.view("app")
+    assert view.state == "Stable"
+    assert {member.client_id: member.process_id for member in view.members} == {"a": "a", "b": "b"}
+    found = tasks(server)
+    assert sorted(found["a"]["active"] + found["b"]["active"]) == ["0_0", "0_1", "1_0", "1_1"]
+    stateful = {name: [task for task in roles["active"] if task.startswith("1_")] for name, roles in found.items()}
+    assert (found["a"]["standby"], found["b"]["standby"]) == (stateful["b"], stateful["a"])
+
+
+def test_a_task_moved_after_a_session_ended_and_nowhere_else(server: SteeredNode) -> None:
+    _, b = pair(server)
+    (moving,) = (task for task in tasks(server)["a"]["active"] if task.startswith("0_"))
+    before = sum(event.cause == "tasks_assigned" and moving in event.tasks for event in server.events)
+    server.operator.groups.expire("app", "a")
+    settle(b)
+    expired = {"event": "session_expired", "group": "app", "client": "a", "times": 1}
+    moved = {"event": "tasks_assigned", "group": "app", "task": moving, "client": "b", "from": "a", "times": 1}
+    nowhere_else = {"event": "tasks_assigned", "group": "app", "task": moving, "times": before + 1}
+    assert verify(server, expired, moved, in_order=True) == []
+    assert verify(server, nowhere_else) == []
+    (difference,) = verify(server, {**moved, "from": "b"})
+    assert difference.startswith("event tasks_assigned group=app client=b task=0_0 from=b: expected 1, found 0; ")
+    assert "near miss: group is app, client is b, from a" in difference
+
+
+def test_tasks_are_forced_and_those_that_do_not_exist_are_refused(server: SteeredNode) -> None:
+    a, b = pair(server)
+    server.operator.groups.set_target("app", {"a": {"0": [0, 1], "1": [0, 1]}}, {"b": {"1": [0, 1]}})
+    settle(a, b)
+    assert tasks(server) == {"a": {"active": ["0_0", "0_1", "1_0", "1_1"]}, "b": {"standby": ["1_0", "1_1"]}}
+    with pytest.raises(Refusal, match="there is no task 1_7"):
+        server.operator.groups.set_target("app", {"a": {"1": [7]}})
+    with pytest.raises(Refusal, match="active twice"):
+        server.operator.groups.set_target("app", {"a": {"0": [0]}, "b": {"0": [0]}})
+
+
+@pytest.mark.parametrize(("verb", "error"), [("kick", 25), ("fence", 110), ("expire", 25)])
+def test_a_member_is_removed_and_told(server: SteeredNode, verb: str, error: int) -> None:
+    a, b = pair(server)
+    getattr(server.operator.groups, verb)("app", "a")
+    assert a.beat().error_code == error
+    settle(b)
+    assert set(tasks(server)) == {"b"}
+    a.epoch, a._tasks = 0, [(), (), ()]
+    settle(a, b)
+    assert set(tasks(server)) == {"a", "b"}
+
+
+def test_a_reconciliation_is_held(server: SteeredNode) -> None:
+    """While the heartbeats of one member are held, its tasks stay its own and the other member waits for them."""
+    a = StreamsMember(server, "a")
+    settle(a)
+    server.operator.requests.hold("app", "heartbeat", "a")
+    b = StreamsMember(server, "b")
+    for _ in range(4):
+        b.beat()
+    assert tasks(server)["a"]["active"] == ["0_0", "0_1", "1_0", "1_1"]
+    assert server.operator.groups.view("app").state == "Reconciling"
+    server.operator.requests.release("app")
+    settle(a, b)
+    assert server.operator.groups.view("app").state == "Stable"
+
+
+def test_an_epochs_way_is_told_with_its_causes(server: SteeredNode) -> None:
+    _, b = pair(server)
+    seen = len(server.events)
+    server.operator.groups.kick("app", "a")
+    settle(b)
+    causes = [str(event.cause) for event in server.events[seen:]]
+    assert causes[0] == "member_kicked"
+    assert causes.index("assignment_computed") < causes.index("tasks_assigned") < causes.index("member_reconciled") + 2
+    assert [str(event.after) for event in server.events[seen:]][-1] == "Stable"
+
+
+def test_a_task_is_expected_of_its_own_event_alone(server: SteeredNode) -> None:
+    with pytest.raises(SpecError, match="expected task and from only of the event tasks_assigned"):
+        verify(server, {"event": "member_left", "task": "0_0"})
+    with pytest.raises(SpecError, match="expected a task beside from"):
+        verify(server, {"event": "tasks_assigned", "from": "a"})
+    pair(server)
+    (difference,) = verify(server, {"event": "tasks_assigned", "task": "9_9"})
+    assert "tasks are 0_0" in difference
+
+
+def test_a_member_that_keeps_what_it_has_to_give_up_is_found(server: SteeredNode) -> None:
+    a = StreamsMember(server, "a")
+    settle(a)
+    before, b = list(a._tasks), StreamsMember(server, "b")
+    for _ in range(4):
+        b.beat()
+        a._tasks = list(before)
+        a.beat()
+    assert findings(server) == [
+        ("tasks_not_given_up", "a", "3 reports in a row, of tasks that the member has to give up"),
+    ]
+
+
+def test_members_that_give_up_what_they_are_told_to_are_not(server: SteeredNode) -> None:
+    a, b = pair(server)
+    server.operator.groups.kick("app", "a")
+    settle(b)
+    a.epoch, a._tasks = 0, [(), (), ()]
+    settle(a, b)
+    assert findings(server) == []
+
+
+def test_an_older_version_of_an_application_is_found(server: SteeredNode) -> None:
+    new = StreamsMember(server, "new")
+    new.topology = replace(TOPOLOGY, epoch=1)
+    settle(new)
+    old = StreamsMember(server, "old")
+    old.beat()
+    assert findings(server) == [("stale_topology", "old", "1 heartbeat, of an older topology than the group's")]
+
+
+def findings(server: SteeredNode) -> list[tuple[str, str, str]]:
+    journal = server.operator.requests.journal
+    return [(one.rule, one.client, one.evidence) for one in lint(entry for entry, _ in journal.entries(Filter()))]
