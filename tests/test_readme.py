@@ -72,12 +72,31 @@ def test_the_pytest_fixture_starts_a_server(tmp_path: Path) -> None:
         "from coordinator.cli import main\n\n\ndef test_it(bootstrap_servers):\n"
         "    assert main(['topics', 'create', 'orders', '--bootstrap-server', bootstrap_servers]) == 0\n"
     )
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", str(tmp_path)]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=120
-    )
+    environment = os.environ | {"PATH": "/usr/bin:/bin"}  # the environment is not activated
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_start_and_memory_are_those_of_the_benchmarks() -> None:
+    """One source: a new round of benchmarks is a new row here."""
+    benchmarks = (ROOT / "docs" / "BENCHMARKS.md").read_text("utf-8")
+    kafka, kfake, muster = (
+        (round(float(start) / 1000, 2 if float(start) < 100 else 1), round(float(memory)))
+        for start, memory in zip(measured(benchmarks, "start to the first"), measured(benchmarks, "memory at rest"), strict=True)
+    )  # fmt: skip
+    row = next(line for line in README.splitlines() if line.startswith("| start; memory at rest"))
+    assert f"| {muster[0]} s; {muster[1]} MiB | none | {kfake[0]} s; {kfake[1]} MiB |" in row
+    assert f"JVM {kafka[0]} s without the container; {kafka[1]} MiB" in row
+    assert f"It starts in {muster[0]} s, without Docker and without a JVM, takes {muster[1]} MiB" in README
+    docker = (ROOT / "docs" / "docker.md").read_text("utf-8")
+    assert f"{kafka[0]} s to start on an idle machine, where Muster takes {muster[0]} s" in docker
+
+
+def measured(benchmarks: str, what: str) -> list[str]:
+    """Kafka's, kfake's and Muster's figure in the table beside them."""
+    row = next(line for line in benchmarks.splitlines() if line.startswith(f"| {what}"))
+    return row.split(" | ")[1:4]
 
 
 def links(page: Path) -> set[Path]:
