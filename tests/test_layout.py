@@ -114,7 +114,8 @@ FOREIGN |= {
     "--build",
     "--strict",
     "--offsets-decoder",
-}  # options of Docker, MkDocs and Kafka's tools
+    "--no-deps",
+}  # options of Docker, MkDocs, pip and Kafka's tools
 
 
 @pytest.mark.parametrize("page", ["README.md", "usage.md", "testing.md", "docker.md", "troubleshooting.md", "index.md"])
