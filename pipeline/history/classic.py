@@ -9,15 +9,17 @@ another protocol is chosen                           assignor_change
 same members, other subscriptions                    subscription_change
 same members and subscriptions, partitions are
   assigned again that their owners had given up      cooperative_handover
-  assigned that nobody had                           partition_count_change
+  assigned of a topic of which nobody had any        topic_found
+  assigned beyond those that the topic had           partition_count_change
 the group was a consumer group until now             migrated
 none of these, or nothing before it is in the log    unknown
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from pipeline.history.departures import classify_departure, may_have_expired, may_have_missed_rebalance, together
-from pipeline.history.ownership import Change, Ownership, Partition
+from pipeline.history.ownership import Change, Ownership, Partition, partitions_of
 from pipeline.history.records import (
     Activity,
     ClassicMember,
@@ -31,6 +33,11 @@ from pipeline.history.records import (
 )
 
 Members = dict[str, ClassicMember]
+CHANGES_OF_TOPICS: Final[Mapping[str, Callable[[Change], bool]]] = {
+    "topic_found": lambda change: change.is_of_new_topic,
+    "partition_count_change": lambda change: change.is_new and not change.is_of_new_topic,
+}
+"""What the leader has found when it joined again, by what became of a partition."""
 
 
 class ClassicHistory:
@@ -45,6 +52,7 @@ class ClassicHistory:
         self._alive: dict[str, int] = {}  # member id -> when it last joined
         self._ownership = Ownership()
         self._sessions: dict[str, Session] = {}
+        self.changed_hands: set[Partition] = set()  # in the latest rebalance: moved, or of a process that was replaced
 
     def adopt(self, members: Members) -> None:
         """Begin with the members of the consumer group that this group was until now."""
@@ -100,6 +108,8 @@ class ClassicHistory:
     ) -> Iterator[Row]:
         replaced = _find_replaced_members(self.members, now)
         changes = self._ownership.advance(value.members, _at(record, value))
+        self.changed_hands = {one.partition for one in changes if one.kind == "moved"}
+        self.changed_hands.update(*(partitions_of(self.members[member_id]) for member_id in replaced))
         if not is_known:
             yield self._row(record, value, ["unknown"], "nothing before it is in the log", [], [])
             return
@@ -118,7 +128,7 @@ class ClassicHistory:
             + ["assignor_change"] * self._has_other_protocol(value, now)
             + changed
         )
-        detail = _detail(joined, left, sorted(replaced.values()))
+        detail = _detail(joined, left, sorted(replaced.values()), _topics_of(changed, changes))
         row = self._row(record, value, causes or ["unknown"], detail, joined, left)
         if self._value is not None:
             row.partitions_moved = sum(change.kind != "kept" for change in changes)
@@ -135,7 +145,7 @@ class ClassicHistory:
             return ["subscription_change"]
         if any(change.is_handed_over for change in changes):
             return ["cooperative_handover"]
-        return ["partition_count_change"] if _has_gained_partitions(changes) else []
+        return [cause for cause, is_seen in CHANGES_OF_TOPICS.items() if any(is_seen(change) for change in changes)]
 
     def _wants_other(self, now: Members) -> bool:
         """Return whether a member that stayed has another subscription."""
@@ -243,7 +253,6 @@ class ClassicHistory:
         joined: list[str],
         left: list[str],
     ) -> Rebalance:
-        has_time = value is not None and value.current_state_timestamp > 0
         return Rebalance(
             group=self.group,
             type="classic",
@@ -256,8 +265,19 @@ class ClassicHistory:
             members_after=0 if value is None else len(value.members),
             joined=joined,
             left=left,
-            sync_ms=record.record_ts - value.current_state_timestamp if value is not None and has_time else None,
+            sync_ms=self._find_sync_ms(record, value),
         )
+
+    def _find_sync_ms(self, record: Record, value: Generation | None) -> int | None:
+        """Return how long the members waited for their assignment; None if nobody did, or if that is not known.
+
+        A static member that is back takes over its assignment: its record is as late as the generation is old.
+        """
+        if value is None or not value.members or value.current_state_timestamp <= 0:
+            return None
+        before = self._value.generation if self._value is not None else 0
+        is_sync = value.generation != before and (before > 0 or value.generation <= 1)
+        return record.record_ts - value.current_state_timestamp if is_sync else None
 
     def _moves(self, record: Record, generation: int | None, changes: list[Change]) -> Iterator[Move]:
         for one in changes:
@@ -273,12 +293,13 @@ def _at(record: Record, value: Generation) -> int:
 
 
 def _activity(member: ClassicMember, step: Mapping[Partition, Activity]) -> Activity | None:
-    owned = [(topic, number) for topic, numbers in member.assignment.items() for number in numbers]
-    return together(step[one] for one in owned if one in step)
+    return together(step[one] for one in partitions_of(member) if one in step)
 
 
-def _has_gained_partitions(changes: list[Change]) -> bool:
-    return any(change.kind == "gained" for change in changes)
+def _topics_of(causes: list[str], changes: list[Change]) -> list[str]:
+    """Return the topics that the leader has found, or found to be larger."""
+    seen = [CHANGES_OF_TOPICS[cause] for cause in causes if cause in CHANGES_OF_TOPICS]
+    return sorted({change.partition[0] for change in changes if any(is_seen(change) for is_seen in seen)})
 
 
 def _find_replaced_members(before: Members, now: Members) -> dict[str, str]:
@@ -295,6 +316,6 @@ def _find_replaced_members(before: Members, now: Members) -> dict[str, str]:
     }
 
 
-def _detail(joined: list[str], left: list[str], returned: list[str]) -> str:
-    parts = {"joined": joined, "gone": left, "returned": returned}
+def _detail(joined: list[str], left: list[str], returned: list[str], topics: list[str]) -> str:
+    parts = {"joined": joined, "gone": left, "returned": returned, "topics": topics}
     return "; ".join(f"{name}: {', '.join(ids)}" for name, ids in parts.items() if ids)

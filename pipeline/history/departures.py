@@ -73,4 +73,9 @@ def together(parts: Iterable[Activity]) -> Activity | None:
     if not known:
         return None
     plain = [ts for one in known for ts in list_time(one.last_plain_ts)]
-    return Activity(min(one.first_ts for one in known), max(one.last_ts for one in known), max(plain, default=None))
+    return Activity(
+        min(one.first_ts for one in known),
+        max(one.last_ts for one in known),
+        max(plain, default=None),
+        sum(one.commits for one in known),
+    )

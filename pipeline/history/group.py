@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 
 from pipeline.history.classic import ClassicHistory
-from pipeline.history.departures import together
 from pipeline.history.epochs import EpochHistory
 from pipeline.history.gaps import CommitGaps
 from pipeline.history.ownership import Partition
@@ -20,6 +19,7 @@ from pipeline.history.records import (
 )
 
 HELD = 2  # the latest rebalances, whose rows may still change: members reach an epoch after it began
+HELD_MAX = 16  # while partitions that changed hands have no commit
 
 
 class GroupHistory:
@@ -84,16 +84,17 @@ class GroupHistory:
             if isinstance(row, Rebalance):
                 self._rebalances.append(row)
                 self._unseen.append(row)
-                self._gaps.wait(row)
+                self._gaps.wait(row, self._classic.changed_hands if row.type == "classic" else ())
             else:
                 yield row
 
     def _close_step(self) -> Iterator[Row]:
-        total = together(self._step.values())
-        self._gaps.close(total)
-        if total is not None:
-            complete, self._rebalances = self._rebalances[:-HELD], self._rebalances[-HELD:]
-            yield from complete
+        self._gaps.close(self._step)
+        held = self._rebalances
+        while len(held) > HELD and (len(held) > HELD_MAX or not self._gaps.is_waiting(held[0])):
+            row = held.pop(0)
+            self._gaps.give_up(row)
+            yield row
 
     def _end_life(self, tombstone: Record, successor: Record | None) -> Iterator[Row]:
         """End the group, or migrate it if a record of another kind follows."""

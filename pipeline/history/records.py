@@ -96,6 +96,7 @@ class Activity(msgspec.Struct, frozen=True):
     first_ts: int
     last_ts: int
     last_plain_ts: int | None = None
+    commits: int = 1
 
 
 class Rebalance(msgspec.Struct):
@@ -114,6 +115,8 @@ class Rebalance(msgspec.Struct):
     left: list[str]
     sync_ms: int | None = None
     commit_gap_ms: int | None = None
+    commit_gap_partitions: str | None = None
+    commit_interval_ms: int | None = None
     epoch_settle_ms: int | None = None
     partitions_moved: int | None = None
     cause_source: str = "inferred"

@@ -27,14 +27,19 @@ WORDS: Final[Mapping[str, str]] = {
     "static_rejoin_or_join": "static member returned, or joined after it was removed",
     "subscription_change": "subscription changed",
     "partition_count_change": "topics changed",
+    "topic_found": "topic new to the leader",
     "cooperative_handover": "partitions handed over",
     "assignor_change": "assignor changed",
     "migrated": "protocol changed",
-    "emptied": "no member left",
+    "emptied": "group empty",
     "deleted": "group deleted",
     "unknown": "cause not known",
 }
 UNCERTAIN: Final = frozenset({"leave_or_timeout", "static_rejoin_or_join", "unknown"})
+UNUSUAL: Final = 2  # times the interval between commits: gaps that are worth a word
+NAMED_MAX: Final = 5  # topics in a line
+GAP_LENGTH: Final = 60  # of the names of partitions in a line
+_OF_TOPICS: Final = frozenset({"partition_count_change", "topic_found"})
 _OF_LEFT: Final = frozenset({"leave", "timeout", "leave_or_timeout"})
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[A-Za-z0-9_-]{22}\Z")
 
@@ -73,6 +78,8 @@ def _as_event(one: Rebalance, naming: Naming) -> dict[str, Any]:
         "partitions_moved": one.partitions_moved,
         "sync_ms": one.sync_ms,
         "commit_gap_ms": one.commit_gap_ms,
+        "commit_gap_partitions": one.commit_gap_partitions,
+        "commit_interval_ms": one.commit_interval_ms,
     }
 
 
@@ -117,13 +124,15 @@ def describe(one: Rebalance, naming: Naming) -> str:
     facts = [f"{one.members_before} -> {one.members_after} members"]
     if one.partitions_moved:
         facts.append(f"{_count(one.partitions_moved, 'partition')} moved")
-    if one.commit_gap_ms is not None and one.commit_gap_ms >= 0:
-        facts.append(f"{one.commit_gap_ms / 1000:.1f} s without a commit")
+    if gap := describe_gap(one.commit_gap_ms, one.commit_gap_partitions, one.commit_interval_ms):
+        facts.append(gap)
     return f"{'; '.join(parts)} ({', '.join(facts)})"
 
 
 def _describe_cause(cause: str, one: Rebalance, naming: Naming) -> str:
     words = WORDS.get(cause, cause.replace("_", " "))
+    if cause in _OF_TOPICS and (topics := one.cause_detail.rpartition("topics: ")[2]):
+        return f"{words}: {', '.join(_quote(topic) for topic in topics.split(', ')[:NAMED_MAX])}"
     ids = one.joined if cause == "join" else one.left if cause in _OF_LEFT else []
     if cause.startswith("static_rejoin"):
         ids = one.cause_detail.rpartition("returned: ")[2].split(", ") if "returned: " in one.cause_detail else []
@@ -138,6 +147,16 @@ def format_name(member_id: str, name: MemberName) -> str:
     found = _UUID.search(member_id)
     short = found[0][:8] if found else member_id[-12:]
     return f"{_quote(name.client_id)} ({printable(short)})" if name.client_id else _quote(short)
+
+
+def describe_gap(gap_ms: int | None, partitions: str | None, interval_ms: int | None) -> str:
+    """Return how long partitions that changed hands had no commit; nothing if it was hardly longer than usual."""
+    if gap_ms is None or gap_ms < UNUSUAL * (interval_ms or 0):
+        return ""
+    usual = f", usually {interval_ms / 1000:.1f} s" if interval_ms else ""
+    names = printable(partitions or "")
+    names = names if len(names) <= GAP_LENGTH else f"{names[: GAP_LENGTH - 1]}…"
+    return f"{names} {gap_ms / 1000:.1f} s without a commit{usual}"
 
 
 def _quote(text: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pipeline.history.timeline import describe_gap
 from pipeline.report.data import ReportData, Story, collect
 from pipeline.report.names import short_names, shorten
 from pipeline.report.style import CAUSES, OTHER, STYLE
@@ -172,8 +173,8 @@ def _sentence(row: Row, names: dict[str, str]) -> str:
     seen = [f"members {row['members_before']} to {row['members_after']}"]
     if row["partitions_moved"]:
         seen.append(f"{row['partitions_moved']} partitions moved")
-    if row["commit_gap_ms"]:
-        seen.append(f"{row['commit_gap_ms'] / 1000:.1f} s without a commit")
+    if gap := describe_gap(row["commit_gap_ms"], row["commit_gap_partitions"], row["commit_interval_ms"]):
+        seen.append(gap)
     why = shorten(_why(row), names)
     full = f' title="{safe(_why(row), 400)}"' if why != _why(row) else ""
     text = f"{clock(row['at_ms'])} <b>{safe(row['group'], 60)}</b>: <span{full}>{safe(why, 300)}</span>"
@@ -337,12 +338,16 @@ def _rebalances(data: ReportData) -> tuple[str, str]:
         "Generation": _get("generation"), "Cause": lambda r: ", ".join(r["causes"]).replace("_", " "),
         "Detail": lambda r: Cell(shorten(r["cause_detail"] or "", names), r["cause_detail"]),
         "Members": lambda r: Cell(f"{r['members_before']} to {r['members_after']}", kind="w"),
-        "Join to sync": _duration("sync_ms"), "Without commits": _duration("commit_gap_ms"),
+        "Join to sync": _duration("sync_ms"),
+        "Without commits": lambda r: Cell(f"{r['commit_gap_ms'] / 1000:,.1f} s", r["commit_gap_partitions"], NUMERIC)
+        if r["commit_gap_ms"] is not None
+        else None,
         "Partitions moved": _get("partitions_moved"),
     }  # fmt: skip
     how = (
         "Causes are inferred from neighbouring records unless the server's event log told them. A log does not tell"
-        " when a rebalance began: 'join to sync' is how long the group waited for its assignment."
+        " when a rebalance began: 'join to sync' is how long the group waited for its assignment, 'without commits' the"
+        " longest time without a commit of a partition that changed hands."
     )
     text = _how(how) + bars(causes) + "<h3>From JoinGroup to SyncGroup</h3>" + bars(sync) + "<h3>The latest</h3>"
     return "Rebalances", text + table(columns, data.rebalances, "No group rebalanced.")

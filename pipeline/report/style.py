@@ -11,6 +11,7 @@ CAUSES = {
     "cooperative_handover": "#7fa86f",
     "subscription_change": "#c29a20",
     "partition_count_change": "#9a6fc0",
+    "topic_found": "#b48fd6",
     "assignor_change": "#c0587b",
     "migrated": "#2f8f9d",
     "emptied": "#808080",

@@ -37,7 +37,7 @@ CAUSES = {
     "protocol_downgraded": "migrated",
 }
 # What a member joins again for is in its metadata, not in the event; the log shows it.
-CHANGES = ("subscription_change", "partition_count_change", "assignor_change", "cooperative_handover")
+CHANGES = ("subscription_change", "partition_count_change", "topic_found", "assignor_change", "cooperative_handover")
 WITHIN = ("static_member_replaced", "static_member_returned", "protocol_upgraded", "protocol_downgraded")
 LONGEST_MS = 30 * 60_000  # from an event to the record that it led to; a group's generations may begin anew
 

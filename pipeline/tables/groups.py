@@ -22,10 +22,19 @@ def group_metadata(records: DataFrame) -> DataFrame:
     """Return every record of a classic group, spelled out.
 
     `sync_ms` is how long its members took from JoinGroup to SyncGroup: the record is written when the leader's
-    assignment comes, and names the time at which the group began to wait for it.
+    assignment comes, and names the time at which the group began to wait for it. It is null where nobody waited: in a
+    generation without members, and in a further record of the same generation, which a static member's return writes;
+    so it is where the record before is not known.
     """
     value = F.from_json("payload", CLASSIC)
     members = F.coalesce(F.col("value.members"), F.from_json(F.lit("[]"), f"array<{MEMBER}>"))
+    in_order = Window.partitionBy("group").orderBy("log_offset")
+    before = F.coalesce(F.lag("value.generation").over(in_order), F.lit(0))
+    is_sync = (
+        (F.size(members) > 0)
+        & (F.col("value.generation") != before)
+        & ((before > 0) | (F.col("value.generation") <= 1))
+    )
     known_time = F.when(F.col("value.current_state_timestamp") > 0, F.col("value.current_state_timestamp"))
     return (
         records.where(F.col("key_version") == GROUP_METADATA)
@@ -48,7 +57,7 @@ def group_metadata(records: DataFrame) -> DataFrame:
             F.col("value.protocol").alias("protocol"),
             F.col("value.leader").alias("leader"),
             known_time.alias("state_ts"),
-            (F.col("record_ts") - known_time).alias("sync_ms"),
+            F.when(is_sync, F.col("record_ts") - known_time).alias("sync_ms"),
             members.alias("members"),
         )
     )

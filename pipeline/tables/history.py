@@ -34,7 +34,9 @@ ROWS = pa.schema(
                     ("log_offset", pa.int64()), ("cause", pa.string()), ("causes", TEXTS),
                     ("cause_detail", pa.string()), ("cause_source", pa.string()), ("members_before", pa.int32()),
                     ("members_after", pa.int32()), ("joined", TEXTS), ("left", TEXTS), ("sync_ms", pa.int64()),
-                    ("commit_gap_ms", pa.int64()), ("epoch_settle_ms", pa.int64()), ("partitions_moved", pa.int32()),
+                    ("commit_gap_ms", pa.int64()), ("commit_gap_partitions", pa.string()),
+                    ("commit_interval_ms", pa.int64()), ("epoch_settle_ms", pa.int64()),
+                    ("partitions_moved", pa.int32()),
                 ]
             ),
         ),
@@ -135,6 +137,7 @@ def step_activity(records: DataFrame, commits: DataFrame) -> DataFrame:
         F.min("record_ts").alias("first_ts"),
         F.max("record_ts").alias("last_ts"),
         F.max(plain).alias("last_plain_ts"),
+        F.count("*").alias("commits"),
     )
 
 
@@ -160,7 +163,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
                 group = row["group"]
                 history = GroupHistory(row["group"])
             if row["kind"]:
-                activity = Activity(row["first_ts"], row["last_ts"], row["last_plain_ts"])
+                activity = Activity(*(row[name] for name in Activity.__struct_fields__))
                 history.observe(row["topic"], row["partition"], activity)
             else:
                 yield from history.apply(Record(*(row[name] for name in Record.__struct_fields__)))

@@ -54,7 +54,7 @@ def test_why_tells_a_join_and_a_leave_and_what_the_lag_is(muster: Muster, comman
     assert first.startswith("shop: 2 rebalances in ")
     assert 'Stable (generation 1) member joined: "till"' in joined
     assert joined.endswith("[inferred]")
-    assert 'Empty (generation 2) no member left; member left: "till"' in left
+    assert 'Empty (generation 2) group empty; member left: "till"' in left
     assert now == "now: Empty, 0 members, lag 2"
 
 

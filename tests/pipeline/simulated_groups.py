@@ -27,9 +27,9 @@ MEMBER_ID_REQUIRED = 79
 NEVER, RARELY, OFTEN = 0.0, 0.05, 0.9  # how probably a member commits at a heartbeat
 EVENTS = ("join", "join", "leave", "time_out", "static_rejoin", "subscription_change", "partition_growth")
 MANY_EVENTS = ("join", "leave", "leave", "time_out", "time_out", "static_rejoin", "subscription_change",
-               "partition_growth", "fall_quiet", "miss_rebalance")  # fmt: skip
+               "partition_growth", "fall_quiet", "miss_rebalance", "begin_blind")  # fmt: skip
 HARD_EVENTS = ("join", "join", "leave", "time_out", "static_rejoin", "get_stuck", "get_stuck", "give_up_joining",
-               "pause_and_leave", "pause_and_leave", "commit_and_die", "fall_quiet")  # fmt: skip
+               "pause_and_leave", "pause_and_leave", "commit_and_die", "fall_quiet", "begin_blind")  # fmt: skip
 """What looks like something else in the log: members that are stuck, that pause, that commit last and go."""
 Shares = dict[str, list[int]]  # by topic
 
@@ -76,6 +76,7 @@ class SimulatedGroup:
         self.habits = habits or Habits()
         self.clients: list[Client] = []
         self.partitions = {"orders": 4, "payments": 2}
+        self.unseen: dict[str, int] = {}  # topic -> how many of its partitions the leader does not know yet
         self.positions: dict[tuple[str, int], int] = {}
         self.generation = 0
         self._named = 0
@@ -164,6 +165,26 @@ class SimulatedGroup:
                 self.partitions["orders"] += self.dice.randrange(1, 3)
                 self._rebalance(first=client)
                 return
+
+    def begin_blind(self) -> None:
+        """All leave, and a new leader joins before it knows its topics, as kafka-python does; then it joins again."""
+        while self.clients:
+            gone = self.clients.pop()
+            who = LeaveGroupRequestMemberIdentity(gone.member_id, gone.instance)
+            self.engine.ask(LeaveGroupRequest(self.group, members=(who,)), 5)
+        self.engine.wait(self.dice.randrange(500, 9_000))
+        sight = self.dice.choice(("none", "one topic", "fewer"))
+        topics = ("orders", "payments") if sight == "one topic" else ("orders",)
+        self.unseen = {"none": self.partitions, "one topic": {"payments": 2}, "fewer": {"orders": 2}}[sight]
+        for _ in range(self.dice.choice((1, 1, 2))):
+            self._named += 1
+            self.clients.append(Client(f"app-{self._named}", topics=topics))
+        self._rebalance()
+        self.work(self.clients)
+        self.unseen = {}
+        self.engine.leader_saw = "partition_count_change" if sight == "fewer" else "topic_found"
+        leader = self.engine.shard.groups[self.group].leader
+        self._rebalance(first=next(client for client in self.clients if client.member_id == leader))
 
     def fall_quiet(self) -> None:
         """Nothing to read: all beat, nobody commits."""
@@ -324,7 +345,7 @@ class SimulatedGroup:
         shares = {}
         for topic in client.topics:
             takers = [one for one in self.clients if topic in one.topics]
-            shares[topic] = list(range(takers.index(client), self.partitions[topic], len(takers)))
+            shares[topic] = list(range(takers.index(client), self._count_seen(topic), len(takers)))
         if not self.habits.is_cooperative:
             return shares
         taken = {
@@ -335,6 +356,10 @@ class SimulatedGroup:
             if other != client.name
         }
         return {topic: [n for n in numbers if (topic, n) not in taken] for topic, numbers in shares.items()}
+
+    def _count_seen(self, topic: str) -> int:
+        """Return how many partitions the leader knows of."""
+        return self.partitions[topic] - self.unseen.get(topic, 0)
 
     @property
     def _protocol(self) -> str:

@@ -76,6 +76,7 @@ def _rebalance(group: str, at_ms: int) -> dict[str, Any]:
     return {
         "group": group, "at_ms": at_ms, "generation": 2, "cause": "join", "causes": ["join"], "cause_source": "event_log",
         "cause_detail": f"joined: {group}", "members_before": 1, "members_after": 2, "sync_ms": 12, "commit_gap_ms": None,
+        "commit_gap_partitions": None, "commit_interval_ms": None,
         "partitions_moved": 3, "joined": [f"{group}-1"], "left": [],
     }  # fmt: skip
 

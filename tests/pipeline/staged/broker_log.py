@@ -99,7 +99,9 @@ def _judge(told: Rebalance, cause: str, words: Words) -> str:
             return _same(told.members_after == 0)
         case "unknown":
             return "open"
-        case "subscription_change" | "partition_count_change" | "cooperative_handover" if told.type == "classic":
+        case "subscription_change" | "partition_count_change" | "topic_found" | "cooperative_handover" if (
+            told.type == "classic"
+        ):
             reasons = words.reasons.get(told.generation or 0, [])
             return "consistent" if any(word in one for one in reasons for word in _REJOINED) else "WRONG"
     return "consistent"
