@@ -109,11 +109,8 @@ def _reads(source: ast.expr, named: set[str]) -> bool:
 
 
 def _gives_way(loop: ast.For) -> bool:
-    return any(
-        isinstance(node, ast.Yield | ast.YieldFrom)
-        for statement in loop.body
-        for node in (statement, *_own_nodes(statement))
-    )
+    body = ast.Module(loop.body, [])
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own_nodes(body))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@ in the OpenAPI document."""
 
 import json
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from itertools import islice
 from typing import Final, TypeVar
 
 import msgspec
@@ -309,8 +311,8 @@ class Control:
 
     # -- groups --------------------------------------------------------------------------------------------------------
 
-    def _groups(self, given: Input) -> Groups:
-        return Groups(self._operator.groups.views(given.query.prefix))
+    async def _groups(self, given: Input) -> Groups:
+        return Groups(await _take_steps(self._operator.groups.views_in_steps(given.query.prefix)))
 
     def _group(self, given: Input) -> GroupView:
         view = self._operator.groups.find(given.path["group"])
@@ -322,8 +324,8 @@ class Control:
         do(self._operator.groups.forget, given.path["group"])
         return Removal(1)
 
-    def _forget_all(self, given: Input) -> Removal:
-        return Removal(do(self._operator.groups.forget_all, given.query.prefix))
+    async def _forget_all(self, given: Input) -> Removal:
+        return Removal(await _take_steps(self._operator.groups.forget_all_in_steps(given.query.prefix)))
 
     def _timeline(self, given: Input) -> Timeline | Text:
         group, query = given.path["group"], given.query
@@ -438,36 +440,42 @@ class Control:
     def _journal_file(self, given: Input) -> Text:
         return Text(write_journal(do(lambda: self._operator.requests.journal)), LINES)
 
-    def _requests(self, given: Input) -> Requests | Text:
+    async def _requests(self, given: Input) -> Requests | Text:
         query: RequestsQuery = given.query
         refuse_nonsense(check_api, "api", query.api)
         journal = do(lambda: self._operator.requests.journal)
         wanted = Filter(query.api, query.group, query.topic, query.client, query.after)
-        found = [entry for entry, _ in journal.entries(wanted, self._operator.requests.topic_name)]
-        found = found[: check_bounds("limit", query.limit, 1, PAGE_MAX)]
-        if query.format == "pcapng":
-            return Text(write_pcapng(found, self._server_port), PCAPNG)
-        described = [describe_entry(entry) for entry in found]
-        if query.format == "jsonl":
-            return Text("".join(json.dumps(one) + "\n" for one in described).encode(), LINES)
-        return Requests(journal.latest, described)
+        entries = journal.entries(wanted, self._operator.requests.topic_name)
+        limit, latest = check_bounds("limit", query.limit, 1, PAGE_MAX), journal.latest
 
-    def _lint(self, given: Input) -> Findings:
-        journal = do(lambda: self._operator.requests.journal)
-        return Findings(lint(entry for entry, _ in journal.entries(Filter())))
+        def describe() -> Requests | Text:
+            found = [entry for entry, _ in islice(entries, limit)]
+            if query.format == "pcapng":
+                return Text(write_pcapng(found, self._server_port), PCAPNG)
+            described = [describe_entry(entry) for entry in found]
+            if query.format == "jsonl":
+                return Text("".join(json.dumps(one) + "\n" for one in described).encode(), LINES)
+            return Requests(latest, described)
 
-    def _verify(self, given: Input) -> VerifyResult:
+        return await trio.to_thread.run_sync(describe)
+
+    async def _lint(self, given: Input) -> Findings:
+        entries = do(lambda: self._operator.requests.journal).entries(Filter())
+        return Findings(await trio.to_thread.run_sync(lambda: lint(entry for entry, _ in entries)))
+
+    async def _verify(self, given: Input) -> VerifyResult:
         body: Verify = given.body
         refuse_nonsense(check_expectations, body.expect)
         journal = do(lambda: self._operator.requests.journal)
-        verdict = verify(
+        verdict = await trio.to_thread.run_sync(partial(
+            verify,
             body.expect,
             journal.entries(Filter(after=body.after), self._operator.requests.topic_name),
-            self._events(0, None),
+            tuple(self._events(0, None)),
             in_order=body.in_order,
             resets=self._resets,
             dropped=Mark(journal.dropped if journal.dropped > body.after else 0, self._ring.dropped),
-        )
+        ))  # fmt: skip
         if not verdict.ok:
             raise Refused("; ".join(verdict.differences), 409)
         return VerifyResult(True)
@@ -476,7 +484,7 @@ class Control:
 
     async def _reset(self, given: Input) -> Removal:
         prefix, keep = given.body.prefix, tuple(given.body.keep)
-        removal = Removal(len(self._operator.groups.views()), len(self._operator.state.contents().topics))
+        removal = Removal(len(self._operator.groups.names()), len(self._operator.state.topics()))
         if prefix or keep:
             counts = await _take_steps(self._operator.state.reset_prefix_in_steps(prefix, keep))
             removal = Removal(*counts)
@@ -488,14 +496,14 @@ class Control:
     def _note_reset(self, prefix: str = "") -> None:
         self._resets.note(prefix, Mark(self._journal_state().latest, self._ring.latest))
 
-    def _state(self, given: Input) -> State:
-        return self._operator.state.contents(given.query.prefix)
+    async def _state(self, given: Input) -> State:
+        return await _take_steps(self._operator.state.contents_in_steps(given.query.prefix))
 
     async def _seed(self, given: Input) -> State:
         for portion in cut_state(given.body):
             do(self._operator.state.seed, portion)
             await trio.lowlevel.checkpoint()
-        return self._operator.state.contents()
+        return await _take_steps(self._operator.state.contents_in_steps())
 
     def _snapshots(self, given: Input) -> Snapshots:
         return Snapshots(self._operator.state.snapshots())
@@ -505,8 +513,9 @@ class Control:
             await _take_steps(self._operator.state.take_snapshot_in_steps(given.path["name"]))
         return self._snapshots(given)
 
-    def _snapshot(self, given: Input) -> Text:
-        return Text(to_tar(do(self._operator.state.snapshot, given.path["name"])), TAR)
+    async def _snapshot(self, given: Input) -> Text:
+        snapshot = do(self._operator.state.snapshot, given.path["name"])
+        return Text(await trio.to_thread.run_sync(to_tar, snapshot), TAR)
 
     def _remove_snapshot(self, given: Input) -> Snapshots:
         do(self._operator.state.remove_snapshot, given.path["name"])

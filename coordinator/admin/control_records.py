@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import trio
 from msgspec import Struct
 
 from coordinator.admin.operations import Input, Operation
@@ -83,12 +84,17 @@ class RecordControl:
     def _view(self, given: Input) -> ShareRecords:
         return ShareRecords(self._operator.records.view(given.path["group"], given.query.topic))
 
-    def _deliveries(self, given: Input) -> Deliveries:
+    async def _deliveries(self, given: Input) -> Deliveries:
         query: RecordQuery = given.query
         topic_id = do(self._operator.records.topic_id, query.topic)
         journal = do(lambda: self._operator.requests.journal)
-        entries = [entry for entry, _ in journal.entries(Filter(api="ShareFetch", group=given.path["group"]))]
-        return Deliveries(list(find_deliveries(entries, topic_id, query.partition, query.offset)))
+        found = journal.entries(Filter(api="ShareFetch", group=given.path["group"]))
+
+        def find() -> Deliveries:
+            entries = [entry for entry, _ in found]
+            return Deliveries(list(find_deliveries(entries, topic_id, query.partition, query.offset)))
+
+        return await trio.to_thread.run_sync(find)
 
     def _change(self, given: Input) -> SharePartitionView:
         body: RecordsBody = given.body

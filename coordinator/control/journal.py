@@ -179,8 +179,12 @@ class Journal:
     # -- to be shown ---------------------------------------------------------------------------------------------------
 
     def entries(self, wanted: Filter, name_of: TopicNames = lambda _: None) -> Iterator[tuple[Entry, Subject]]:
-        """Yield the entries that a filter accepts, oldest first."""
-        for entry in self._after(wanted.after):
+        """Yield those of the entries of this moment that a filter accepts, oldest first. Another thread may do it."""
+        return self._filter(self._after(wanted.after), wanted, name_of)
+
+    @staticmethod
+    def _filter(entries: Iterable[Entry], wanted: Filter, name_of: TopicNames) -> Iterator[tuple[Entry, Subject]]:
+        for entry in entries:
             subject = subject_of_entry(entry, name_of)
             if wanted.accepts(subject):
                 yield entry, subject

@@ -189,7 +189,7 @@ def test_a_reset_of_a_prefix_that_is_refused_is_not_done_by_the_next_start(monke
     def refuse(*_: object) -> None:
         raise Refusal("group 'a-g1' is being loaded", is_conflict=True)
 
-    monkeypatch.setattr(server.operator.groups, "forget_all", refuse)
+    monkeypatch.setattr(server.operator.groups, "forget_all_in_steps", refuse)
     with pytest.raises(Refusal, match="is being loaded"):
         reset_prefix(server, "a-")
     assert serve(disk.copy()).operator.state.contents().offsets == PREFIXED.offsets

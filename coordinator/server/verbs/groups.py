@@ -1,6 +1,7 @@
 """Groups and their members, as an operator drives them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from typing import Final
 
 from coordinator.control.faults import Action, FaultSpec, Match
 from coordinator.core.events import Cause
@@ -8,6 +9,7 @@ from coordinator.core.group_view import GroupView, MemberView
 from coordinator.core.groups import view_group
 from coordinator.core.kinds.kind import Group, Member
 from coordinator.core.kinds.registry import kind_of
+from coordinator.core.pace import Pace
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.node import Node
@@ -16,6 +18,9 @@ from coordinator.server.frontend import Frontend
 from coordinator.server.poller import Poller
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.requests import RequestVerbs
+from protocol.record_batch import run
+
+_FORGET_UNITS: Final = 10  # to remove a group, in a turn of its own
 
 Named = Mapping[str, Mapping[str, list[int]]]
 """By the name of a member: partitions by topic, or tasks by subtopology."""
@@ -32,13 +37,27 @@ class GroupVerbs:
 
     def views(self, prefix: str = "") -> list[GroupView]:
         """Return every group whose id begins with `prefix`, sorted by id."""
-        views = [
-            self._view(partition, group)
+        return run(self.views_in_steps(prefix))
+
+    def views_in_steps(self, prefix: str = "") -> Generator[None, None, list[GroupView]]:
+        """Return the same in steps. Groups that go meanwhile are left out."""
+        views, pace = [], Pace()
+        for group_id in self.names(prefix):
+            view = self.find(group_id)
+            if view is not None:
+                views.append(view)
+            if pace.is_due(1 if view is None else 1 + len(view.members) + len(view.offsets)):
+                yield
+        return views
+
+    def names(self, prefix: str = "", keep: tuple[str, ...] = ()) -> list[str]:
+        """Return the ids of all groups that begin with `prefix`, and with none of `keep`, sorted."""
+        return sorted([
+            group_id
             for partition in self._node().partitions
-            for group_id, group in partition.shard.groups.items()
-            if group_id.startswith(prefix)
-        ]
-        return sorted(views, key=lambda view: view.group)
+            for group_id in partition.shard.groups
+            if group_id.startswith(prefix) and not group_id.startswith(keep)
+        ])  # fmt: skip
 
     def view(self, group_id: str) -> GroupView:
         """Return one group. Raises Refusal when there is none of that id."""
@@ -99,10 +118,17 @@ class GroupVerbs:
 
     def forget_all(self, prefix: str, keep: tuple[str, ...] = ()) -> int:
         """Remove every group whose id begins with `prefix`, and with none of `keep`. Returns how many."""
-        names = [view.group for view in self.views(prefix) if not view.group.startswith(keep)]
+        return run(self.forget_all_in_steps(prefix, keep))
+
+    def forget_all_in_steps(self, prefix: str, keep: tuple[str, ...] = ()) -> Generator[None, None, int]:
+        """Do the same in steps. Groups that go meanwhile count as well."""
+        names, pace = self.names(prefix, keep), Pace()
         self._requests.keep_out(self.member_ids(prefix, keep))
         for name in names:
-            self.forget(name)
+            if pace.is_due(_FORGET_UNITS):
+                yield
+            if name in self._node().partitions.owner(name).shard.groups:
+                self.forget(name)
         return len(names)
 
     def member_ids(self, prefix: str = "", keep: tuple[str, ...] = ()) -> list[str]:

@@ -150,9 +150,8 @@ class StateVerbs:
             self._world.pending_reset.clear()
 
     def _remove_in_steps(self, what: PrefixReset) -> Generator[None, None, tuple[int, int]]:
-        topics = self.contents(what.prefix).topics
-        topics = {name: count for name, count in topics.items() if not name.startswith(what.keep)}
-        groups = self._groups.forget_all(what.prefix, what.keep)
+        topics = {name: count for name, count in self.topics(what.prefix).items() if not name.startswith(what.keep)}
+        groups = yield from self._groups.forget_all_in_steps(what.prefix, what.keep)
         for names in cut_topics(topics):
             self.remove_topics(names)
             yield
@@ -217,16 +216,25 @@ class StateVerbs:
 
     def contents(self, prefix: str = "") -> State:
         """Return topics, and groups with their offsets, whose names begin with `prefix`."""
-        topics = self._node().ledger.catalog.topics
+        return run(self.contents_in_steps(prefix))
+
+    def contents_in_steps(self, prefix: str = "") -> Generator[None, None, State]:
+        """Return the same in steps."""
+        views = yield from self._groups.views_in_steps(prefix)
         return State(
-            {
-                name: topic.partitions
-                for name, topic in sorted(topics.items())
-                if name.startswith(prefix) and not name.startswith("__")
-            },
-            {view.group: view.offsets for view in self._groups.views(prefix) if view.offsets},
-            view_queues(self._node().share_states.states(), topics, prefix) or UNSET,
+            self.topics(prefix),
+            {view.group: view.offsets for view in views if view.offsets},
+            view_queues(self._node().share_states.states(), self._node().ledger.catalog.topics, prefix) or UNSET,
         )
+
+    def topics(self, prefix: str = "") -> dict[str, int]:
+        """Return the partitions of the topics whose names begin with `prefix`, but for the coordinator's own."""
+        topics = self._node().ledger.catalog.topics
+        return {
+            name: topic.partitions
+            for name, topic in sorted(topics.items())
+            if name.startswith(prefix) and not name.startswith("__")
+        }
 
     def seed(self, state: State) -> None:
         """Create topics and commit offsets, as a client without a group would. Raises Refusal."""

@@ -1,0 +1,33 @@
+"""Verbs over all groups give way between groups, and say the same as at once."""
+
+from coordinator.server.verbs.state import State
+from tests.control.steered import SteeredNode
+from tests.steps import count_steps
+
+GROUPS = 130
+STATE = State({"orders": 1}, {f"g{number:03}": {"orders": {"0": number}} for number in range(GROUPS)})
+
+
+def test_groups_are_viewed_in_steps_and_those_that_go_meanwhile_are_left_out() -> None:
+    server = SteeredNode(topics={"orders": 1})
+    server.operator.state.seed(STATE)
+    steps, views = count_steps(server.operator.groups.views_in_steps("g"))
+    assert views == server.operator.groups.views() and len(views) == GROUPS
+    assert steps > 3
+    assert server.operator.state.contents() == STATE
+    going = server.operator.groups.views_in_steps()
+    next(going)
+    server.operator.groups.forget(f"g{GROUPS - 1:03}")
+    assert [view.group for view in count_steps(going)[1]] == [f"g{number:03}" for number in range(GROUPS - 1)]
+
+
+def test_groups_are_removed_in_steps_and_others_are_not_waited_for() -> None:
+    server = SteeredNode(topics={"orders": 1})
+    server.operator.state.seed(STATE)
+    removal = server.operator.groups.forget_all_in_steps("g", ("g00",))
+    next(removal)
+    left = len(server.operator.groups.names())
+    assert 0 < left < GROUPS
+    server.operator.groups.forget(f"g{GROUPS - 1:03}")
+    assert count_steps(removal)[1] == GROUPS - 10
+    assert server.operator.groups.names() == [f"g00{number}" for number in range(10)]

@@ -1,0 +1,176 @@
+"""No loop over what a client names, or over what the server holds, but those that give way or say their bound.
+
+`tests/loops.py` says what it sees. What stands here is decided in one piece: each with its bound, which is the largest
+that one pass can take, by the default settings.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from tests.loops import Loop, find_loops, loops_of
+
+ONE_GROUP: Final = (
+    "one group, which has one state: group.members.max.bytes and a request; targets are measured by tests.worst"
+)
+PART: Final = "a part of a request: 2,000 topics and partitions (runtime/parts)"
+FRAME: Final = (
+    "entries of one request: 45,000, or of LARGE ones 200,000 (protocol/bounds), each looked up or copied once"
+)
+ENTRY: Final = "one entry of a request that is decided in steps, priced by its length"
+PARTITIONS: Final = "partitions of __consumer_offsets or __share_group_state: 50 each"
+ONE_TOPIC: Final = "partitions of one topic: 10,000 (create_topics)"
+BROKER_MOVES: Final = "a verb that moves a broker or the clock, by an operator"
+ENDS: Final = "the start or the end of a node: nobody is served by it"
+ONE_TRANSACTION: Final = "partitions of one transaction: transactional.ids.max.bytes, 80,000 in one request"
+
+BOUNDS: Final[Mapping[str, str]] = {
+    "core/kinds/": ONE_GROUP,
+    "core/assignors/": ONE_GROUP,
+    # requests, entry by entry
+    "core/catalog/alter_configs.py": ENTRY,
+    "core/catalog/alterations.py:_price_of": ENTRY,
+    "core/catalog/alterations.py:_refuse_repetition": ENTRY,
+    "core/catalog/alterations.py:alter_resources": FRAME,
+    "core/catalog/create_partitions.py": FRAME,
+    "core/catalog/create_topics.py": FRAME,
+    "core/catalog/delete_topics.py:delete_topics": FRAME,
+    "core/catalog/delete_topics.py:_tombstones": ONE_TOPIC,
+    "core/catalog/describe_user_scram_credentials.py": FRAME,
+    "core/catalog/incremental_alter_configs.py": ENTRY,
+    "core/growth.py": PART,
+    "core/offsets/offset_commit.py": PART,
+    "core/offsets/offset_delete.py": PART,
+    "core/offsets/offset_fetch.py": PART,
+    "core/offsets/txn_offset_commit.py": PART,
+    "core/transactions/list_transactions.py": FRAME,
+    "core/transactions/transaction.py": ONE_TRANSACTION,
+    "dataplane/describe_log_dirs.py": "names of topics: topics.max.bytes, each compared once; what is described is in steps",
+    "dataplane/describe_quorum.py": FRAME,
+    "dataplane/describe_topic_partitions.py": FRAME,
+    "dataplane/fetch.py:_find_logs": "20 partitions: others are not remembered",
+    "dataplane/fetch.py:_meant": FRAME,
+    "dataplane/fetch.py:_recall": "20 partitions: others are not remembered",
+    "dataplane/fetch.py:fetch": FRAME,
+    "dataplane/list_offsets.py": FRAME,
+    "dataplane/metadata.py:_count_partitions": FRAME,
+    "dataplane/metadata.py:_find_missing_topics": FRAME,
+    "dataplane/metadata.py:_partitions": ONE_TOPIC,
+    "dataplane/produce.py": FRAME,
+    "dataplane/share/acknowledging.py": FRAME,
+    "dataplane/share_fetch.py": FRAME,
+    "dataplane/withdrawal.py": "a response that rests on records that a failed disk has lost",
+    "runtime/authorization/group_needs.py:_deny_offsets": ENTRY,
+    "runtime/authorization/group_needs.py:_deny_share_offsets": ENTRY,
+    "runtime/authorization/group_needs.py:hide_share_offsets": FRAME,
+    "runtime/authorization/group_needs.py:refuse_find": "200 entries that are denied (guard), or all in one error",
+    "runtime/authorization/group_needs.py:refuse_offset_delete": "200 entries that are denied (guard)",
+    "runtime/authorization/refusals.py": FRAME,
+    "runtime/authorization/topic_needs.py:refuse_producers.told": ENTRY,
+    "runtime/authorization/topic_needs.py:see_topics": FRAME,
+    "runtime/authorization/transaction_needs.py:produce_transaction": FRAME,
+    "runtime/authorization/transaction_needs.py:transaction_topics.hide_denied_topics": "topics of one transaction",
+    "runtime/error_response.py": FRAME,
+    "runtime/group_topics.py": "topics of one topology: a frame",
+    "runtime/groups.py:_fetch_in_steps": PART,
+    "runtime/groups.py:_txn_commit": PART,
+    "runtime/groups.py:_wants_few": PART,
+    "runtime/groups.py:list_groups": PARTITIONS,
+    "runtime/parts.py:is_long": PART,
+    "runtime/share_group_offsets.py:_describe": "partitions of one topic of a request that there is not",
+    "runtime/share_groups.py": ONE_GROUP,
+    "runtime/share_state_requests.py": FRAME,
+    "runtime/update_features.py": FRAME,
+    # what the server holds
+    "core/catalog/catalog.py:Catalog.missing_logs": ENDS,
+    "core/catalog/catalog.py:Catalog.topics": "all topics: topics.max.bytes; made anew after a change, kept else",
+    "core/catalog/list_config_resources.py:_groups": "settings of groups: group.configs.max.bytes, each compared once",
+    "core/offsets/expiry.py": "offsets of one group: offsets.max.bytes, those of two topics of one name alone",
+    "core/shard.py:Shard.finish_loading": "groups of a partition that has just been loaded: groups.max.bytes / 50",
+    "core/shard.py:Shard.unload": BROKER_MOVES,
+    "core/share_state/machine.py": "states of a partition of __share_group_state, by the janitor",
+    "core/transactions/expiry.py": "transactional ids: transactional.ids.max.bytes, each compared once; their end is in steps",
+    "core/transactions/transactions.py": BROKER_MOVES,
+    "dataplane/dataplane.py:DataPlane._abort_orphans": "producers of one log that is opened: producer.ids.max.bytes",
+    "dataplane/dataplane.py:DataPlane.apply_topic_changes": ONE_TOPIC,
+    "runtime/advance.py": BROKER_MOVES,
+    "runtime/engine.py:Engine._apply_topic_changes": PARTITIONS,
+    "runtime/engine.py:Engine._end_transaction": ONE_TRANSACTION,
+    "runtime/engine.py:Engine.fire": PARTITIONS,
+    "runtime/engine.py:Engine.groups_bytes": PARTITIONS,
+    "runtime/engine.py:Engine.loading": PARTITIONS,
+    "runtime/group_commit.py": "logs of one sync",
+    "runtime/janitor.py": PARTITIONS,
+    "runtime/ledger.py": ONE_TRANSACTION,
+    "runtime/node.py": ENDS,
+    "runtime/share_states.py": PARTITIONS,
+    # operators
+    "admin/control.py:missing_in": ONE_GROUP,
+    "admin/views.py": PARTITIONS,
+    "admin/watch.py": "100 groups of an overview",
+    "control/": "findings about one client or group",
+    "server/verbs/groups.py:GroupVerbs._remove": ONE_GROUP,
+    "server/verbs/groups.py:GroupVerbs.member_ids": "ids of members, which are copied: group.members.max.bytes",
+    "server/verbs/groups.py:GroupVerbs.names": "ids of groups, which are compared and sorted: groups.max.bytes",
+    "server/verbs/overview.py:OverviewVerbs._lag": "20,000 offsets of an overview, counted down: some ten milliseconds",
+    "server/verbs/overview.py:OverviewVerbs.look": "ids of the groups of a partition, compared once",
+    "server/verbs/overview.py:OverviewVerbs.positions": ONE_GROUP,
+    "server/verbs/state.py:StateVerbs._remove_in_steps": "names of topics, compared once: topics.max.bytes",
+    "server/verbs/state.py:StateVerbs.seed": "a portion of 100 topics or 1,000 offsets (admin/portions)",
+}
+
+
+def bound_of(loop: Loop) -> str | None:
+    """What stands for a loop: its function, its file, or its folder."""
+    folders = ["/".join(loop.path.split("/")[:depth]) + "/" for depth in range(1, loop.path.count("/") + 1)]
+    names = (f"{loop.path}:{loop.function}", loop.path, *reversed(folders))
+    return next((name for name in names if name in BOUNDS), None)
+
+
+LOOPS: Final = find_loops()
+
+
+def test_every_loop_gives_way_or_says_its_bound() -> None:
+    unbounded = [loop for loop in LOOPS if bound_of(loop) is None]
+    shown = [f"coordinator/{one.path}:{one.line} {one.function}: for ... in {one.goes_through}" for one in unbounded]
+    assert not shown, (
+        "loops over a request or over state: pace them (core/pace), or say in BOUNDS what bounds them:\n"
+        + "\n".join(shown)
+    )
+
+
+def test_every_bound_is_of_a_loop() -> None:
+    assert {bound_of(loop) for loop in LOOPS} - {None} == set(BOUNDS)
+
+
+FOUND: Final = [
+    "for topic in request.topics:\n  do(topic)",
+    "found = [do(topic) for topic in request.topics]",
+    "for topic in request.topics:\n  yield\n  found = [do(one) for one in topic.partitions]",
+    "for topic in request.topics:\n  for one in topic.deep:\n    do(one)",
+    "for group in sorted(shard.groups.values()):\n  do(group)",
+    "return {name for name in catalog.topics_by_name if name}",
+    "for one in request.entries:\n  def inner():\n    yield\n  do(inner)",
+]
+LEFT: Final = [
+    "for topic in request.topics:\n  if pace.is_due():\n    yield\n  do(topic)",
+    "for topic in request.topics:\n  for one in topic.deep:\n    yield from do(one)",
+    "found = yield from paced(request.topics, do)",
+    "for kind in KINDS:\n  do(kind)",
+    "for number in range(3):\n  do(request)",
+]
+
+
+@pytest.mark.parametrize("body", FOUND)
+def test_a_loop_that_does_not_give_way_is_found(body: str) -> None:
+    assert loops_of(_function(body), "x.py")
+
+
+@pytest.mark.parametrize("body", LEFT)
+def test_a_loop_that_gives_way_is_left_alone(body: str) -> None:
+    assert not loops_of(_function(body), "x.py")
+
+
+def _function(body: str) -> str:
+    return "def handle(request, catalog, shard, pace):\n" + "\n".join(f"  {line}" for line in body.split("\n"))
