@@ -103,7 +103,9 @@ BOUNDS: Final[Mapping[str, str]] = {
     "runtime/group_commit.py": "logs of one sync",
     "runtime/janitor.py": PARTITIONS,
     "runtime/ledger.py": ONE_TRANSACTION,
+    "runtime/engine.py:Engine.finish_transactions": "transactions that a crash has cut off, in the janitor's round",
     "runtime/node.py": ENDS,
+    "runtime/shards.py": "producers of a partition that is loaded: producer.ids.max.bytes",
     "runtime/share_states.py": PARTITIONS,
     # operators
     "admin/control.py:missing_in": ONE_GROUP,
@@ -117,6 +119,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "server/verbs/overview.py:OverviewVerbs.look": "ids of the groups of a partition, compared once",
     "server/verbs/overview.py:OverviewVerbs.positions": ONE_GROUP,
     "server/verbs/state.py:StateVerbs._remove_in_steps": "names of topics, compared once: topics.max.bytes",
+    "server/verbs/queues.py": "a portion, which has one partition of one queue (admin/portions)",
     "server/verbs/state.py:StateVerbs.seed": "a portion of 100 topics or 1,000 offsets (admin/portions)",
 }
 
