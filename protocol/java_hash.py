@@ -5,7 +5,9 @@ from struct import Struct
 from typing import Final
 
 SHORT_UNITS: Final = 256  # of most texts: the masks of longer ones, 256 KiB, are made for the first of them
-UNITS_MAX: Final = 32_768  # of a text that is hashed: a string of the protocol has at most 32,767 bytes
+UNITS_MAX: Final = 33_024
+"""Of a text that is hashed: a string of the protocol has at most 32,767 bytes, and the name of a share partition is that
+of its group with 35 characters more."""
 
 _POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(17)]
 _LANE: Final = Struct(">28xI")  # the low 32 bits of a lane of sixteen units
@@ -30,7 +32,7 @@ def java_hash(text: str) -> int:
     left * 31**n + right, where n is the number of units in the right one. After four folds a lane holds sixteen units,
     which takes an eighth of the time of a loop over the units of a long text.
     """
-    assert len(text) <= UNITS_MAX, "a string of the protocol has at most 32,767 bytes"
+    assert len(text) <= UNITS_MAX, "a string of the protocol has at most 32,767 bytes, and a name hardly more"
     units = text.encode("utf-16-be", "surrogatepass")
     lanes = int.from_bytes(units, "big")
     for bits, power, mask in _folds(SHORT_UNITS if len(units) <= 2 * SHORT_UNITS else UNITS_MAX):

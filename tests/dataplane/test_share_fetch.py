@@ -270,3 +270,14 @@ def test_records_that_were_deleted_are_left_out(shared: Broker) -> None:
     a = Sharer(shared)
     assert a.take().acquired == [], "as by Kafka: the client asks again"
     assert a.take().acquired == [(2, 3, 1)]
+
+
+def test_a_group_of_the_longest_name(broker: Broker) -> None:
+    """The name of its share partition is longer than any string of the protocol."""
+    group = "g" * 32_767
+    begin_sharing(broker, group=group)
+    broker.produce("t", 0, batch("a"))
+    a = Sharer(broker, group=group)
+    assert a.take().acquired == [(0, 0, 1)]
+    assert a.settle((0, 0, ACCEPT)) == 0
+    assert not broker.node.edge.failures
