@@ -6,8 +6,8 @@ from typing import Final
 
 SHORT_UNITS: Final = 256  # of most texts: the masks of longer ones, 256 KiB, are made for the first of them
 UNITS_MAX: Final = 33_024
-"""Of a text that is hashed: a string of the protocol has at most 32,767 bytes, and the name of a share partition is that
-of its group with 35 characters more."""
+"""Of a text that is hashed: a string of the protocol has at most 32,767 bytes, and the name of a share partition is
+that of its group with 35 characters more."""
 
 _POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(17)]
 _LANE: Final = Struct(">28xI")  # the low 32 bits of a lane of sixteen units

@@ -44,7 +44,7 @@ def _acknowledge_in_steps(
     asked = Acknowledgements(*member, request.topics, "ShareAcknowledge", request.is_renew_ack)
     done = yield from acknowledge_all(state, asked, env)
     if request.share_session_epoch == FINAL_EPOCH:
-        close_session(state, member, env.call.now_ms)
+        yield from close_session(state, member, env.call.now_ms)
     lock_ms = limits_of(state, member[0]).lock_duration_ms if env.call.version >= LOCK_TIMEOUT_SINCE else 0
     return Done(_respond(state, done, lock_ms, env))
 

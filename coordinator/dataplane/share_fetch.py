@@ -133,7 +133,7 @@ def _fetch_in_steps(state: State, member: SessionKey, poll: SharePoll, request: 
         asked = Acknowledgements(*member, request.topics, "ShareFetch", request.is_renew_ack)
         acknowledged = yield from acknowledge_all(state, asked, env)
     if is_last:
-        close_session(state, member, env.call.now_ms)
+        yield from close_session(state, member, env.call.now_ms)
     refused = dict(_refused(state, poll.asked.keys, env))
     existing = [key for key in poll.asked.keys if key not in refused]
     refused |= yield from open_partitions(state, existing, env.call.now_ms)

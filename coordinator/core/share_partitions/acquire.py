@@ -15,6 +15,9 @@ from coordinator.core.share_partitions.runs import find_run, overlay, part
 from coordinator.core.share_partitions.values import NEVER_MS, NO_MEMBER, Limits, Run, SharePartition
 from coordinator.core.share_state.values import DeliveryState
 
+IN_FLIGHT_MAX: Final = 10_000
+"""Records of a partition in flight, whatever the settings are and however large a produced batch is: a step may look at
+all of them. The greatest setting is 4,000, and a whole batch may exceed it, as by Kafka, up to here."""
 CUT_FROM_MIN: Final = 2  # deliveries, whatever the limit is
 UNCUT_LIMIT: Final = 2  # with so few deliveries the last one is not cut into single records
 
@@ -68,7 +71,7 @@ def acquire(
     new: list[Run] = []
     room = taker.records_max - taker.count
     if not is_done and not is_full and room > 0:
-        new = taker.take_new(partition.end_offset, fetched, room)
+        new = taker.take_new(partition.end_offset, fetched, room, partition.start_offset + IN_FLIGHT_MAX - 1)
     if not taker.acquired and not new:
         return Acquisition(partition)
     acquired = [run for run in new if run.state == DeliveryState.ACQUIRED]
@@ -123,15 +126,15 @@ class _Taker:
         )
         self.count += last - run.first_offset + 1
 
-    def take_new(self, first: int, fetched: Sequence[Produced], room: int) -> list[Run]:
+    def take_new(self, first: int, fetched: Sequence[Produced], room: int, last_max: int) -> list[Run]:
         """Acquire up to `room` records from the end of the window on: produced batches as a whole, in runs of about the
         size that the member likes, or exactly so many, with the rest of the batch in the window and available."""
         if self.wish.is_exact:
-            return self._take_exactly(first, fetched, room)
+            return self._take_exactly(first, fetched, room, last_max)
         new: list[Run] = []
         begin = first
         for batch in fetched:
-            last = batch.last_offset
+            last = min(batch.last_offset, last_max)
             if last < begin:
                 continue
             size = last - begin + 1
@@ -140,14 +143,16 @@ class _Taker:
                 begin = last + 1
             if last - first + 1 >= room:
                 return new
-        if fetched[-1].last_offset >= begin:
-            new.append(self._new_run(begin, fetched[-1].last_offset))
+        last = min(fetched[-1].last_offset, last_max)
+        if last >= begin:
+            new.append(self._new_run(begin, last))
         return new
 
-    def _take_exactly(self, first: int, fetched: Sequence[Produced], room: int) -> list[Run]:
+    def _take_exactly(self, first: int, fetched: Sequence[Produced], room: int, last_max: int) -> list[Run]:
         last = next(
             (one.last_offset for one in fetched if one.last_offset >= first + room - 1), fetched[-1].last_offset
         )
+        last = min(last, last_max)
         if last < first:
             return []
         whole = self._new_run(first, last)

@@ -21,6 +21,8 @@ SessionPartition: TypeAlias = tuple[bytes, int]  # topic id, partition
 
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
+SESSION_PARTITIONS_MAX: Final = 10_000  # a fetch looks at all of them in one step
+SESSIONS_PARTITIONS_MAX: Final = 500_000  # of all sessions together: some 100 MiB
 EPOCH_MAX: Final = 2**31 - 1
 
 
@@ -53,6 +55,7 @@ class ShareSessions:
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_connection: dict[int, dict[SessionKey, None]] = {}
         self._by_group: dict[str, int] = {}  # how many there are
+        self._partitions = 0  # of all
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -73,8 +76,12 @@ class ShareSessions:
             return ErrorCode.INVALID_REQUEST
         if key not in self._sessions and len(self._sessions) >= self._sessions_max:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        named = dict.fromkeys(partitions, False)
+        if not self._has_room(len(named), self._sessions.get(key)):
+            return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         self._remove(key)
-        session = ShareSession(key, connection, _next(INITIAL_EPOCH), dict.fromkeys(partitions, False))
+        session = ShareSession(key, connection, _next(INITIAL_EPOCH), named)
+        self._partitions += len(named)
         self._sessions[key] = session
         self._by_connection.setdefault(connection, {})[key] = None
         self._by_group[key[0]] = self._by_group.get(key[0], 0) + 1
@@ -99,6 +106,9 @@ class ShareSessions:
                 partitions.setdefault(partition, True)
             for partition in forgotten:
                 partitions.pop(partition, None)
+        if not self._has_room(len(partitions), session):
+            return ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        self._partitions += len(partitions) - len(session.partitions)
         return self._replace(replace(session, epoch=_next(epoch), partitions=partitions))
 
     def continue_acknowledging(self, key: SessionKey, epoch: int) -> ShareSession | ErrorCode:
@@ -122,6 +132,13 @@ class ShareSessions:
         keys = tuple(self._by_connection.get(connection, ()))
         return [session for key in keys if (session := self._remove(key)) is not None]
 
+    def _has_room(self, partitions: int, before: ShareSession | None) -> bool:
+        """Return whether a session may have so many partitions. They need not exist, so they could be without end."""
+        more = partitions - (0 if before is None else len(before.partitions))
+        return partitions <= SESSION_PARTITIONS_MAX and (
+            more <= 0 or self._partitions + more <= SESSIONS_PARTITIONS_MAX
+        )
+
     def _expect(self, key: SessionKey, epoch: int) -> ShareSession | ErrorCode:
         session = self._sessions.get(key)
         if session is None:
@@ -135,6 +152,7 @@ class ShareSessions:
     def _remove(self, key: SessionKey) -> ShareSession | None:
         session = self._sessions.pop(key, None)
         if session is not None:
+            self._partitions -= len(session.partitions)
             keys = self._by_connection[session.connection]
             del keys[key]
             if not keys:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace
 from coordinator.core.share_partitions.acquire import next_fetch_offset
 from coordinator.core.share_partitions.locks import expire_locks, next_lock_ms, release_member
-from coordinator.core.share_partitions.sessions import SessionKey, SessionPartition
+from coordinator.core.share_partitions.sessions import SessionKey, SessionPartition, ShareSession
 from coordinator.core.share_partitions.tally import LOCK
 from coordinator.core.share_partitions.values import Change, Limits, SharePartition
 from coordinator.core.share_state.values import StateKey
@@ -40,6 +41,9 @@ OUTDATED: Final = frozenset({
 """The errors after which a share partition is read again. Kafka: `fencedSharePartitionHandler`."""
 
 CLOSED: Final = "session closed"
+
+RUNS_A_TURN: Final = 10_000  # of share partitions whose locks end in one turn: some twenty milliseconds
+RUNS_A_UNIT: Final = 20  # as much work as a small entry
 
 Decide = Callable[[SharePartition, Limits], Change]
 
@@ -103,20 +107,31 @@ def expire(state: State, key: StateKey, now_ms: int) -> None:
 
 
 def expire_due(state: State, now_ms: int, most: int) -> None:
-    """Free the records of share partitions of which a lock has ended, of so many in one turn."""
+    """Free the records of share partitions of which a lock has ended: of so many in one turn, and of as many as a turn
+    has time for. The others stay due."""
+    looked_at = 0
     for _ in range(most):
-        key = state.share.pop_due(now_ms)
+        key = state.share.pop_due(now_ms) if looked_at < RUNS_A_TURN else None
         if key is None:
             return
+        partition = state.share.find(key)
+        looked_at += 0 if partition is None else len(partition.runs)
         state.runtime.edge.attempt("timer lock", expire, state, key, now_ms)
 
 
-def release(state: State, session: SessionKey, partitions: Iterable[SessionPartition], now_ms: int) -> None:
-    """Free all records of these partitions that the member of a closed session has acquired."""
-    group_id, member_id = session
-    for topic_id, index in partitions:
+def release(state: State, session: SessionKey, partitions: Iterable[SessionPartition], now_ms: int) -> Steps[None]:
+    """Free all records of these partitions that the member of a closed session has acquired, in steps."""
+    (group_id, member_id), pace = session, Pace()
+
+    def decide(partition: SharePartition, limits: Limits) -> Change:
+        return release_member(partition, member_id, limits)
+
+    for topic_id, index in tuple(partitions):
         key = StateKey(group_id, topic_id, index)
-        _free(state, key, lambda partition, limits: release_member(partition, member_id, limits), CLOSED, now_ms)
+        found = state.share.find(key)
+        if pace.is_due(1 if found is None else 1 + len(found.runs) // RUNS_A_UNIT):
+            yield
+        _free(state, key, decide, CLOSED, now_ms)
 
 
 def _free(state: State, key: StateKey, decide: Decide, by: str, now_ms: int) -> None:
@@ -148,10 +163,20 @@ def _free_later(state: State, key: StateKey, decide: Decide, by: str, now_ms: in
 def close_connection(state: State, connection: int, now_ms: int) -> None:
     """Release what the members have acquired whose sessions a lost connection has opened."""
     sessions, empty_groups = state.share.close_connection(connection)
+    if sessions or empty_groups:
+        state.runtime.do_in_steps(_close_in_steps(state, sessions, empty_groups, now_ms))
+
+
+def _close_in_steps(
+    state: State, sessions: Iterable[ShareSession], empty_groups: Iterable[str], now_ms: int
+) -> Steps[None]:
     for session in sessions:
-        release(state, session.key, session.partitions, now_ms)
+        yield from release(state, session.key, session.partitions, now_ms)
+    pace = Pace()
     for group_id in empty_groups:
         for key in tuple(state.share.of_group(group_id)):
+            if pace.is_due():
+                yield
             _drop_unused(state, key)
 
 
@@ -166,8 +191,8 @@ def _drop_unused(state: State, key: StateKey) -> None:
         state.runtime.share_states.call_when_served(key, lambda _: _drop_unused(state, key))
 
 
-def close_session(state: State, session: SessionKey, now_ms: int) -> None:
+def close_session(state: State, session: SessionKey, now_ms: int) -> Steps[None]:
     """Close a member's session, and release what it has acquired."""
     closed = state.share.sessions.close(session)
     if not isinstance(closed, ErrorCode):
-        release(state, session, closed.partitions, now_ms)
+        yield from release(state, session, closed.partitions, now_ms)

@@ -6,6 +6,8 @@ from coordinator.core.share_partitions.sessions import (
     EPOCH_MAX,
     FINAL_EPOCH,
     INITIAL_EPOCH,
+    SESSION_PARTITIONS_MAX,
+    SESSIONS_PARTITIONS_MAX,
     SessionPartition,
     ShareSession,
     ShareSessions,
@@ -119,3 +121,19 @@ def test_a_response_names_what_is_new() -> None:
     assert session.note_answer(B, has_records=False, has_error=True)
     assert session.note_answer(B, has_records=False, has_error=False), "the error is over"
     assert not session.note_answer(C, has_records=False, has_error=False), "it is forgotten"
+
+
+def test_sessions_have_so_many_partitions() -> None:
+    """They need not exist: without a bound, a client could name them without end."""
+    many = [(bytes(16), number) for number in range(SESSION_PARTITIONS_MAX + 1)]
+    sessions = ShareSessions(100)
+    assert sessions.open(KEY, 1, many, False) == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert isinstance(sessions.open(KEY, 1, many[1:], False), ShareSession)
+    assert sessions.continue_fetching(KEY, 1, many[:1]) == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert isinstance(sessions.continue_fetching(KEY, 1, many[:1], many[5:6]), ShareSession), "it was not counted"
+    others = SESSIONS_PARTITIONS_MAX // SESSION_PARTITIONS_MAX - 1
+    for number in range(others):
+        assert isinstance(sessions.open(("g", str(number)), 1, many[1:], False), ShareSession)
+    assert sessions.open(("g", "last"), 1, (A,), False) == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    sessions.close(("g", "0"))
+    assert isinstance(sessions.open(("g", "last"), 1, (A,), False), ShareSession)

@@ -10,7 +10,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec import Struct
 
 from coordinator.core.share_partitions.acknowledge import acknowledge, validate_batches
-from coordinator.core.share_partitions.acquire import Acquisition, Produced, Wish, acquire, next_fetch_offset
+from coordinator.core.share_partitions.acquire import (
+    IN_FLIGHT_MAX,
+    Acquisition,
+    Produced,
+    Wish,
+    acquire,
+    next_fetch_offset,
+)
 from coordinator.core.share_partitions.load import load_partition
 from coordinator.core.share_partitions.locks import expire_locks, next_lock_ms, release_member
 from coordinator.core.share_partitions.transition import move_log_start
@@ -291,18 +298,35 @@ def test_the_start_offset_that_is_written_is_that_of_before() -> None:
     assert change.update.batches == (StateBatch(0, 4, ACKNOWLEDGED, 1),)
 
 
-def test_a_hundred_thousand_records_in_flight_are_acknowledged_one_by_one() -> None:
-    limits = Limits(record_locks_max=100_000)
-    found = acquire(SharePartition(0), Wish("a", 100_000), [Produced(0, 99_999)], limits, 0)
-    one_by_one = [Batch(offset, offset, (1,)) for offset in range(100_000)]
+def test_as_many_records_as_may_be_in_flight_are_acknowledged_one_by_one() -> None:
+    limits = Limits(record_locks_max=IN_FLIGHT_MAX)
+    found = acquire(SharePartition(0), Wish("a", IN_FLIGHT_MAX), [Produced(0, IN_FLIGHT_MAX - 1)], limits, 0)
+    one_by_one = [Batch(offset, offset, (1,)) for offset in range(IN_FLIGHT_MAX)]
     accepted = finish(acknowledge(found.partition, "a", one_by_one, limits, 0))
     assert isinstance(accepted, Change)
-    assert accepted.partition == SharePartition(100_000)
-    every_other = [Batch(offset, offset, (2,)) for offset in range(0, 100_000, 2)]
+    assert accepted.partition == SharePartition(IN_FLIGHT_MAX)
+    every_other = [Batch(offset, offset, (2,)) for offset in range(0, IN_FLIGHT_MAX, 2)]
     steps, change = count_steps(acknowledge(found.partition, "a", every_other, limits, 0))
     assert isinstance(change, Change)
-    assert len(change.partition.runs) == 100_000
-    assert steps > 900, "others have their turn meanwhile"
+    assert len(change.partition.runs) == IN_FLIGHT_MAX
+    assert steps > 90, "others have their turn meanwhile"
+
+
+@pytest.mark.parametrize("is_exact", [False, True])
+def test_a_batch_that_is_larger_than_the_window_is_acquired_in_parts(is_exact: bool) -> None:
+    limits, huge = Limits(record_locks_max=4_000), [Produced(0, 3 * IN_FLIGHT_MAX - 1)]
+    partition, begin = SharePartition(0), 0
+    while begin < 3 * IN_FLIGHT_MAX:
+        found = acquire(partition, Wish("a", 3_000, 500, is_exact), huge, limits, 0)
+        assert found.acquired[0].first_offset == begin
+        assert found.count == (3_000 if is_exact else IN_FLIGHT_MAX) or begin + found.count == 3 * IN_FLIGHT_MAX
+        assert found.partition.in_flight <= IN_FLIGHT_MAX
+        begin = found.acquired[-1].last_offset + 1
+        done = finish(
+            acknowledge(found.partition, "a", [Batch(found.acquired[0].first_offset, begin - 1, (1,))], limits, 0)
+        )
+        assert isinstance(done, Change)
+        partition = done.partition
 
 
 def test_a_lock_ends_at_its_time_and_not_before() -> None:
