@@ -44,6 +44,7 @@ class Changes:
 
     def __init__(self, reader: LogReader, partitions: Sequence[int], since: Since, group: str | None = None) -> None:
         self.replay = Replay(None if group is None else {group})
+        self.before: Rebalance | None = None  # the latest that is not shown, since it lies before `since`
         self.removed: Mapping[int, int] = {}  # partition -> where its log begins, if records before that are gone
         self._reader = reader
         self._ends = reader.offsets(LATEST, partitions)
@@ -80,11 +81,17 @@ class Changes:
                 yield None
 
     def _show(self, partition: int, rebalances: Iterator[Rebalance]) -> Iterator[Rebalance]:
-        return (one for one in rebalances if one.log_offset >= self._shown[partition])
+        return self._select(rebalances, self._shown[partition])
 
     def _settle(self) -> Iterator[Rebalance]:
-        lowest = min(self._shown.values(), default=0)
-        return (one for one in self.replay.settle() if one.log_offset >= lowest)
+        return self._select(self.replay.settle(), min(self._shown.values(), default=0))
+
+    def _select(self, rebalances: Iterator[Rebalance], shown_from: int) -> Iterator[Rebalance]:
+        for one in rebalances:
+            if one.log_offset >= shown_from:
+                yield one
+            elif self.before is None or one.at_ms >= self.before.at_ms:
+                self.before = one
 
 
 def note(line: str) -> None:

@@ -21,6 +21,7 @@ from coordinator.cli.tables import print_json, print_table
 from coordinator.cli.watch import CLEAR, EVERY_SECONDS
 from coordinator.client import ClientError
 from coordinator.client.log_reader import LogReader
+from coordinator.control.printable import format_span
 from pipeline.history import timeline
 from pipeline.history.records import Rebalance
 
@@ -109,7 +110,7 @@ class GroupWatcher:
             pass  # this user may not describe the group
         times, last = self._last.get(name, (0, None))
         known = self._changes is not None
-        ago = None if last is None else timeline.format_span(max(0.0, time.time() - last.at_ms / 1000))
+        ago = None if last is None else format_span(max(0.0, time.time() - last.at_ms / 1000))
         why = None
         if last is not None and self._changes is not None:
             why = timeline.describe(last, self._changes.replay.name)

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,11 +16,11 @@ from coordinator.cli.cluster import Cluster, WrongUse
 from coordinator.cli.group_changes import Changes, note, open_reader
 from coordinator.cli.group_view import describe_group
 from coordinator.cli.positions import find_positions, total_lag
-from coordinator.cli.since import Since
+from coordinator.cli.since import Since, format_since
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
 from coordinator.client.log_reader import LogReader
-from coordinator.control.printable import printable
+from coordinator.control.printable import format_span, printable
 from pipeline.history import timeline
 from pipeline.history.records import Rebalance
 from protocol.java_hash import partition_of
@@ -66,7 +67,7 @@ def _find_exact_causes(args: argparse.Namespace) -> str | None:
 def _print_timeline(args: argparse.Namespace, reader: LogReader, changes: Changes) -> int:
     naming, found = changes.replay.name, list(changes.known())
     if not found and not args.follow:
-        return fail("why", f"no rebalance of a group {args.group!r} is in the log, as far as it was read")
+        return fail("why", _describe_nothing(args, changes))
     if args.format == "mermaid":
         sys.stdout.write(timeline.as_mermaid(args.group, found, naming))
     elif args.format == "json" and not args.follow:
@@ -85,6 +86,21 @@ def _print_timeline(args: argparse.Namespace, reader: LogReader, changes: Change
         if change is not None:
             start_ms = _print_line(args, change, changes, start_ms)
     return 0
+
+
+def _describe_nothing(args: argparse.Namespace, changes: Changes) -> str:
+    """Return why there is no timeline: when the group last rebalanced, or that there is no such group."""
+    if (last := changes.before) is not None:
+        ago = format_span(max(0.0, time.time() - last.at_ms / 1000))
+        what = timeline.describe(last, changes.replay.name)
+        return f"no rebalance of {args.group!r} {format_since(args.since)}; the last was {ago} ago: {what}"
+    try:
+        with Cluster.of(args) as cluster:
+            if describe_group(cluster, args.group) is None:
+                return f"no group {args.group!r}, and nothing of it is in the log, as far as it was read"
+    except ClientError:
+        pass  # whether the group exists may be more than the user may know
+    return f"no rebalance of {args.group!r} is in the log, as far as it was read"
 
 
 def _print_line(args: argparse.Namespace, one: Rebalance, changes: Changes, start_ms: int | None) -> int:

@@ -12,6 +12,14 @@ def printable(text: str) -> str:
     return "".join([letter if letter.isprintable() else _escape(letter) for letter in text])
 
 
+def format_span(seconds: float) -> str:
+    """Return a time as people say it: `35 s`, `12 min`, `3.5 h`, `2.1 days`."""
+    for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{seconds:.0f} s"
+
+
 def _escape(letter: str) -> str:
     """Return a character as JSON escapes it: as one or two units of UTF-16."""
     units = letter.encode("utf-16-be", "surrogatepass").hex()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from coordinator.control.printable import printable
+from coordinator.control.printable import format_span, printable
 from coordinator.core.dispatch import counts_by
 from pipeline.history.live import MemberName
 from pipeline.history.records import Rebalance
@@ -96,10 +96,10 @@ def state_after(one: Rebalance) -> str:
 
 
 def as_line(one: Rebalance, naming: Naming, start_ms: int) -> str:
-    """Return a line: the offset of the record, the time since the first one, what the group became, and why."""
+    """Return a line: the offset of the record, the time since the first one and that of day, the state, and why."""
     seconds = (one.at_ms - start_ms) / 1000
     told = f"{format_state(one)}  {describe(one, naming)} [{format_mark(one)}]"
-    return f"#{one.log_offset:<7} +{seconds:.3f}s  {told}"
+    return f"#{one.log_offset:<7} +{seconds:.3f}s  {format_clock(one.at_ms)}  {told}"
 
 
 def format_state(one: Rebalance) -> str:
@@ -171,9 +171,11 @@ def summarize(group: str, rebalances: list[Rebalance], naming: Naming) -> str:
     causes, members = Counter[str](), Counter[str]()
     for one in rebalances:
         causes.update(one.causes)
-        members.update({format_name(m, naming(group, m)) for m in [*one.joined, *one.left]})
+        members.update({_person(naming(group, m)) for m in [*one.joined, *one.left]} - {""})
     cause, times = causes.most_common(1)[0]
-    text = f"{printable(group)}: {_count(len(rebalances), 'rebalance')} in {format_span(span_s)}"
+    first, last = format_second(rebalances[0].at_ms), format_second(rebalances[-1].at_ms)
+    when = f"{first} to {last if last[:10] != first[:10] else last[11:]}"
+    text = f"{printable(group)}: {_count(len(rebalances), 'rebalance')} in {format_span(span_s)}, {when}"
     if len(rebalances) > 1:
         text += f"; most often ({times}): {WORDS.get(cause, cause)}"
         if members and members.most_common(1)[0][1] > 1:
@@ -186,18 +188,27 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def format_span(seconds: float) -> str:
-    """Return a time as people say it: `35 s`, `12 min`, `3.5 h`, `2.1 days`."""
-    for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
-    return f"{seconds:.0f} s"
+def _person(name: MemberName) -> str:
+    """Return what stays the same when a process starts again: its instance id or its client id, and which it is."""
+    if name.instance_id:
+        return f"instance {_quote(name.instance_id)}"
+    return f"client id {_quote(name.client_id)}" if name.client_id else ""
 
 
 def format_time(ms: int) -> str:
     """Return a time in ms as UTC."""
     at = datetime.fromtimestamp(ms / 1000, UTC)
     return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+
+
+def format_second(ms: int) -> str:
+    """Return a time in ms as UTC, to the second."""
+    return f"{format_time(ms)[:19]}Z"
+
+
+def format_clock(ms: int) -> str:
+    """Return the time of day of a time in ms, in UTC, to the second."""
+    return format_second(ms)[11:]
 
 
 def as_mermaid(group: str, rebalances: Iterable[Rebalance], naming: Naming) -> str:

@@ -1,6 +1,7 @@
 """`why`, `events` and `groups watch` by nothing but the log that every Kafka has, here that of a Muster."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.cli import main
 from coordinator.client import Client
 from coordinator.client.log_reader import LogReader
 from coordinator.client.offsets import LATEST
@@ -56,6 +58,51 @@ def test_why_tells_a_join_and_a_leave_and_what_the_lag_is(muster: Muster, comman
     assert joined.endswith("[inferred]")
     assert 'Empty (generation 2) group empty; member left: "till"' in left
     assert now == "now: Empty, 0 members, lag 2"
+
+
+def test_a_group_of_which_nothing_is_shown_is_told_when_it_last_rebalanced(muster: Muster, command: Command) -> None:
+    with Client.to(muster.kafka, client_id="till") as client:
+        leave(client, join_alone(client, "shop"))
+        assert client.ask(commit("tool", {"orders": {0: 5}}), 7).topics[0].partitions[0].error_code == 0
+        with LogReader([muster.kafka], "__consumer_offsets") as reader:
+            end = max(reader.offsets(LATEST).values())
+    code, lines, complaint = command("why", "shop", "--inferred", "--since", str(end))
+    assert (code, lines) == (1, [])
+    assert re.fullmatch(
+        rf"muster why: no rebalance of 'shop' from offset {end} on; the last was \d+ s ago: "
+        r'group empty; member left: "till" \([^)]*\) \(1 -> 0 members, 4 partitions moved\)\n',
+        complaint,
+    )
+    assert command("why", "tool", "--inferred")[2] == (
+        "muster why: no rebalance of 'tool' is in the log, as far as it was read\n"
+    )
+    assert command("why", "nosuch", "--inferred")[2] == (
+        "muster why: no group 'nosuch', and nothing of it is in the log, as far as it was read\n"
+    )
+
+
+def test_a_process_that_restarts_is_counted_by_what_stays_the_same(muster: Muster, command: Command) -> None:
+    with Client.to(muster.kafka, client_id="till") as client:
+        for _ in range(3):
+            leave(client, join_alone(client, "shop"))
+    first, second, *_ = command.lines("why", "shop", "--inferred")
+    assert first.endswith('; client id "till" came or went in 6 of them')
+    assert re.search(r", \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ to .*Z; most often", first)
+    assert re.match(r"#\d+ \+0\.000s \d\d:\d\d:\d\dZ Stable", second)
+
+
+def test_the_brokers_of_the_environment_are_asked_where_no_admin_port_is_named(
+    muster: Muster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client.to(muster.kafka, client_id="till") as client:
+        join_alone(client, "shop")
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", muster.kafka)
+    monkeypatch.delenv("MUSTER_ADMIN", raising=False)
+    assert main(["why", "shop"]) == 0
+    assert "[inferred]" in capsys.readouterr().out
+    monkeypatch.setenv("MUSTER_ADMIN", muster.ready["admin"])
+    assert main(["why", "shop"]) == 0
+    assert "(by JoinGroup)" in capsys.readouterr().out
 
 
 def test_exact_causes_are_preferred_where_the_admin_port_knows_the_same_members(

@@ -9,7 +9,7 @@ from pipeline.decode.layout import TOPIC
 from pipeline.history.activity import read_histories
 from pipeline.history.live import Replay
 from pipeline.history.records import Rebalance
-from pipeline.history.timeline import as_data, as_line, as_mermaid, describe, summarize
+from pipeline.history.timeline import UNCERTAIN, as_data, as_line, as_mermaid, describe, summarize
 from protocol import record_batch
 from tests.pipeline.engine import Engine
 from tests.pipeline.group_logs import read_rows
@@ -84,7 +84,7 @@ def test_a_timeline_has_a_line_for_each_rebalance_and_says_what_is_inferred(dire
         lines = [as_line(one, replay.name, own[0].at_ms) for one in own]
         assert all(line.endswith(("[inferred]", "[inferred, not certain]")) for line in lines)
         assert all(
-            line.endswith("not certain]") == bool({"unknown", "leave_or_timeout"} & set(one.causes))
+            line.endswith("not certain]") == bool(UNCERTAIN.intersection(one.causes))
             for line, one in zip(lines, own, strict=True)
         )
         assert [data["cause"]["detail"] for data in as_data(own, replay.name)] == [
