@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
-from coordinator.core.failover import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
+from coordinator.core.moves import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
 from coordinator.core.share_partitions.operate import ChangeRecords
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb
 

@@ -78,7 +78,7 @@ def remove_offsets(keys: Collection[OffsetCommitKey], _group_id: str) -> Result[
 def remove_forgotten(
     group_id: str, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
 ) -> Result[Any]:
-    """Remove the offsets that a start finds of topics that are gone, as the server stopped before it wrote it."""
+    """Remove, at a start, the offsets of topics that were deleted before their tombstones were written."""
     return Result(records=_tombstones(expiry.find_forgotten_offsets(group_id, offsets, topics, gone)))
 
 

@@ -9,8 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Final, TypeVar
 
-from coordinator.core import failover, verbs
-from coordinator.core.failover import LoseCommits, LoseMembers
+from coordinator.core import moves, verbs
 from coordinator.core.kinds import registry
 from coordinator.core.kinds.classic.kind import CLASSIC
 from coordinator.core.kinds.consumer.kind import CONSUMER
@@ -18,6 +17,7 @@ from coordinator.core.kinds.kind import Handler, Kind, Late
 from coordinator.core.kinds.registry import counts_by as counts_by
 from coordinator.core.kinds.share.kind import SHARE
 from coordinator.core.kinds.streams.kind import STREAMS
+from coordinator.core.moves import LoseCommits, LoseMembers
 from coordinator.core.offsets.offset_commit import offset_commit
 from coordinator.core.offsets.offset_delete import offset_delete
 from coordinator.core.offsets.txn_offset_commit import txn_offset_commit
@@ -40,7 +40,7 @@ OF_EVERY_KIND: Final[Mapping[type, Handler]] = {
     OffsetCommitRequest: offset_commit,
     TxnOffsetCommitRequest: txn_offset_commit,
     OffsetDeleteRequest: offset_delete,
-    LoseCommits: failover.lose_commits,
+    LoseCommits: moves.lose_commits,
     **dict.fromkeys((TopicsCreated, ShareStatesBegun, ShareStatesFailed, ShareStatesEnded), verbs.ignore_outcome),
     EndAllShareStates: verbs.end_no_states,
 }
@@ -48,7 +48,7 @@ OF_EVERY_KIND: Final[Mapping[type, Handler]] = {
 
 VERBS: Final[Mapping[type, Handler]] = {
     **dict.fromkeys((RemoveMember, Rebalance, SetTarget, Forget), verbs.refuse_without_group),
-    LoseMembers: failover.lose_no_members,
+    LoseMembers: moves.lose_no_members,
 }
 """The verbs that each kind has a handler of its own for, and what they do where there is no group."""
 

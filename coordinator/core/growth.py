@@ -6,7 +6,7 @@ members, metadata or assignments, each kind of groups says (`Kind.grows`).
 
 from typing import Any, Final
 
-from coordinator.core.offsets.validation import topic_meant
+from coordinator.core.offsets.validation import resolve_topic
 from coordinator.core.weights import weigh
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest
@@ -38,7 +38,7 @@ def names_new_offsets(request: OffsetCommitRequest | TxnOffsetCommitRequest, ver
     if isinstance(request, TxnOffsetCommitRequest):
         return True
     for topic in request.topics:
-        meant = topic_meant(topic, version, shard.topics)
+        meant = resolve_topic(topic, version, shard.topics)
         if isinstance(meant, ErrorCode):
             continue
         known = shard.offsets.of_topic(request.group_id, meant.name)

@@ -5,7 +5,7 @@ A handler is a function of values: the group as it is, a request, and its enviro
 waits for nothing, looks at no clock and rolls no dice. So a test is one call, and a bug report is one value.
 
 Groups, the catalog and transactions all use it. Nothing of a `Result` is true before its records have been encoded:
-`Shard.step` and `runtime/engine` encode first and apply then.
+`Shard._finish` and `runtime/engine` encode first and apply then.
 """
 
 from base64 import urlsafe_b64encode

@@ -447,7 +447,7 @@ class Shard:
         return result
 
     def _put(self, group: Group) -> None:
-        """The group is there, and is this one. The timers of what it has no longer go."""
+        """Store the group, and cancel the timers of members and states that it no longer has."""
         group_id = group.group_id
         old = self.groups.get(group_id)
         if old is group:

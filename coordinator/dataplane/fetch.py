@@ -1,6 +1,6 @@
 """Fetch: records from an offset on, at once if there are enough, else when there are, or when the wait is over.
 
-A fetch is worked out in three steps: which partitions are meant (those of the request, or of its session), what can be
+A fetch is worked out in three steps: which partitions are wanted (those of the request, or of its session), what can be
 read of them now, and what of that the client must be told.
 
 Shown by tests/dataplane/test_fetch.py and tests/conformance/stories/fetch.py.
@@ -93,36 +93,36 @@ def _meant_in_steps(state: State, request: FetchRequest, env: Env, own: dict[Key
 
 
 def _decide(state: State, request: FetchRequest, env: Env, own: dict[Key, FetchPartition]) -> Decision:
-    meant = _meant(state, request, env.call, own)
-    if isinstance(meant, ErrorCode):
-        return Done(FetchResponse(error_code=meant))
-    if meant.session is not None and (before := _recall(state, meant.session, env.call)) is not None:
-        is_same = not (request.topics or request.forgotten_topics_data) and meant.is_like(before.fetch)
+    wanted = _resolve_fetch(state, request, env.call, own)
+    if isinstance(wanted, ErrorCode):
+        return Done(FetchResponse(error_code=wanted))
+    if wanted.session is not None and (before := _recall(state, wanted.session, env.call)) is not None:
+        is_same = not (request.topics or request.forgotten_topics_data) and wanted.is_like(before.fetch)
         if is_same and request.max_wait_ms > 0:
             _wait_again(state, before, request, env.call)
             return PARKED
-    if len(meant.asked) > FEW:
-        return InSteps(_fetch_in_steps(state, request, meant, env))
-    return _read_or_wait(state, request, meant, env)
+    if len(wanted.asked) > FEW:
+        return InSteps(_fetch_in_steps(state, request, wanted, env))
+    return _read_or_wait(state, request, wanted, env)
 
 
-def _fetch_in_steps(state: State, request: FetchRequest, meant: Fetch, env: Env) -> Steps[Outcome]:
-    yield from state.open_in_steps((one.name, one.partition) for one in meant.asked if one.name is not None)
-    return _read_or_wait(state, request, meant, env)
+def _fetch_in_steps(state: State, request: FetchRequest, wanted: Fetch, env: Env) -> Steps[Outcome]:
+    yield from state.open_in_steps((one.name, one.partition) for one in wanted.asked if one.name is not None)
+    return _read_or_wait(state, request, wanted, env)
 
 
-def _read_or_wait(state: State, request: FetchRequest, meant: Fetch, env: Env) -> Outcome:
-    found = _read(state, meant)
+def _read_or_wait(state: State, request: FetchRequest, wanted: Fetch, env: Env) -> Outcome:
+    found = _read(state, wanted)
     size = _size(found)
-    if request.max_wait_ms <= 0 or _is_enough(meant, found, size):
-        return Done(_answer(state, meant, found))
-    partitions = tuple([(one.name, one.partition) for one in meant.asked if one.name is not None])
+    if request.max_wait_ms <= 0 or _is_enough(wanted, found, size):
+        return Done(_answer(state, wanted, found))
+    partitions = tuple([(one.name, one.partition) for one in wanted.asked if one.name is not None])
     due_ms = deadline_ms(state.real_ms(), request.max_wait_ms)
     # Records would be held for as long as the client likes, and counted nowhere: they are read once more in the end.
     kept = None if size else found
-    key = request if meant.session is None else meant.session
-    missing = meant.min_bytes - size
-    state.polls.park(Waiting(env.call.ticket, due_ms, missing, key, meant, partitions, kept, is_stale=size > 0))
+    key = request if wanted.session is None else wanted.session
+    missing = wanted.min_bytes - size
+    state.polls.park(Waiting(env.call.ticket, due_ms, missing, key, wanted, partitions, kept, is_stale=size > 0))
     return PARKED
 
 
@@ -151,23 +151,23 @@ def _recall(state: State, key: FetchRequest | FetchSession, call: Call) -> Waiti
 
 def resume(state: State, waiting: Waiting) -> FetchResponse | None:
     """Return the answer to a fetch whose partitions have changed, or None when that is still not enough."""
-    meant: Fetch = waiting.fetch
-    found = _read(state, meant)
+    wanted: Fetch = waiting.fetch
+    found = _read(state, wanted)
     size = _size(found)
-    if not _is_enough(meant, found, size):
-        waiting.missing = max(meant.min_bytes - size, 1)
+    if not _is_enough(wanted, found, size):
+        waiting.missing = max(wanted.min_bytes - size, 1)
         return None
-    return _answer(state, meant, found)
+    return _answer(state, wanted, found)
 
 
 def overdue(state: State, waiting: Waiting) -> FetchResponse:
     """Return the answer to a fetch that has waited long enough: whatever there is."""
-    meant: Fetch = waiting.fetch
+    wanted: Fetch = waiting.fetch
     if waiting.is_stale:
-        return _answer(state, meant, _read(state, meant))
+        return _answer(state, wanted, _read(state, wanted))
     response: FetchResponse | None = waiting.response
     if response is None:
-        response = waiting.response = _answer(state, meant, waiting.found)
+        response = waiting.response = _answer(state, wanted, waiting.found)
     return response
 
 
@@ -180,13 +180,13 @@ def remember(state: State, waiting: Waiting) -> None:
 
 
 def _find_logs(state: State, waiting: Waiting) -> tuple[Log, ...]:
-    """Return the logs of a fetch that may come again and be answered the same; none if it may not.
+    """Return the logs to watch if the response to this fetch may be given again, else ().
 
-    It may not if it begins a session, if its response is what a session hears once, if there are many partitions, or
-    one that cannot be read.
+    It may not if the fetch begins a session, if its response is what a session hears once, if it has many partitions,
+    or one that cannot be read.
     """
-    meant: Fetch = waiting.fetch
-    if meant.opens or (meant.session is not None and waiting.response.responses):
+    wanted: Fetch = waiting.fetch
+    if wanted.opens or (wanted.session is not None and waiting.response.responses):
         return ()
     if len(waiting.found) > FEW or any(data.error_code for _, data in waiting.found):
         return ()
@@ -194,7 +194,9 @@ def _find_logs(state: State, waiting: Waiting) -> tuple[Log, ...]:
     return () if None in logs else tuple([log for log in logs if log is not None])
 
 
-def _meant(state: State, request: FetchRequest, call: Call, own: dict[Key, FetchPartition]) -> Fetch | ErrorCode:
+def _resolve_fetch(
+    state: State, request: FetchRequest, call: Call, own: dict[Key, FetchPartition]
+) -> Fetch | ErrorCode:
     """Return the partitions of the request: its own, or those of the session that it continues."""
     by_ids = call.version >= BY_ID_SINCE
     session: FetchSession | None = None
@@ -260,17 +262,17 @@ def _find_own(state: State, request: FetchRequest, by_ids: bool, found: dict[Key
             )
 
 
-def _read(state: State, meant: Fetch) -> list[_Read]:
+def _read(state: State, wanted: Fetch) -> list[_Read]:
     """Read what each partition has now. The first that has anything gives at least one batch, however large."""
     found: list[_Read] = []
-    room = min(meant.max_bytes, state.fetch_room)
+    room = min(wanted.max_bytes, state.fetch_room)
     is_first = True
     left = READS_MAX
-    for asked in meant.asked:
-        if asked.name in meant.denied:
+    for asked in wanted.asked:
+        if asked.name in wanted.denied:
             data = _error(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         else:
-            data = _read_one(state, asked, room, is_first, meant)
+            data = _read_one(state, asked, room, is_first, wanted)
         if data.records:
             left -= 1
             room = max(room - len(data.records), 0) if left else 0
@@ -280,14 +282,14 @@ def _read(state: State, meant: Fetch) -> list[_Read]:
 
 
 def _read_one(
-    state: State, asked: FetchPartition, room: int, is_first: bool, meant: Fetch
+    state: State, asked: FetchPartition, room: int, is_first: bool, wanted: Fetch
 ) -> FetchResponsePartitionData:
-    name, index, committed = asked.name, asked.partition, meant.committed
+    name, index, committed = asked.name, asked.partition, wanted.committed
     if name is None:
         return _error(index, ErrorCode.UNKNOWN_TOPIC_ID)
     if (error := state.try_open(name, index)) != ErrorCode.NONE:
         return _error(index, error)
-    if meant.by_ids and state.name_of(asked.topic_id) != name:  # created anew while the fetch has waited
+    if wanted.by_ids and state.name_of(asked.topic_id) != name:  # created anew while the fetch has waited
         return _error(index, ErrorCode.INCONSISTENT_TOPIC_ID)
     if asked.leader_epoch > LEADER_EPOCH:
         return _refuse(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -356,12 +358,12 @@ def _size(found: Iterable[_Read]) -> int:
     return sum([len(data.records or b"") for _, data in found])
 
 
-def _is_enough(meant: Fetch, found: list[_Read], size: int) -> bool:
+def _is_enough(wanted: Fetch, found: list[_Read], size: int) -> bool:
     """Return whether to answer now: enough bytes, nothing to wait for, or an error of a partition that exists.
 
     A partition that is not there is no reason to hurry, in Kafka neither: the client would only ask again at once.
     """
-    if size >= meant.min_bytes:
+    if size >= wanted.min_bytes:
         return True
     is_waiting = False
     for _, data in found:
@@ -379,8 +381,8 @@ _PATIENT: Final = frozenset({
 })  # fmt: skip
 
 
-def _answer(state: State, meant: Fetch, found: list[_Read]) -> FetchResponse:
-    session = meant.session
+def _answer(state: State, wanted: Fetch, found: list[_Read]) -> FetchResponse:
+    session = wanted.session
     for asked, data in found:
         if data.records and asked.name is not None:
             state.given_bytes += len(data.records)
@@ -389,18 +391,18 @@ def _answer(state: State, meant: Fetch, found: list[_Read]) -> FetchResponse:
         news = [(asked, data) for asked, data in found if asked.take_news(data)]
         for asked, data in news:
             if data.records:  # who has just been served is served last next time
-                key: Key = (asked.topic_id if meant.by_ids else asked.name or "", asked.partition)
+                key: Key = (asked.topic_id if wanted.by_ids else asked.name or "", asked.partition)
                 if key in session.partitions:
                     session.partitions[key] = session.partitions.pop(key)
         return FetchResponse(session_id=session.id, responses=_by_topic(news))
     session_id = NO_SESSION
-    if meant.opens:
+    if wanted.opens:
         for asked, data in found:
             asked.take_news(data)
         kept: dict[Key, FetchPartition] = {
-            (a.topic_id if meant.by_ids else a.name or "", a.partition): a for a, _ in found
+            (a.topic_id if wanted.by_ids else a.name or "", a.partition): a for a, _ in found
         }
-        session_id = state.sessions.create(meant.by_ids, kept, state.real_ms())
+        session_id = state.sessions.create(wanted.by_ids, kept, state.real_ms())
     return FetchResponse(session_id=session_id, responses=_by_topic(found))
 
 

@@ -144,7 +144,7 @@ class TopicLogs:
             self._hold(partition)
 
     def _hold(self, partition: TopicPartition) -> None:
-        """The partition's file is open; let go of the one that was written to longest ago if there are too many."""
+        """Note that a partition's file was just used; close the least recently used one beyond `FILES_MAX`."""
         self._held.pop(partition, None)
         self._held[partition] = None
         if len(self._held) > FILES_MAX:

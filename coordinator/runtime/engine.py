@@ -71,8 +71,8 @@ TIMERS_A_TURN: Final = 100
 """That fire in one turn, of all partitions together: some ten milliseconds. Thousands of members may go at once."""
 
 
-class Ration:
-    """So many times yes."""
+class StepBudget:
+    """Grants so many steps: each call takes one, and returns False when none is left."""
 
     def __init__(self, times: int) -> None:
         self._left = times
@@ -83,7 +83,7 @@ class Ration:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the next answer is no."""
+        """Whether no step is left."""
         return self._left <= 0
 
 
@@ -288,7 +288,7 @@ class Engine:
         if self._due_ms is not None and self._due_ms <= now_ms:
             if self.loads and self.loads.serve_due(now_ms) and self.has_prepared_transactions:
                 self.finish_transactions(now_ms)  # those whose end was decided during the loading
-            may_work, may_go_on = Ration(WORK_A_TURN), Ration(TIMERS_A_TURN - 1)
+            may_work, may_go_on = StepBudget(WORK_A_TURN), StepBudget(TIMERS_A_TURN - 1)
             for partition in self._in_turn():
                 if _is_due(partition.shard.timers.earliest_wakeup_ms(), now_ms):
                     self.take_all(partition, partition.shard.fire(now_ms, may_work, may_go_on))

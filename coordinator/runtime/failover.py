@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from coordinator.core.catalog import records
 from coordinator.core.catalog.records import TransactionKey
-from coordinator.core.failover import (
+from coordinator.core.moves import (
     BrokerVerb,
     LoseCommits,
     LoseMembers,

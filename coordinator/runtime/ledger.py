@@ -38,8 +38,8 @@ class Ledger:
         self._waiting: list[LogRecord] = []
         self._appends = self._synced = 0  # how many appends there were, and how many of them are on the disk
         self._syncing = 0  # how many of them are, once the sync that was begun last has ended
-        self._last: list[tuple[CatalogRecord, LogRecord]] = []  # what rests on other logs
-        self._resting: list[tuple[CatalogRecord, LogRecord]] = []  # of it, what rests on the sync that is under way
+        self._last: list[tuple[CatalogRecord, LogRecord]] = []  # records to append after the sync of other logs
+        self._resting: list[tuple[CatalogRecord, LogRecord]] = []  # those of them that the running sync covers
 
     @property
     def log(self) -> Log:

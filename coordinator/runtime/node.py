@@ -17,7 +17,7 @@ from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC, SHARE_S
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.decision import Decision, Done, InSteps, Outcome, Steps
 from coordinator.core.events import Event
-from coordinator.core.failover import BrokerVerb
+from coordinator.core.moves import BrokerVerb
 from coordinator.core.offsets.commit_history import CommitHistory
 from coordinator.core.result import Call, Result
 from coordinator.core.share_partitions.operate import ChangeRecords

@@ -13,7 +13,7 @@ from coordinator.core.kinds.registry import KINDS
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import APIS as DATAPLANE
-from coordinator.runtime import groups
+from coordinator.runtime import group_requests
 from coordinator.runtime.api_versions import api_versions
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
@@ -52,8 +52,10 @@ def _dataplane(engine: Engine, request: Any, call: Call, where: Where) -> Decisi
 
 def own_apis(kind: Kind) -> dict[str, Handler]:
     """Return the handlers of the APIs that only groups of a kind have."""
-    own = dict.fromkeys([request.__name__.removesuffix("Request") for request in kind.creates], groups.one_group)
-    return {**own, kind.description.api: in_steps(groups.describe(kind))}
+    own = dict.fromkeys(
+        [request.__name__.removesuffix("Request") for request in kind.creates], group_requests.one_group
+    )
+    return {**own, kind.description.api: in_steps(group_requests.describe(kind))}
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {
@@ -64,13 +66,13 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "SaslHandshake": answers(lambda engine, request, call, where: sasl_handshake(request)),
     "SaslAuthenticate": answers(lambda engine, request, call, where: sasl_authenticate(request)),
     **{api: handler for kind in KINDS.values() for api, handler in own_apis(kind).items()},
-    "OffsetDelete": groups.offset_delete,
-    "OffsetFetch": groups.offset_fetch,
-    "ListGroups": in_steps(groups.list_groups),
-    "DeleteGroups": in_steps(groups.delete_groups),
-    "OffsetCommit": groups.offset_commit,
-    "TxnOffsetCommit": groups.txn_offset_commit,
-    "AddOffsetsToTxn": answers(groups.add_offsets_to_txn),
+    "OffsetDelete": group_requests.offset_delete,
+    "OffsetFetch": group_requests.offset_fetch,
+    "ListGroups": in_steps(group_requests.list_groups),
+    "DeleteGroups": in_steps(group_requests.delete_groups),
+    "OffsetCommit": group_requests.offset_commit,
+    "TxnOffsetCommit": group_requests.txn_offset_commit,
+    "AddOffsetsToTxn": answers(group_requests.add_offsets_to_txn),
     **dict.fromkeys(("CreateAcls", "DeleteAcls", "DescribeAcls"), _rare("security", "acls")),
     **dict.fromkeys(
         ("CreateDelegationToken", "DescribeDelegationToken", "ExpireDelegationToken", "RenewDelegationToken"),
@@ -78,7 +80,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     ),
     **dict.fromkeys(DATAPLANE, _dataplane),
     **{api: with_mutation_quota(api, _dataplane) for api in names_with(Trait.LIMITED)},
-    **dict.fromkeys(("AlterShareGroupOffsets", "DeleteShareGroupOffsets"), groups.share_group_offsets),
+    **dict.fromkeys(("AlterShareGroupOffsets", "DeleteShareGroupOffsets"), group_requests.share_group_offsets),
     "DescribeShareGroupOffsets": _rare("share_group_offsets", "describe_share_group_offsets"),
     **{
         api: _rare("share_state_requests", handler)

@@ -66,7 +66,7 @@ class Authenticator:
         request = connection.decode(frame)
         if isinstance(request.body, SaslHandshakeRequest):
             response = authentication.shake_hands(request.body, request.version, now_s, self._stored_credential)
-            self._encoder.owe_short(connection, request, response)
+            self._encoder.queue_short_response(connection, request, response)
             if response.error_code:
                 self._connections.close(connection, "authentication failed")
             return request.api_key
@@ -94,7 +94,7 @@ class Authenticator:
 
     def _find(self, ticket: int, work: Work) -> None:
         """Find out here and now what follows: a simulation has no threads."""
-        self.go_on_with(ticket, self.attempt(work))
+        self.resume_with(ticket, self.attempt(work))
 
     def attempt(self, work: Work) -> Settled:
         """Find out what follows from a token. A failure of our own is one of the client's."""
@@ -104,7 +104,7 @@ class Authenticator:
             self.node.edge.report("authentication", error)
             return Failure("Authentication failed: internal error")
 
-    def go_on_with(self, ticket: int, outcome: Settled) -> None:
+    def resume_with(self, ticket: int, outcome: Settled) -> None:
         """Go on with a connection in the next turn, because it was found out what follows from its token."""
         self.found.append((ticket, outcome))
 
@@ -127,17 +127,17 @@ class Authenticator:
             return -1
         if isinstance(outcome, Success):
             self._connections.authenticate(connection)
-        self._owe(connection, parked, SaslAuthenticateResponse(0, "", outcome.token, lifetime_ms))
+        self._respond(connection, parked, SaslAuthenticateResponse(0, "", outcome.token, lifetime_ms))
         return parked.api_key
 
-    def _owe(self, connection: Connection, parked: ParkedRequest, response: SaslAuthenticateResponse) -> None:
+    def _respond(self, connection: Connection, parked: ParkedRequest, response: SaslAuthenticateResponse) -> None:
         if parked.version != BARE:
-            self._encoder.owe_short(connection, parked, response)
+            self._encoder.queue_short_response(connection, parked, response)
         elif not response.error_code:  # a client of bare tokens learns of a failure by the end of the connection
             token = response.auth_bytes
             self._outbox.add(connection, len(token).to_bytes(4, "big") + token)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Settle what was found out, and tell clients that have failed once their time has come.
 
         A client reads the response before it sees the end of the connection: kafka-python looks at neither if both
@@ -161,7 +161,7 @@ class Authenticator:
             if message:
                 log.warning("authentication failed: %s", message, extra={"client": connection.host})
                 response = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
-                self._owe(connection, connection.parked, response)
+                self._respond(connection, connection.parked, response)
                 self._connections.touched[connection] = None
                 heappush(self.failures, (self._turn.checked_s + LINGER_S, ticket, ""))
             else:

@@ -24,8 +24,8 @@ from protocol.traits import Trait
 from storage.file_range import FileRange
 
 if TYPE_CHECKING:  # imported with the gate, which few servers have
+    from coordinator.control.gated_request import GatedRequest
     from coordinator.control.journal import JournalClient
-    from coordinator.control.passage import Passage
 
 RESPONSE_BYTES_MAX: Final = 1_048_576  # that have not left; with more of them, no further request is decided
 BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time; the rest of the chunk is left as it is
@@ -46,7 +46,7 @@ class ParkedRequest(Struct, frozen=True, gc=False):
     version: int
     correlation_id: int
     since_s: float
-    passage: "Passage | None" = None  # of the request through the gate, if there is a gate
+    gated: "GatedRequest | None" = None  # of the request through the gate, if there is a gate
     body: Any = None  # of a request that changes nothing: for an error response, if its own cannot be encoded
 
 
@@ -150,7 +150,7 @@ class Connection:
         self.is_blocked = False  # the socket takes no more data for now
         self.is_muted = False  # the client is over a quota, and has to wait
         self.is_queued = False  # the frontend continues with the backlog in a later turn
-        self.heard_s = now_s  # when the last chunk arrived, of which the whole backlog is
+        self.heard_s = now_s  # when the last chunk arrived; all requests of the backlog came in it
         self.heavy_until_s = 0.0  # its requests were expensive: until then those of other connections go first
         self._half_of = -1  # the number of frames when `check_stalled` first saw the current, unfinished frame
         self._half_since_s = 0.0  # and when that was

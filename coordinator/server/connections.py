@@ -19,7 +19,7 @@ from protocol.errors import ProtocolError
 
 log = logging.getLogger("muster.server")
 
-PEERS_MAX: Final = 1_024  # hosts of which is known that the log has named their mistake
+PEERS_MAX: Final = 1_024  # hosts that the log has been told of already
 
 
 class Connections:
@@ -33,10 +33,10 @@ class Connections:
         self.next_ticket: Callable[[], int] = itertools.count(1).__next__  # under which a request may be parked
         self.parked: dict[int, Connection] = {}  # by ticket
         self.touched: dict[Connection, None] = {}  # those that may have something to send, in order
-        self.interrupted: deque[Connection] = deque()  # with a backlog, to go on first
-        self.yielding: deque[Connection] = deque()  # with a backlog, to go on when there is time, one request each
-        self.is_crowded = False  # so many large responses are being encoded that requests for more wait
-        self.crowded: deque[Connection] = deque()  # whose next request does so
+        self.resumable: deque[Connection] = deque()  # have a backlog, and go on first
+        self.low_priority: deque[Connection] = deque()  # have a backlog, and give way to all others
+        self.is_encoder_full = False  # so many large responses are being encoded that requests for more wait
+        self.awaiting_encoder: deque[Connection] = deque()  # whose next request does so
         self.requests: Budget[Connection] = Budget(request_bytes_max)  # that are not decided
         self._told_hosts: set[str] = set()
 
@@ -105,12 +105,12 @@ class Connections:
         if connection.backlog and connection.may_decide() and not connection.is_queued:
             connection.is_queued = True
             frame = connection.backlog[0]
-            if self.is_crowded and not is_short(frame):
-                self.crowded.append(connection)
+            if self.is_encoder_full and not is_short(frame):
+                self.awaiting_encoder.append(connection)
             elif connection.heavy_until_s > self._turn.checked_s or not is_urgent(frame):
-                self.yielding.append(connection)
+                self.low_priority.append(connection)
             else:
-                self.interrupted.append(connection)
+                self.resumable.append(connection)
 
     def dequeue(self, queue: deque[Connection]) -> Connection:
         """Take the connection out of a queue that is to go on first."""
@@ -119,11 +119,11 @@ class Connections:
         self.touched[connection] = None
         return connection
 
-    def set_crowded(self, is_crowded: bool) -> None:
+    def set_encoder_full(self, is_encoder_full: bool) -> None:
         """Let requests for large responses wait, or go on."""
-        self.is_crowded = is_crowded
-        while self.crowded and not is_crowded:
-            self.enqueue(self.dequeue(self.crowded))
+        self.is_encoder_full = is_encoder_full
+        while self.awaiting_encoder and not is_encoder_full:
+            self.enqueue(self.dequeue(self.awaiting_encoder))
 
     def keep(self, connection: Connection) -> None:
         """Keep what cannot be decided now, within the budget of all connections."""
@@ -138,4 +138,4 @@ class Connections:
 
     def waiting(self) -> tuple[Connection, ...]:
         """Return the connections with requests that are not decided and could be."""
-        return (*self.interrupted, *self.yielding, *self.crowded)
+        return (*self.resumable, *self.low_priority, *self.awaiting_encoder)

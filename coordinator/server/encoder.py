@@ -34,7 +34,7 @@ from protocol.messages.sync_group import SyncGroupResponse
 from protocol.traits import Trait
 
 if TYPE_CHECKING:  # imported with the first journal or fault
-    from coordinator.control.passage import Passage
+    from coordinator.control.gated_request import GatedRequest
     from coordinator.server.gate import Gate
 
 log = logging.getLogger("muster.server")
@@ -79,12 +79,12 @@ class Encoder:
         """Forget the responses of the old node."""
         self.node = node
         self.encodings.clear()
-        self._connections.set_crowded(False)
+        self._connections.set_encoder_full(False)
 
-    def owe_short(
+    def queue_short_response(
         self, connection: Connection, request: Request | ParkedRequest, response: Any, group_id: str | None = None
     ) -> bytes:
-        """Encode a short response, and owe it. Returns its bytes. With a `group_id` it tells of that group alone."""
+        """Encode a short response, and queue it. Returns its bytes. With a `group_id` it tells of that group alone."""
         latest, version = connection.latest, request.version
         if latest.response is response and latest.version == version:
             data = latest.head + write_correlation_id(request.correlation_id) + latest.tail
@@ -114,19 +114,21 @@ class Encoder:
             codes = self._error_counters[cls] = error_counter(cls)
         return codes
 
-    def owe(self, connection: Connection, request: ParkedRequest, response: Any, *, is_reply: bool = False) -> bool:
-        """Encode the response to a request, and owe it. Returns False if it is large, and will be owed later.
+    def queue_response(
+        self, connection: Connection, request: ParkedRequest, response: Any, *, is_reply: bool = False
+    ) -> bool:
+        """Encode the response to a request, and queue it. Returns False if it is large, and will be queued later.
 
         `is_reply`: the request was parked.
         """
-        passage = request.passage
-        if passage is not None:
-            response = throttle(read_ranges(response), passage.action.throttle_ms)
+        gated = request.gated
+        if gated is not None:
+            response = throttle(read_ranges(response), gated.action.throttle_ms)
         elif has_ranges(response):
-            self._owe_ranges(connection, request, response)
+            self._queue_ranges(connection, request, response)
             return True
         elif _is_latest(connection, response) or _is_brief(response):
-            self.owe_short(connection, request, response)
+            self.queue_short_response(connection, request, response)
             return True
         try:
             later = encode_response_in_pieces(request.api_key, request.version, request.correlation_id, response)
@@ -140,18 +142,18 @@ class Encoder:
         if len(pieces) > 1:
             codes = iter(error_walker(response.__class__)(response))
             self.encodings.append(Encoding(request, pieces, later, codes, is_counted=is_reply))
-            self._connections.is_crowded = len(self.encodings) >= ENCODINGS_MAX
+            self._connections.is_encoder_full = len(self.encodings) >= ENCODINGS_MAX
             self._connections.park(connection, request)
             frame: list[Piece] = []
         else:
             for code in self._error_counter(response.__class__)(response):
                 self._stats.count_error(request.api_key, code)
-            frame = self._owe_frame(connection, request, pieces)
+            frame = self._queue_frame(connection, request, pieces)
         self._outbox.note_revocable(connection, request, response, frame)
         return len(pieces) == 1
 
-    def _owe_ranges(self, connection: Connection, request: ParkedRequest, response: FetchResponse) -> None:
-        """Owe a Fetch response whose records are sent as they lie in their files."""
+    def _queue_ranges(self, connection: Connection, request: ParkedRequest, response: FetchResponse) -> None:
+        """Queue a Fetch response whose records are sent as they lie in their files."""
         later = encode_response_in_pieces(request.api_key, request.version, request.correlation_id, response)
         frame = frame_of(list(later))
         for code in self._error_counter(FetchResponse)(response):
@@ -160,18 +162,18 @@ class Encoder:
             self._outbox.add(connection, piece)
         self._outbox.note_revocable(connection, request, response, frame)
 
-    def _owe_frame(self, connection: Connection, request: ParkedRequest, pieces: list[bytes]) -> list[Piece]:
-        """Owe the pieces of a frame, or what a fault makes of them. Returns what is owed."""
-        if len(pieces) > 1 and request.passage is None:
+    def _queue_frame(self, connection: Connection, request: ParkedRequest, pieces: list[bytes]) -> list[Piece]:
+        """Queue the pieces of a frame, or what a fault makes of them. Returns what is queued."""
+        if len(pieces) > 1 and request.gated is None:
             frame = frame_of(pieces)
             for piece in frame:
                 self._outbox.add(connection, piece)
             return frame
         data = b"".join((sum(map(len, pieces)).to_bytes(4, "big"), *pieces))
-        if request.passage is None:
+        if request.gated is None:
             self._outbox.add(connection, data)
         else:
-            self._pass(connection, request, request.passage, data)
+            self._pass(connection, request, request.gated, data)
         return [data]
 
     def _say_failure(self, request: Request | ParkedRequest, error: ProtocolError) -> tuple[Any, bytes]:
@@ -188,7 +190,7 @@ class Encoder:
     # -- large responses -----------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Do some more of the first large response, and owe it when that is done."""
+        """Encode some more of the first large response, and queue it when that is done."""
         encoding = self.encodings[0]
         connection = self._connections.parked.get(encoding.request.ticket)
         if connection is not None:  # else the client has left
@@ -206,7 +208,7 @@ class Encoder:
                     return
             self._end_encoding(connection, encoding)
         self.encodings.popleft()
-        self._ease()
+        self._update_backpressure()
 
     def _end_encoding(self, connection: Connection, encoding: Encoding) -> None:
         """Owe a response that is encoded, or close the connection if it is too large."""
@@ -214,7 +216,7 @@ class Encoder:
         if encoding.is_done:
             if not encoding.is_counted:
                 self._outbox.decided_late.append((request.api_key, request.since_s))
-            self._owe_frame(connection, request, encoding.pieces)
+            self._queue_frame(connection, request, encoding.pieces)
         elif not connection.closing:
             log.warning(
                 "connection closed: its response is larger than queued.max.response.bytes",
@@ -223,34 +225,34 @@ class Encoder:
             self._connections.close(connection, "response memory")
         self._connections.enqueue(connection)
 
-    def _ease(self) -> None:
+    def _update_backpressure(self) -> None:
         """Let requests for large responses go on, if there are few of these by now."""
-        self._connections.set_crowded(len(self.encodings) >= ENCODINGS_MAX)
+        self._connections.set_encoder_full(len(self.encodings) >= ENCODINGS_MAX)
 
     # -- faults --------------------------------------------------------------------------------------------------------
 
-    def _pass(self, connection: Connection, parked: ParkedRequest, passage: "Passage", data: bytes) -> None:
+    def _pass(self, connection: Connection, parked: ParkedRequest, gated: "GatedRequest", data: bytes) -> None:
         """Owe the bytes of a response, what a fault has left of them, or all of them later."""
-        assert self.gate is not None, "a passage is the gate's"
-        action = passage.action
-        if action.delay_ms and not passage.is_delayed:
-            passage.is_delayed = True
+        assert self.gate is not None, "a gated is the gate's"
+        action = gated.action
+        if action.delay_ms and not gated.is_delayed:
+            gated.is_delayed = True
             self._connections.park(connection, parked)
             self.gate.delay(self._turn.checked_s + action.delay_ms / 1000, parked.ticket, data)
             return
-        left = self.gate.finish(passage, data, self._turn.now_ms)
+        left = self.gate.finish(gated, data, self._turn.now_ms)
         if left:
             self._outbox.add(connection, left)
         if action.disconnect == "after" or action.truncate is not None:
             self._connections.close(connection, "fault")
 
-    def owe_after_delay(self, gate: "Gate") -> None:
+    def queue_delayed_responses(self, gate: "Gate") -> None:
         """Owe the responses whose delay is over."""
         for delayed in gate.pop_due(self._turn.real_s()):
             connection = self._connections.parked.get(delayed.ticket)
-            if connection is None or connection.parked is None or connection.parked.passage is None:
+            if connection is None or connection.parked is None or connection.parked.gated is None:
                 continue  # it has left
             parked = self._connections.unpark(connection)
-            assert parked.passage is not None, "it was looked at"
-            self._pass(connection, parked, parked.passage, delayed.data)
+            assert parked.gated is not None, "it was looked at"
+            self._pass(connection, parked, parked.gated, delayed.data)
             self._connections.enqueue(connection)

@@ -35,13 +35,13 @@ from coordinator.server.connection import Connection
 from coordinator.server.connections import Connections
 from coordinator.server.encoder import Encoder
 from coordinator.server.encoding import is_short
-from coordinator.server.horizon import Horizon
 from coordinator.server.listener import Listener
 from coordinator.server.outbox import Outbox
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.request_handler import RequestHandler
 from coordinator.server.turn import HEAVY_S, TURN_S, Turn
 from coordinator.server.urgency import URGENT_BYTES_MAX
+from coordinator.server.watermark import Watermark
 from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:  # imported with the first journal or fault
@@ -109,8 +109,8 @@ class Frontend:
             fresh_id,
         )
         self._is_node_next = True  # a step of a long request, not of a large response
-        self._horizon: Horizon | None = None
-        self._settled_ms = 0  # the time of the last horizon that was reached
+        self._watermark: Watermark | None = None
+        self._decided_until_ms = 0  # the last watermark that was reached
         self.has_work = False  # whether the latest turn has left anything for the next one
 
     def set_gate(self, gate: "Gate") -> None:
@@ -138,8 +138,8 @@ class Frontend:
         self.outbox.drop(connection)
         self.connections.requests.set(connection, 0)
         self.outbox.note_unsent(connection, 0)
-        if self._horizon:
-            self._horizon.forget(connection)
+        if self._watermark:
+            self._watermark.forget(connection)
         if connection.parked:
             request = self.connections.unpark(connection)
             self.node.forget(request.ticket)
@@ -165,15 +165,15 @@ class Frontend:
             self.handler.set_limited(is_limited)
         if self.outbox.held_bytes:
             self.outbox.begin_turn()
-        if goes_on and self.connections.interrupted:
-            self._go_on()
+        if goes_on and self.connections.resumable:
+            self._resume_connections()
 
     def receive(self, connection: Connection, chunk: bytes) -> None:
         """Decide the requests that `chunk` completes, as far as there is time and they need not wait."""
         self.receive_all(((connection, chunk),))
 
     def receive_all(self, chunks: Iterable[tuple[Connection, bytes]]) -> None:
-        """Do the same with the chunks of many connections, which may be read one after the other meanwhile."""
+        """As `receive`, for many connections; `chunks` may read the sockets one after the other meanwhile."""
         turn, connections = self.turn, self.connections
         if not turn.now_ms:
             self.begin()
@@ -205,7 +205,7 @@ class Frontend:
             self.begin()
         self.connections.touched[connection] = None
         self.connections.enqueue(connection)
-        self._go_on()
+        self._resume_connections()
 
     def finish(self, read_by_ms: int | None = None) -> Iterable[Connection]:
         """End the turn. Returns the connections that may have something to send, or to be watched for.
@@ -218,16 +218,16 @@ class Frontend:
         node, parked = self.node, connections.parked
         gate = self.handler.gate
         if gate is not None and gate.next_s is not None:
-            self.encoder.owe_after_delay(gate)
+            self.encoder.queue_delayed_responses(gate)
         if self.throttled.muted:
             self._unmute()
-        if connections.yielding or self.encoder.encodings or node.unfinished:
+        if connections.low_priority or self.encoder.encodings or node.unfinished:
             self._work()
         if self.authenticator.found or self.authenticator.failures:
-            self.authenticator.go_on()
+            self.authenticator.resume()
         settled_ms = turn.now_ms if read_by_ms is None else read_by_ms
-        if connections.interrupted or connections.yielding or connections.crowded or self._horizon:
-            settled_ms = self._settle(settled_ms)
+        if connections.resumable or connections.low_priority or connections.awaiting_encoder or self._watermark:
+            settled_ms = self._raise_watermark(settled_ms)
         node.fire(settled_ms)
         if node.has_share_sessions:
             node.note_time(turn.now_ms)
@@ -241,7 +241,7 @@ class Frontend:
             if not turn.check_time():
                 break  # a response may be large, and there may be many: the others leave in the next turns
             if not replies:
-                self._go_on()
+                self._resume_connections()
                 replies.extend(node.replies())
         node.flush()
         if node.is_synced:
@@ -262,8 +262,8 @@ class Frontend:
             outbox.count_latencies()
         self._stats.count_turn(self.turn.began_s, self.turn.real_s())
         self.has_work = bool(
-            connections.interrupted
-            or connections.yielding
+            connections.resumable
+            or connections.low_priority
             or outbox.replies
             or self.encoder.encodings
             or self.authenticator.found
@@ -325,28 +325,28 @@ class Frontend:
 
     def _has_room_for(self, frame: bytes) -> bool:
         """Return whether a request that is not urgent may be decided, as far as large responses are concerned."""
-        return not self.connections.is_crowded or is_short(frame)
+        return not self.connections.is_encoder_full or is_short(frame)
 
-    def _go_on(self) -> None:
-        """Decide what waits in the connections that were interrupted, while there is time."""
-        interrupted = self.connections.interrupted
-        while interrupted and not self.turn.is_over:
-            self._decide_backlog(interrupted)
+    def _resume_connections(self) -> None:
+        """Decide what waits in the connections that go on first, while there is time."""
+        resumable = self.connections.resumable
+        while resumable and not self.turn.is_over:
+            self._decide_backlog(resumable)
 
     def _work(self) -> None:
         """Decide one request of each connection that gives way to others and do one step of what is long in turn, while
         there is time; one of each in any case."""
-        yielding, is_first = self.connections.yielding, True
-        while (yielding or self.encoder.encodings or self.node.unfinished) and (is_first or self.turn.check_time()):
+        low_priority, is_first = self.connections.low_priority, True
+        while (low_priority or self.encoder.encodings or self.node.unfinished) and (is_first or self.turn.check_time()):
             is_first = False
-            if yielding:
-                self._decide_backlog(yielding, only_one=True)
+            if low_priority:
+                self._decide_backlog(low_priority, only_one=True)
             self._step()
 
     def _step(self) -> None:
         """Do a step of a long request or of a large response. The latter go first while there are many."""
         has_encodings = bool(self.encoder.encodings)
-        if self.node.unfinished and not self.connections.is_crowded and (self._is_node_next or not has_encodings):
+        if self.node.unfinished and not self.connections.is_encoder_full and (self._is_node_next or not has_encodings):
             self._is_node_next = False
             self.node.step()
         elif has_encodings:
@@ -358,22 +358,22 @@ class Frontend:
         connections = self.connections
         connection = connections.dequeue(queue)
         used_s = self._decide(connection, connection.waiting(), only_one=only_one)
-        if self._horizon:
-            self._horizon.add_time(connection, used_s)
+        if self._watermark:
+            self._watermark.add_time(connection, used_s)
         if connection.backlog:
             connections.enqueue(connection)
         elif connections.requests.total:
             connections.requests.set(connection, connection.unread_bytes)
 
-    def _settle(self, read_by_ms: int) -> int:
-        """Return the time by which all that had arrived is decided, as far as that is known; something waits."""
-        horizon = self._horizon
-        if horizon is None:
-            self._horizon = Horizon(read_by_ms, self.connections.waiting())
-        elif horizon.is_reached:
-            self._horizon = None
-            self._settled_ms = horizon.at_ms
-        return self._settled_ms
+    def _raise_watermark(self, read_by_ms: int) -> int:
+        """Raise the watermark if it can be, and return it. Some connections have requests that wait."""
+        watermark = self._watermark
+        if watermark is None:
+            self._watermark = Watermark(read_by_ms, self.connections.waiting())
+        elif watermark.is_reached:
+            self._watermark = None
+            self._decided_until_ms = watermark.at_ms
+        return self._decided_until_ms
 
     def _unmute(self) -> None:
         """Go on with the clients that have waited long enough for their quotas."""

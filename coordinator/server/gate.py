@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Struct
 
 from coordinator.control.faults import FaultPlan, Rule
+from coordinator.control.gated_request import GatedRequest
 from coordinator.control.journal import Journal, JournalClient
 from coordinator.control.leftovers import Leftovers
-from coordinator.control.passage import Passage
 from coordinator.control.subject import Subject, TopicNames, subject_of
 from coordinator.server.connection import Connection
 from protocol.apis import APIS
@@ -42,13 +42,13 @@ class Gate:
         self._delayed: list[LateResponse] = []
         self._numbers = itertools.count()
 
-    def admit(self, connection: Connection, frame: bytes, request: Any, ticket: int, now_ms: int) -> Passage:
+    def admit(self, connection: Connection, frame: bytes, request: Any, ticket: int, now_ms: int) -> GatedRequest:
         """Note a request, and find the fault that it meets. Those of members of before a reset are not noted."""
         entry = subject = None
         if self.leftovers:
             subject = self._subject_of(request)
             if (rule := self.leftovers.find(connection.number, subject)) is not None:
-                return Passage(None, rule)
+                return GatedRequest(None, rule)
         if self.journal is not None:
             client = connection.journal_client
             if client is None or client.principal is not connection.principal:
@@ -59,30 +59,30 @@ class Gate:
                 )  # fmt: skip
             entry = self.journal.note_request(now_ms, client, frame, ticket)
         if not self.faults:
-            return Passage(entry)
+            return GatedRequest(entry)
         rule = self.faults.find(subject or self._subject_of(request))
         if rule is not None and entry is not None:
             entry.fault = f"fault {rule.number}"
             entry.is_decided = rule.spec.do.is_applied and not rule.spec.do.hold
-        return Passage(entry, rule)
+        return GatedRequest(entry, rule)
 
     def _subject_of(self, request: Any) -> Subject:
         return subject_of(APIS[request.api_key].name, request.client_id, request.body, self._name_of)
 
-    def finish(self, passage: Passage, data: bytes, now_ms: int) -> bytes | None:
+    def finish(self, gated: GatedRequest, data: bytes, now_ms: int) -> bytes | None:
         """Note a response, and do to it what its fault says. Returns what is sent, None for nothing."""
-        action = passage.action
+        action = gated.action
         if action.drop == "response" or action.disconnect == "after":
             return None
         if action.truncate is not None:
             data = data[: action.truncate]
-        self.note_response(passage, data, now_ms)
+        self.note_response(gated, data, now_ms)
         return data
 
-    def note_response(self, passage: Passage, data: bytes, now_ms: int) -> None:
+    def note_response(self, gated: GatedRequest, data: bytes, now_ms: int) -> None:
         """Note the response to a request as it is sent."""
-        if passage.entry is not None and self.journal is not None:
-            self.journal.note_response(passage.entry, data, now_ms)
+        if gated.entry is not None and self.journal is not None:
+            self.journal.note_response(gated.entry, data, now_ms)
 
     # -- requests that wait --------------------------------------------------------------------------------------------
 

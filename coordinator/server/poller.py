@@ -295,7 +295,7 @@ class Poller:
             if link is None:
                 self._look_at(fd)
                 continue
-            if mask != READ and not (self._go_on(link, fd, mask) and mask & ~WRITE):
+            if mask != READ and not (self._resume_link(link, fd, mask) and mask & ~WRITE):
                 continue
             try:
                 chunk = link.receive(CHUNK_BYTES) if not link.is_handshaking else self._continue_handshake(link)
@@ -314,7 +314,7 @@ class Poller:
         elif self._waker is not None and fd == self._waker.fileno():
             self._waker.rest()
 
-    def _go_on(self, link: Link, fd: int, mask: int) -> bool:
+    def _resume_link(self, link: Link, fd: int, mask: int) -> bool:
         """If its socket takes more, send what is kept and decide what waits behind it. Returns whether the connection
         is still there."""
         if mask & WRITE:
@@ -457,7 +457,7 @@ class Poller:
         async def find() -> None:
             authenticator = self._frontend.authenticator
             outcome = await trio.to_thread.run_sync(authenticator.attempt, work, limiter=self._threads)
-            authenticator.go_on_with(ticket, outcome)
+            authenticator.resume_with(ticket, outcome)
             self.turn()
 
         assert self._nursery is not None, "tokens come while running"

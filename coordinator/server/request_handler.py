@@ -24,7 +24,7 @@ from protocol.errors import ErrorCode, UnsupportedVersion
 from protocol.header import Request
 
 if TYPE_CHECKING:  # imported with the first journal or fault
-    from coordinator.control.passage import Passage
+    from coordinator.control.gated_request import GatedRequest
     from coordinator.server.gate import Gate
 
 
@@ -72,9 +72,9 @@ class RequestHandler:
         self.is_observed = is_limited or self.is_gated
 
     def decide(self, connection: Connection, frame: bytes) -> int:
-        """Decide one request: owe its response, or park it. Raises ProtocolError for bytes that cannot be read.
+        """Decide one request: queue its response, or park it. Raises ProtocolError for bytes that cannot be read.
 
-        Returns its API key if its latency is to be counted: it is not parked.
+        Returns its API key if its latency is to be counted, since it is not parked; else -1.
         """
         if connection.authentication is not None:
             decided = self._authenticator.authenticate(connection, connection.authentication, frame)
@@ -85,7 +85,7 @@ class RequestHandler:
             if repeated is not None:
                 self._outbox.add(connection, repeated, heartbeat.renewal.group_id)
                 return HEARTBEAT
-        passage = None
+        gated = None
         try:
             request = connection.decode(frame)
             api_key, listener = request.api_key, connection.listener
@@ -101,7 +101,7 @@ class RequestHandler:
                 connection=connection.number,
             )
             if self.is_observed:
-                outcome, passage = self._pass_gate_and_charge(connection, frame, request, call)
+                outcome, gated = self._pass_gate_and_charge(connection, frame, request, call)
             else:
                 outcome = self.node.handle(api_key, request.body, call, listener.where)
         except UnsupportedVersion as error:
@@ -109,47 +109,47 @@ class RequestHandler:
                 raise
             # The one request of an unknown version that is answered, so that a client can find a known one.
             answer = unknown_version(self.node.offered[API_VERSIONS], API_VERSIONS)
-            self._encoder.owe_short(connection, Request(API_VERSIONS, 0, error.correlation_id), answer)
+            self._encoder.queue_short_response(connection, Request(API_VERSIONS, 0, error.correlation_id), answer)
             return API_VERSIONS
         if type(outcome) is not Done:
             if isinstance(outcome, Parked):
-                self._connections.park(connection, self._parked(connection, request, call, passage))
+                self._connections.park(connection, self._parked(connection, request, call, gated))
                 return -1
             return api_key
         response = outcome.response
-        if api_key in SHORT and not has_ranges(response) and (passage is None or passage.rule is None):
-            data = self._encoder.owe_short(connection, request, response, outcome.group_id)
-            if passage is not None and self.gate is not None:
-                self.gate.note_response(passage, data, self._turn.now_ms)
+        if api_key in SHORT and not has_ranges(response) and (gated is None or gated.rule is None):
+            data = self._encoder.queue_short_response(connection, request, response, outcome.group_id)
+            if gated is not None and self.gate is not None:
+                self.gate.note_response(gated, data, self._turn.now_ms)
             if response is SUCCESS and not self.is_observed:
                 connection.heartbeat = keep(self.node.find_renewal(request.body), request.client_id, frame, data)
             return api_key
-        answered = self._parked(connection, request, call, passage)
-        return api_key if self._encoder.owe(connection, answered, response) else -1
+        answered = self._parked(connection, request, call, gated)
+        return api_key if self._encoder.queue_response(connection, answered, response) else -1
 
     @staticmethod
-    def _parked(connection: Connection, request: Request, call: Call, passage: "Passage | None") -> ParkedRequest:
+    def _parked(connection: Connection, request: Request, call: Call, gated: "GatedRequest | None") -> ParkedRequest:
         body = request.body if request.api_key in READS else None
         return ParkedRequest(
-            call.ticket, request.api_key, call.version, request.correlation_id, connection.heard_s, passage, body
+            call.ticket, request.api_key, call.version, request.correlation_id, connection.heard_s, gated, body
         )
 
     def _pass_gate_and_charge(
         self, connection: Connection, frame: bytes, request: Request, call: Call
-    ) -> tuple[Outcome, "Passage | None"]:
+    ) -> tuple[Outcome, "GatedRequest | None"]:
         """Handle a request that passes the gate, or whose client may have a quota."""
-        passage = None
+        gated = None
         began_s = self._turn.real_s() if self.is_limited else 0.0
         if self.is_gated and self.gate is not None:
-            passage = self.gate.admit(connection, frame, request, call.ticket, call.now_ms)
-        if passage is None or passage.rule is None:
+            gated = self.gate.admit(connection, frame, request, call.ticket, call.now_ms)
+        if gated is None or gated.rule is None:
             outcome = self.node.handle(request.api_key, request.body, call, connection.listener.where)
         else:
-            outcome = self._handle_fault(connection, frame, request, call, passage)
+            outcome = self._handle_fault(connection, frame, request, call, gated)
         if self.is_limited:
             now_s = self._turn.real_s()
             outcome = self._throttled.charge(connection, request.api_key, len(frame), now_s - began_s, outcome, now_s)
-        return outcome, passage
+        return outcome, gated
 
     def reply(self, connection: Connection, outcome: Done | Silent) -> None:
         """Owe the response to a parked request, and go on with those behind it."""
@@ -160,21 +160,21 @@ class RequestHandler:
         if self.is_limited:
             outcome = self._throttled.end_wait(connection, outcome, self._turn.real_s())
         if isinstance(outcome, Done):
-            self._encoder.owe(connection, parked, outcome.response, is_reply=True)
+            self._encoder.queue_response(connection, parked, outcome.response, is_reply=True)
         if connection.backlog:
             self._connections.enqueue(connection)
 
     # -- faults --------------------------------------------------------------------------------------------------------
 
     def _handle_fault(
-        self, connection: Connection, frame: bytes, request: Request, call: Call, passage: "Passage"
+        self, connection: Connection, frame: bytes, request: Request, call: Call, gated: "GatedRequest"
     ) -> Outcome:
         """Decide a request that meets a fault."""
         assert self.gate is not None, "only the gate finds faults"
-        assert passage.rule is not None, "only a rule is a fault"
-        action = passage.action
+        assert gated.rule is not None, "only a rule is a fault"
+        action = gated.action
         if action.hold:
-            self.gate.hold(passage.rule, connection, frame)
+            self.gate.hold(gated.rule, connection, frame)
             return PARKED
         outcome: Outcome = SILENT
         if action.is_applied:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.core.failover import StopBroker
+from coordinator.core.moves import StopBroker
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.server.in_memory import InMemory

@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.control.inputs import Kind
 from coordinator.core.catalog.names import SHARE_STATE_TOPIC
-from coordinator.core.failover import StartBroker, StopBroker
+from coordinator.core.moves import StartBroker, StopBroker
 from coordinator.core.result import Call
 from coordinator.core.share_state.keys import coordinator_key, read_coordinator_key
 from coordinator.core.share_state.values import ShareState, StateBatch, StateKey, StateUpdate

@@ -71,8 +71,8 @@ def test_many_groups_are_deleted_in_steps(server: InMemory) -> None:
 def test_many_offsets_of_a_group_are_fetched_in_steps(
     version: int, is_named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coordinator.runtime.parts.PART_PARTITIONS", 10)
-    monkeypatch.setattr("coordinator.runtime.groups.PART_PARTITIONS", 10)
+    monkeypatch.setattr("coordinator.runtime.long_commits.PART_PARTITIONS", 10)
+    monkeypatch.setattr("coordinator.runtime.group_requests.PART_PARTITIONS", 10)
     numbers = {"a": range(35), "b": range(4), "c": range(17)}
     server = InMemory(topics={name: len(each) for name, each in numbers.items()})
     peer = server.connect()

@@ -149,7 +149,7 @@ def test_a_long_request_gives_way_whatever_it_is(long: tuple[Any, int]) -> None:
 
 
 def test_to_fetch_all_offsets_of_a_group_gives_way_if_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.runtime.groups.PART_PARTITIONS", 20)
+    monkeypatch.setattr("coordinator.runtime.group_requests.PART_PARTITIONS", 20)
     server = InMemory(topics={"orders": 30})
     peer, other = server.connect(), server.connect()
     looked_up: list[str] = []

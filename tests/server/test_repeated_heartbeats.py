@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.core.acls.names import Resource
-from coordinator.core.failover import MoveGroup, StartBroker, StopBroker
+from coordinator.core.moves import MoveGroup, StartBroker, StopBroker
 from coordinator.core.timers import session
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember
 from coordinator.server.connection import REPEATED_BYTES_MAX

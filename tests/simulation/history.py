@@ -8,7 +8,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from coordinator.core.failover import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
+from coordinator.core.moves import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
 from tests.simulation.admin import GROWING, Admin, Auditor
 from tests.simulation.broken import Broken, promise
 from tests.simulation.clock import START_MS, EventQueue

@@ -230,7 +230,7 @@ def raises_in_a_heartbeat(method: Any, shard: Shard, request: Any, call: Any) ->
     return result
 
 
-@instead(Encoder, "owe_short", every=20)
+@instead(Encoder, "queue_short_response", every=20)
 def answers_twice(method: Any, encoder: Encoder, *args: Any) -> bytes:
     """Send the answer to a commit twice now and then."""
     if isinstance(args[2], OffsetCommitResponse):
@@ -238,7 +238,7 @@ def answers_twice(method: Any, encoder: Encoder, *args: Any) -> bytes:
     return bytes(method(encoder, *args))
 
 
-@instead(Encoder, "owe_short", every=20)
+@instead(Encoder, "queue_short_response", every=20)
 def answers_nothing(method: Any, encoder: Encoder, *args: Any) -> bytes:
     """Do not answer a commit now and then."""
     return b"" if isinstance(args[2], OffsetCommitResponse) else bytes(method(encoder, *args))

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from coordinator.core.events import Event
-from coordinator.core.failover import BrokerVerb
+from coordinator.core.moves import BrokerVerb
 from coordinator.core.verbs import VerbResponse
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from coordinator.core.failover import StartBroker, StopBroker
+from coordinator.core.moves import StartBroker, StopBroker
 from coordinator.core.share_state.values import StateKey
 from tests.simulation.broken import Broken, promise
 from tests.simulation.clock import START_MS, EventQueue

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from coordinator.core.cleanup import forget_group
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.failover import LoseMembers
 from coordinator.core.group_view import MemberView
 from coordinator.core.groups import group_event, moved
 from coordinator.core.kinds.kind import Description, Kind
 from coordinator.core.limits import Limits
+from coordinator.core.moves import LoseMembers
 from coordinator.core.offsets.expiry import commit_time
 from coordinator.core.result import Result, SetTimer
 from coordinator.core.timers import Due

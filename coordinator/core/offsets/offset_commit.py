@@ -15,7 +15,7 @@ from coordinator.core.env import Env
 from coordinator.core.kinds.kind import Group
 from coordinator.core.kinds.registry import kind_of
 from coordinator.core.limits import Limits
-from coordinator.core.offsets.validation import exists, is_too_long, topic_meant, validate_commit
+from coordinator.core.offsets.validation import exists, is_too_long, resolve_topic, validate_commit
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, OffsetCommitValue, Record
 from coordinator.core.result import Call, Effect, Result
 from coordinator.core.topics import Topic, Topics
@@ -63,7 +63,7 @@ def _take_together(
     taken: list[OffsetCommits] = []
     responses: list[OffsetCommitResponse] = []
     for topic in request.topics:
-        meant, rows = topic_meant(topic, call.version, topics), topic.partitions
+        meant, rows = resolve_topic(topic, call.version, topics), topic.partitions
         if not isinstance(meant, Topic) or type(rows) is not Rows or rows.fields not in PLAIN_FIELDS:
             return None
         columns: Any = rows.columns
@@ -107,7 +107,7 @@ _accept_few = lru_cache(maxsize=256)(_accept_many)
 def _take_one_by_one(group: Group | None, request: OffsetCommitRequest, env: Env) -> Result[Group]:
     """Take what may be committed; whatever the request says, and wherever it comes from."""
     call, limits, topics = env.call, env.limits, env.topics
-    named = [(topic, topic_meant(topic, call.version, topics)) for topic in request.topics]
+    named = [(topic, resolve_topic(topic, call.version, topics)) for topic in request.topics]
     if not any(_has_any(topic, meant) for topic, meant in named):
         return Result(response=_answer([_refuse(topic, meant, ErrorCode.NONE) for topic, meant in named]))
     if error := validate_commit(group, request, env):

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from coordinator.core.offsets.store import OffsetStore
-from coordinator.core.offsets.validation import TOPIC_IDS_SINCE, topic_meant
+from coordinator.core.offsets.validation import TOPIC_IDS_SINCE, resolve_topic
 from coordinator.core.record_types import OffsetCommits, OffsetCommitValue
 from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol.errors import ErrorCode
@@ -101,7 +101,7 @@ def _topic(
     committed to."""
     name, topic_id = wanted.name, wanted.topic_id
     if version >= TOPIC_IDS_SINCE:
-        meant = topic_meant(wanted, version, topics)
+        meant = resolve_topic(wanted, version, topics)
         if not isinstance(meant, Topic):
             nothing = tuple(_nothing(partition, meant) for partition in wanted.partition_indexes)
             return OffsetFetchResponseTopics(name, topic_id, nothing)

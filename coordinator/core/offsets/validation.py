@@ -23,7 +23,7 @@ class NamedTopic(Protocol):
     def topic_id(self) -> bytes: ...
 
 
-def topic_meant(topic: NamedTopic, version: int, topics: Topics) -> Topic | ErrorCode:
+def resolve_topic(topic: NamedTopic, version: int, topics: Topics) -> Topic | ErrorCode:
     """Return the topic that a request names, or the error for each of its partitions."""
     if version >= TOPIC_IDS_SINCE:
         found = None if topic.topic_id == NO_ID else topics.by_id(topic.topic_id)

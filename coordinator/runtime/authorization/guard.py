@@ -28,7 +28,7 @@ from coordinator.core.topics import NO_ID
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
-from coordinator.runtime.parts import decide_in_parts, is_long
+from coordinator.runtime.long_commits import decide_in_parts, is_long
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
 
@@ -90,7 +90,7 @@ class Whole(Struct, frozen=True):
 
     need: Need
     names: Callable[[Asking], Iterable[str]]
-    what: str = ""  # the resources, for people
+    what: str = ""  # text for docs/authorization.md: the resources
     field: str | None = None  # of the request, which has the only name, where `names` looks nowhere else
     refuse: Refuse = error_response
 
@@ -117,7 +117,7 @@ class Each(Struct, frozen=True):
     judge: Callable[[Asking], Judge]
     place: str = IN_ORDER
     message: str | None = None
-    what: str = ""  # that is checked, for people
+    what: str = ""  # text for docs/authorization.md: what is checked
     finish: Callable[[Asking, Any], Any] | None = None  # an answer about what is denied
     refuse: Refuse = error_response  # makes the response about what is denied
     is_asked_empty: bool = False  # whether the handler is asked though all entries are denied: it may refuse the rest
@@ -194,7 +194,7 @@ class Guard(Struct, frozen=True):
     seen: tuple[Seen, ...] = ()
     asks: bool = False
     is_of_commits: bool = False  # whether the request commits offsets, perhaps very many
-    what: tuple[str, ...] = ()  # for people: what `seen` and the handler check
+    what: tuple[str, ...] = ()  # text for docs/authorization.md: what `seen` and the handler check
 
     @property
     def is_of_one_name(self) -> bool:

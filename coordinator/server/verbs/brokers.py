@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import trio
 from msgspec import Struct
 
-from coordinator.core.failover import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
+from coordinator.core.moves import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
 from coordinator.dataplane.brokers import NOBODY
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.loads import GROUPS, TRANSACTIONS

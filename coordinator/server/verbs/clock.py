@@ -119,7 +119,7 @@ class ClockVerbs:
         def is_kept(key: TimerKey) -> bool:
             return keep_alive(key[1], member_of(key))
 
-        self._poller.turn()  # what has arrived by now is decided by the time that it was
+        self._poller.turn()  # decide pending requests at the time before the clock moves
         others = list(self._deadlines_of_others())
         advance = Advance(node, target_ms, is_kept, note)
         try:

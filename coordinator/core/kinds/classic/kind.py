@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from coordinator.core.failover import LoseMembers
 from coordinator.core.growth import brings_more
 from coordinator.core.kinds.classic import durable, offsets, timers
 from coordinator.core.kinds.classic.group import ClassicGroup
@@ -15,6 +14,7 @@ from coordinator.core.kinds.classic.sync_group import give_up_assignment, sync_g
 from coordinator.core.kinds.classic.voting import is_subscribed
 from coordinator.core.kinds.kind import Description, Handler, Kind, late
 from coordinator.core.limits import Limits
+from coordinator.core.moves import LoseMembers
 from coordinator.core.records import GroupMetadataKey
 from coordinator.core.timers import JOIN, SESSION, SYNC, TimerKey
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget

@@ -3,7 +3,6 @@
 from coordinator.core.cleanup import forget_group
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.failover import LoseMembers
 from coordinator.core.groups import moved
 from coordinator.core.kinds.classic.events import Why, event
 from coordinator.core.kinds.classic.group import ClassicGroup
@@ -11,6 +10,7 @@ from coordinator.core.kinds.classic.rebalance import prepare_rebalance
 from coordinator.core.kinds.classic.replies import refuse_parked_requests
 from coordinator.core.kinds.classic.states import State
 from coordinator.core.kinds.classic.timers import remove_and_rebalance
+from coordinator.core.moves import LoseMembers
 from coordinator.core.result import Effect, Result
 from coordinator.core.verbs import BY, Forget, Rebalance, RemoveMember, SetTarget, VerbResponse
 from protocol.errors import ErrorCode

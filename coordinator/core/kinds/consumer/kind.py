@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 from coordinator.core.cleanup import forget_group
-from coordinator.core.failover import LoseMembers
 from coordinator.core.groups import moved
 from coordinator.core.growth import brings_more
 from coordinator.core.kinds import modern
@@ -13,6 +12,7 @@ from coordinator.core.kinds.consumer.states import GroupState
 from coordinator.core.kinds.kind import Description, Kind, late
 from coordinator.core.kinds.modern.topics import is_subscribed
 from coordinator.core.limits import Limits
+from coordinator.core.moves import LoseMembers
 from coordinator.core.offsets.expiry import commit_time
 from coordinator.core.timers import JOIN, REBALANCE, REGEX, SESSION, SYNC
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget

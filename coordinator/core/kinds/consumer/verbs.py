@@ -5,7 +5,6 @@ from typing import Any
 from coordinator.core.assignors.spec import NOTHING, AssignorError
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.failover import LoseMembers
 from coordinator.core.kinds.consumer import record_builders
 from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.kinds.consumer.removal import remove_members
@@ -14,6 +13,7 @@ from coordinator.core.kinds.consumer.transition import GroupTransition
 from coordinator.core.kinds.modern import verbs
 from coordinator.core.kinds.modern.target import check_assignment
 from coordinator.core.kinds.modern.topics import metadata_hash
+from coordinator.core.moves import LoseMembers
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Result
 from coordinator.core.verbs import BY, Rebalance, RemoveMember, SetTarget, VerbResponse

@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 from coordinator.core.cleanup import forget_group
-from coordinator.core.failover import LoseMembers
 from coordinator.core.groups import moved
 from coordinator.core.growth import brings_more
 from coordinator.core.kinds import modern
@@ -11,6 +10,7 @@ from coordinator.core.kinds.kind import Description, Kind, late
 from coordinator.core.kinds.share import replay
 from coordinator.core.kinds.share.group import ShareGroup
 from coordinator.core.kinds.share.states import GroupState
+from coordinator.core.moves import LoseMembers
 from coordinator.core.result import EndAllShareStates, ShareStatesBegun, ShareStatesEnded, ShareStatesFailed
 from coordinator.core.timers import SESSION
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget

@@ -5,13 +5,13 @@ from typing import Any
 from coordinator.core.assignors.spec import NOTHING, Assignment
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.failover import LoseMembers
 from coordinator.core.kinds.modern import verbs
 from coordinator.core.kinds.modern.topics import metadata_hash
 from coordinator.core.kinds.modern.transition import GroupTransition
 from coordinator.core.kinds.share import record_builders
 from coordinator.core.kinds.share.group import ShareGroup
 from coordinator.core.kinds.share.share_group_heartbeat import remove_members as _remove
+from coordinator.core.moves import LoseMembers
 from coordinator.core.result import Result
 from coordinator.core.verbs import BY, Rebalance, RemoveMember, SetTarget, VerbResponse
 

@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 from coordinator.core.cleanup import forget_group
-from coordinator.core.failover import LoseMembers
 from coordinator.core.groups import moved
 from coordinator.core.growth import brings_more
 from coordinator.core.kinds.kind import Description, Kind, late
@@ -11,6 +10,7 @@ from coordinator.core.kinds.streams import replay
 from coordinator.core.kinds.streams.group import StreamsGroup, is_subscribed
 from coordinator.core.kinds.streams.states import GroupState
 from coordinator.core.limits import Limits
+from coordinator.core.moves import LoseMembers
 from coordinator.core.offsets.expiry import commit_time
 from coordinator.core.result import TopicsCreated
 from coordinator.core.timers import INITIAL, REBALANCE, SESSION

@@ -7,12 +7,12 @@ from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.assignors.task_spec import TaskAssignment, Tasks
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.failover import LoseMembers
 from coordinator.core.kinds.modern import verbs
 from coordinator.core.kinds.streams.group import StreamsGroup
 from coordinator.core.kinds.streams.removal import raise_epoch, remove_members
 from coordinator.core.kinds.streams.target import check_target, spec_of, target_records
 from coordinator.core.kinds.streams.transition import GroupTransition
+from coordinator.core.moves import LoseMembers
 from coordinator.core.result import Result
 from coordinator.core.verbs import BY, Rebalance, RemoveMember, SetTarget, VerbResponse
 

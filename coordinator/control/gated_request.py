@@ -10,7 +10,7 @@ from coordinator.control.journal import Entry
 NO_ACTION: Final = Action()
 
 
-class Passage(Struct, gc=False):
+class GatedRequest(Struct, gc=False):
     """A request between its arrival and its response: its entry in the journal, and the fault that it meets."""
 
     entry: Entry | None

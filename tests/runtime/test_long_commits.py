@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.core.decision import Done
-from coordinator.runtime import groups, parts
-from coordinator.runtime.parts import decide_in_parts, is_long
+from coordinator.runtime import group_requests, long_commits
+from coordinator.runtime.long_commits import decide_in_parts, is_long
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -65,7 +65,7 @@ def answer(part: OffsetCommitRequest) -> OffsetCommitResponse:
 def test_the_response_to_all_parts_is_that_to_the_whole(
     counts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "PART_PARTITIONS", 10)
+    monkeypatch.setattr(long_commits, "PART_PARTITIONS", 10)
     whole = request(*counts)
     assert is_long(whole)
     sizes: list[int] = []
@@ -118,12 +118,12 @@ def test_offsets_are_fetched_at_once_as_in_steps(monkeypatch: pytest.MonkeyPatch
     asked += [(fetch_offsets(group), 8) for group in "gh"]
     at_once = [peer.ask(*one) for one in asked]
     assert [each.committed_offset for each in at_once[0].groups[0].topics[0].partitions] == [0, -1, 0, 0]
-    monkeypatch.setattr(groups, "_wants_few", lambda *_: False)
+    monkeypatch.setattr(group_requests, "_wants_few", lambda *_: False)
     assert [peer.ask(*one) for one in asked] == at_once
 
 
 def test_topics_without_partitions_are_work_too_and_each_is_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PART_PARTITIONS", 10)
+    monkeypatch.setattr(long_commits, "PART_PARTITIONS", 10)
     empty = request(*[0] * 35)
     again = replace(empty, topics=(*empty.topics, *request(2).topics, *request(1).topics))
     assert is_long(empty)
@@ -134,7 +134,7 @@ def test_topics_without_partitions_are_work_too_and_each_is_answered_once(monkey
 
 
 def test_offsets_are_deleted_in_parts_until_the_group_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PART_PARTITIONS", 2)
+    monkeypatch.setattr(long_commits, "PART_PARTITIONS", 2)
     server = InMemory()
     peer = server.connect()
     orders = replace(request(4), topics=(replace(request(4).topics[0], name="orders"),))

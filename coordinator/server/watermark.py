@@ -1,4 +1,4 @@
-"""The time by which all that had arrived is decided, so that timers may fire for it."""
+"""The low watermark: every request that was received before it is decided, so timers fire up to it."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -8,8 +8,8 @@ from coordinator.server.connection import Connection
 SHARE_S: Final = 0.020  # of processor time for each connection's backlog, before timers fire without the rest of it
 
 
-class Horizon:
-    """A time, and the connections with requests that had arrived by then and are not decided."""
+class Watermark:
+    """A time that is to be reached, and the connections with requests that had arrived by then and are not decided."""
 
     def __init__(self, at_ms: int, connections: Iterable[Connection]) -> None:
         self.at_ms = at_ms

@@ -30,14 +30,14 @@ from coordinator.dataplane.brokers import Where
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response, unserved_response
-from coordinator.runtime.partition import Partition
-from coordinator.runtime.parts import (
+from coordinator.runtime.long_commits import (
     PART_PARTITIONS,
     JoinedTopics,
     cut_topics,
     decide_in_parts,
     is_long,
 )
+from coordinator.runtime.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.delete_groups import (
