@@ -12,7 +12,8 @@ import pytest
 
 from tests.live import Muster, server_fixture
 
-PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "testing.md").read_text("utf-8")
 SECONDS = 600  # to fetch what a project needs
 
 READ_ADDRESSES = """export MUSTER=$(python3 -c 'import json; print(json.load(open("ready.json"))["admin"])')
@@ -83,6 +84,18 @@ def test_the_chapter_on_junit(muster: Muster, tmp_path: Path) -> None:
     assert "session expired" in muster.get("/v1/groups/billing/timeline?format=text")
 
 
+@pytest.mark.long  # fetches JUnit and Kafka Streams
+def test_the_chapter_on_kafka_streams(muster: Muster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts a server of its own."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    folder = tmp_path / "streams"
+    (folder / "src/test/java").mkdir(parents=True)
+    (folder / "pom.xml").write_text(POM.replace("kafka-clients", "kafka-streams"))
+    shutil.copy(ROOT / "clients" / "Muster.java", folder / "src/test/java")
+    (folder / "src/test/java/WordCountTest.java").write_text(example("Kafka Streams", "java"))
+    assert "Tests run: 1, Failures: 0, Errors: 0" in run(muster, folder, "mvn", "-B", "test")
+
+
 @pytest.mark.long  # fetches a client
 def test_the_chapter_on_go(muster: Muster, tmp_path: Path) -> None:
     folder = tmp_path / "go"
@@ -108,6 +121,7 @@ def test_the_chapter_on_node(muster: Muster, tmp_path: Path) -> None:
 def test_every_chapter_is_there() -> None:
     for chapter, language in (("JUnit", "java"), ("Go", "go"), ("Node", "js"), ("pytest", "python")):
         assert "expire" in example(chapter, language)
+    assert "expire" in example("Kafka Streams", "java") and "sleep" not in example("Kafka Streams", "java")
 
 
 def test_the_chapter_on_queues(tmp_path: Path) -> None:
