@@ -1,7 +1,6 @@
 """Print segments line by line as `kafka-dump-log.sh --offsets-decoder` does: batches, and below them their records.
 
-Kafka's tool stops at the first byte that is no batch, and so does this one. Records of share and streams groups, which
-Kafka 4 prints, are shown as hex here.
+Kafka's tool stops at the first byte that is no batch, and so does this one.
 """
 
 import base64

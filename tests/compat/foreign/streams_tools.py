@@ -39,6 +39,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
 }
 SETTLED_S = 30
+GROUPS_MADE = ("done", "old", "counts", "unready")
 COMMANDS = tuple(
     line.split()
     for line in """
