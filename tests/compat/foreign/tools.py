@@ -20,9 +20,11 @@ from tests.cli.command import classic_member, consumer_member, records
 from tests.compat.foreign.report import Report
 from tests.conformance import kafka
 from tests.live import Muster
+from tests.requests import alter_configs
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TOOL_SECONDS = 90
+GROUP = 32  # as a kind of resource that has configs
 QUIET = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Dlog4j2.level=OFF", "-Dlog4j2.StatusLogger.level=OFF")
 SETTINGS = {"group.consumer.session.timeout.ms": "60000", "group.initial.rebalance.delay.ms": "0"}
 COMMANDS = tuple(
@@ -66,6 +68,37 @@ COMMANDS = tuple(
 )
 
 
+SHARE_TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+SHARE_COMMANDS = tuple(
+    line.split()
+    for line in """
+    --list
+    --list --state
+    --list --state Empty
+    --describe --group queue
+    --describe --group queue --offsets --verbose
+    --describe --group queue --members
+    --describe --group queue --state
+    --describe --group nobody
+    --describe --all-groups --state
+    --reset-offsets --group queue --topic jobs --to-earliest --dry-run
+    --reset-offsets --group queue --topic jobs --to-earliest --execute
+    --describe --group queue
+    --reset-offsets --group queue --topic jobs --to-latest --execute
+    --describe --group queue
+    --reset-offsets --group fresh --topic jobs --to-earliest --execute
+    --describe --group fresh
+    --delete-offsets --group fresh --topic jobs
+    --delete-offsets --group fresh --topic absent
+    --delete --group queue --group fresh
+    --delete --group nobody
+    --list
+    """.strip().splitlines()
+)
+CONSUMED = ("--topic", "jobs", "--group", "queue", "--max-messages", "10", "--timeout-ms", "20000")
+
+
 def run(report: Report) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -78,6 +111,21 @@ def run(report: Report) -> None:
                 with report.check(f"kafka-consumer-groups {' '.join(words)}"):
                     expected, printed = said(theirs, words), said(ours, words)
                     assert printed == expected, difference(printed, expected)
+        with Client.to(theirs) as their, Client.to(ours) as our:
+            for client in (their, our):
+                client.ask(alter_configs(GROUP, "queue", {"share.auto.offset.reset": "earliest"}))
+        for bootstrap in (theirs, ours):
+            admin = AdminClient({"bootstrap.servers": bootstrap})
+            admin.create_topics([NewTopic("jobs", 1, 1, config={"retention.ms": "-1"})])["jobs"].result(30)
+            records(bootstrap, "jobs", {0: 10})
+        with report.check("kafka-console-share-consumer reads the same records"):
+            expected, printed = said(theirs, CONSUMED, SHARE_CONSUMER), said(ours, CONSUMED, SHARE_CONSUMER)
+            assert printed == expected, difference(printed, expected)
+            assert len(printed) > 10, "ten records, and how many there were"
+        for words in SHARE_COMMANDS:
+            with report.check(f"kafka-share-groups {' '.join(words)}"):
+                expected, printed = said(theirs, words, SHARE_TOOL), said(ours, words, SHARE_TOOL)
+                assert printed == expected, difference(printed, expected)
 
 
 @contextmanager
