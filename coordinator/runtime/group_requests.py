@@ -69,7 +69,7 @@ _ABORTABLE_SINCE: Final = 4  # before, clients do not know TRANSACTION_ABORTABLE
 
 def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Outcome:
     """Handle a request that names one group, of which alone the response tells."""
-    partition = engine.partitions.owner(request.group_id)
+    partition = engine.world.partitions.owner(request.group_id)
     if partition.served_by != where.node_id and (code := engine.refuse(partition, where)):
         return Done(_refuse_unserved(request, call.version, code, partition.shard.limits), request.group_id)
     response = engine.take(partition, partition.shard.handle(request, call), request.group_id)

@@ -19,7 +19,7 @@ from coordinator.server.outbox import Outbox
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.repeated_heartbeat import keep
 from coordinator.server.turn import Turn
-from protocol.apis import API_VERSIONS, BY_NAME
+from protocol.apis import API_VERSIONS, BY_NAME, FETCH
 from protocol.errors import ErrorCode, UnsupportedVersion
 from protocol.header import Request
 
@@ -117,7 +117,8 @@ class RequestHandler:
                 return -1
             return api_key
         response = outcome.response
-        if api_key in SHORT and not has_ranges(response) and (gated is None or gated.rule is None):
+        is_short = api_key in SHORT and (api_key != FETCH or not has_ranges(response))
+        if is_short and (gated is None or gated.rule is None):
             data = self._encoder.queue_short_response(connection, request, response, outcome.group_id)
             if gated is not None and self.gate is not None:
                 self.gate.note_response(gated, data, self._turn.now_ms)
