@@ -14,6 +14,7 @@ from coordinator.cli import main
 from coordinator.client import Client
 from coordinator.client.log_reader import LogReader
 from coordinator.client.offsets import LATEST
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.cli.command import Command, records
 from tests.live import Muster, wait_until
 from tests.members import ClassicMember, ConsumerMember
@@ -115,6 +116,28 @@ def test_exact_causes_are_preferred_where_the_admin_port_knows_the_same_members(
         assert "[inferred]" in "".join(command.lines("why", "shop", "--inferred"))
     monkeypatch.setenv("MUSTER_ADMIN", "127.0.0.1:1")
     assert "[inferred]" in "".join(command.lines("why", "shop"))
+
+
+def test_of_a_share_group_the_log_tells_who_came_and_what_they_want_but_not_how_they_went(
+    muster: Muster, command: Command
+) -> None:
+    with Client.to(muster.kafka, client_id="till") as client:
+
+        def beat(member: str, epoch: int, topics: tuple[str, ...] | None = ("orders",)) -> int:
+            answer = client.ask(ShareGroupHeartbeatRequest("queue", member, epoch, None, topics))
+            assert answer.error_code == 0, answer
+            return int(answer.member_epoch)
+
+        epoch = beat("a" * 22, 0)
+        beat("b" * 22, 0)
+        beat("a" * 22, epoch, ("orders", "payments"))
+        beat("b" * 22, -1, None)
+    lines = command.lines("why", "queue", "--inferred")[1:-1]
+    told = [line for line in lines if "cause not known" not in line]  # an epoch for the states of new partitions
+    assert ["member joined" in line for line in told] == [True, True, False, False]
+    assert "subscription changed" in told[2]
+    assert "member left or its session expired" in told[3]
+    assert told[3].endswith("[inferred, not certain]")
 
 
 def test_the_groups_that_rebalance_most_come_first(muster: Muster, command: Command) -> None:

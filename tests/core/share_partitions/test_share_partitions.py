@@ -20,7 +20,7 @@ from coordinator.core.share_partitions.acquire import (
 )
 from coordinator.core.share_partitions.load import load_partition
 from coordinator.core.share_partitions.locks import expire_locks, next_lock_ms, release_member
-from coordinator.core.share_partitions.transition import move_log_start
+from coordinator.core.share_partitions.transition import archive_missing, move_log_start
 from coordinator.core.share_partitions.values import TERMINAL, AcknowledgeType, Change, Limits, Run, SharePartition
 from coordinator.core.share_state.combine import combine_batches
 from coordinator.core.share_state.values import DeliveryState, ShareState, StateBatch
@@ -103,6 +103,10 @@ class RecordByRecord(RuleBasedStateMachine):
             assert taken, "what is available is delivered, however full the window is"
         if fetched and before.in_flight < LIMITS.record_locks_max and fetched[-1].last_offset >= before.end_offset:
             assert taken, "new records are delivered while there is room"
+        if not is_exact and found.partition.end_offset > before.end_offset:
+            last = next(batch for batch in fetched if batch.last_offset >= found.partition.end_offset - 1)
+            within = max(last.first_offset, before.end_offset) - before.end_offset
+            assert not within or before.in_flight + within < LIMITS.record_locks_max, "the last batch alone exceeds"
         for offset in taken:
             fate = self.records.setdefault(offset, Fate())
             assert fate.state == AVAILABLE, "nobody else holds it, and it is not done"
@@ -233,6 +237,42 @@ def test_a_batch_that_is_released_again_and_again_is_cut() -> None:
         partition = release_member(found.partition, "a", limits).partition
     assert told == [[(0, 9, 1)], [(0, 9, 2)], [(0, 9, 3)], [(0, 4, 4)], [(0, 0, 5)]]
     assert partition.start_offset == 1, "after the limit it is archived"
+
+
+def test_the_window_is_filled_up_to_its_bound_whatever_a_member_wishes() -> None:
+    limits = Limits(record_locks_max=10)
+    partition = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 7)], limits, 0).partition
+    assert offsets(
+        acquire(partition, Wish("b", 500), [Produced(at, at) for at in range(8, 20)], limits, 0).acquired
+    ) == [8, 9]
+    assert offsets(acquire(partition, Wish("b", 500, is_exact=True), [Produced(8, 19)], limits, 0).acquired) == [8, 9]
+
+
+def test_what_has_failed_often_is_delivered_alone() -> None:
+    partition, limits, log = SharePartition(0), Limits(), [Produced(0, 3), Produced(4, 7), Produced(8, 11)]
+    for _ in range(3):
+        partition = release_member(
+            acquire(partition, Wish("a", 4), log[:1], limits, 0).partition, "a", limits
+        ).partition
+    assert acquired_of(acquire(partition, Wish("a", 500), log, limits, 0)) == [(0, 1, 4)], "and nothing new with it"
+    mixed = acquire(partition, Wish("b", 1, is_exact=True), log, limits, 0).partition
+    mixed = acquire(mixed, Wish("c", 500), log, limits, 0).partition
+    mixed = release_member(mixed, "c", limits).partition
+    last = acquire(mixed, Wish("c", 500), log, limits, 0)
+    assert len(last.acquired) == 1, "nor what others have given back once"
+
+
+def test_what_compaction_has_removed_is_archived_unless_a_member_has_it() -> None:
+    partition = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 4), Produced(5, 9)], Limits(), 0).partition
+    held = release_member(partition, "a", Limits()).partition
+    held = acquire(held, Wish("b", 3, is_exact=True), [Produced(0, 4)], Limits(), 0).partition
+    after = fates(archive_missing(held, 2, 7))
+    assert [(at, fate[0], fate[2]) for at, fate in after.items()] == [
+        *((at, ACQUIRED, "b") for at in range(3)),
+        *((at, ARCHIVED, "") for at in range(3, 7)),
+        *((at, AVAILABLE, "") for at in range(7, 10)),
+    ]
+    assert archive_missing(held, 0, 3) == held
 
 
 @pytest.mark.parametrize(("is_exact", "expected"), [(False, [(0, 3, 1), (4, 9, 1)]), (True, [(0, 4, 1)])])

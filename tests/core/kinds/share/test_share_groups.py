@@ -1,0 +1,256 @@
+"""Share groups at random: what members are told, and what the group remembers of its states, whatever is lost meanwhile.
+
+The share coordinator answers, refuses, or is never heard of again; members come, change their minds, repeat a heartbeat whose
+response they have not got, and go; topics grow and vanish; an administrator forgets states.
+"""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from coordinator.core import records
+from coordinator.core.kinds.share.group import ShareGroup
+from coordinator.core.limits import Limits
+from coordinator.core.result import (
+    BeginShareStates,
+    EndAllShareStates,
+    EndShareStates,
+    Result,
+    ShareStatesBegun,
+    ShareStatesEnded,
+    ShareStatesFailed,
+)
+from coordinator.core.shard import Shard
+from coordinator.core.topics import Topic, Topics
+from protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from tests.core import durable
+from tests.core.driver import ShardDriver
+
+GROUP, NAMES = "queue", ("a", "b", "c")
+LIMITS = Limits(group_share_assignment_interval_ms=5_000)
+Asked = dict[bytes, set[int]]
+
+
+def id_of(name: str) -> str:
+    """The member id of a name."""
+    return name.ljust(22, "-")
+
+
+class ShareDriver(ShardDriver):
+    """A shard whose share coordinator is the test."""
+
+    def __init__(self) -> None:
+        super().__init__(LIMITS, Topics([Topic(name, name.encode() * 16, 3) for name in NAMES]))
+        self.asked: list[tuple[int, Asked]] = []  # when, and which partitions
+        self.ending: list[frozenset[bytes]] = []
+
+    def take(self, result: Result[Any]) -> None:
+        super().take(result)
+        for effect in result.effects:
+            if isinstance(effect, BeginShareStates):
+                topics: Asked = {}
+                for key in effect.offsets:
+                    topics.setdefault(key.topic_id, set()).add(key.partition)
+                self.asked.append((self.now_ms, topics))
+            elif isinstance(effect, EndShareStates):
+                self.ending.append(frozenset(key.topic_id for key in effect.keys))
+
+    @property
+    def group(self) -> ShareGroup:
+        found: ShareGroup = self.shard.groups[GROUP]
+        return found
+
+    def beat(self, member: str, epoch: int, names: tuple[str, ...] | None = None) -> ShareGroupHeartbeatResponse:
+        request = ShareGroupHeartbeatRequest(GROUP, id_of(member), epoch, None, names)
+        result = self.handle(request, self.call(1))
+        answer: ShareGroupHeartbeatResponse = result.response
+        if any(isinstance(effect, BeginShareStates) for effect in result.effects):
+            assert not self.asked[-1][1].keys() & self.group.deleting.keys(), "what is begun again is not forgotten"
+        return answer
+
+    def set_topics(self, topics: Topics) -> None:
+        self.topics = self.shard.topics = topics
+
+
+class Life:
+    """What a seed makes happen, and what must hold after each step."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice, self.driver = Random(seed), ShareDriver()
+        self.epochs: dict[str, int] = {}
+        self.wants: dict[str, tuple[str, ...]] = {}
+
+    def step(self) -> None:
+        self.dice.choice(
+            (
+                self.join,
+                self.beat,
+                self.beat,
+                self.change,
+                self.leave,
+                self.answer,
+                self.answer,
+                self.lose,
+                self.forget,
+                self.grow,
+            )
+        )()
+        self.driver.wait(self.dice.choice((0, 0, 500, 2_000, 6_000)))
+        if GROUP in self.driver.shard.groups:
+            self.epochs = {name: at for name, at in self.epochs.items() if id_of(name) in self.driver.group.members}
+            self.check()
+
+    def join(self) -> None:
+        if len(self.epochs) < 4:
+            member = f"m{self.driver.fresh_id()}"
+            self.wants[member] = tuple(self.dice.choices(NAMES, k=2))  # the same one twice, now and then
+            self.note(member, self.driver.beat(member, 0, self.wants[member]))
+
+    def beat(self) -> None:
+        if self.epochs:
+            member = self.dice.choice(sorted(self.epochs))
+            before = self.epochs[member]
+            self.note(member, self.driver.beat(member, before))
+            if self.dice.random() < 0.3:
+                self.note(member, self.driver.beat(member, before))  # the response was lost
+
+    def change(self) -> None:
+        if self.epochs:
+            member = self.dice.choice(sorted(self.epochs))
+            before, self.wants[member] = self.epochs[member], tuple(self.dice.sample(NAMES, self.dice.randrange(1, 3)))
+            self.note(member, self.driver.beat(member, before, self.wants[member]))
+            self.note(member, self.driver.beat(member, before, self.wants[member]))
+
+    def note(self, member: str, answer: ShareGroupHeartbeatResponse) -> None:
+        assert answer.error_code == 0, (member, answer)
+        self.epochs[member] = answer.member_epoch
+
+    def leave(self) -> None:
+        if len(self.epochs) > self.dice.randrange(3):
+            member = self.dice.choice(sorted(self.epochs))
+            assert self.driver.beat(member, -1).error_code == 0
+            del self.epochs[member]
+
+    def answer(self) -> None:
+        """Some of what was asked for has begun, or could not be begun; or states that were to end are gone."""
+        if self.driver.asked:
+            _, asked = self.driver.asked.pop(self.dice.randrange(len(self.driver.asked)))
+            topic_id = self.dice.choice(sorted(asked))
+            say = ShareStatesBegun if self.dice.random() < 0.8 else ShareStatesFailed
+            self.driver.handle(say(GROUP, {topic_id: tuple(sorted(asked[topic_id]))}), self.driver.call(0))
+        elif self.driver.ending:
+            self.driver.handle(ShareStatesEnded(GROUP, self.driver.ending.pop()), self.driver.call(0))
+
+    def lose(self) -> None:
+        self.driver.asked.clear()
+        if self.dice.random() < 0.3:
+            self.driver.wait(31_000)
+
+    def forget(self) -> None:
+        if GROUP in self.driver.shard.groups and not self.epochs:
+            topics = tuple(DeleteShareGroupOffsetsRequestTopic(name) for name in self.dice.sample(NAMES, 2))
+            self.driver.handle(DeleteShareGroupOffsetsRequest(GROUP, topics), self.driver.call(0))
+
+    def grow(self) -> None:
+        topics = {name: self.driver.topics[name] for name in NAMES}
+        name = self.dice.choice(NAMES)
+        if topics[name].partitions < 6:
+            topics[name] = Topic(name, name.encode() * 16, topics[name].partitions + 1)
+            self.driver.set_topics(Topics(topics.values()))
+
+    def check(self) -> None:
+        group, ids = self.driver.group, {name: name.encode() * 16 for name in NAMES}
+        wanted = {member: set(self.wants[member]) for member in self.epochs}
+        counts = {name: sum(name in names for names in wanted.values()) for name in NAMES}
+        assert {name: count for name, count in counts.items() if count} == dict(group.names)
+        for member, names in wanted.items():
+            assigned = group.members[id_of(member)].assigned
+            assert assigned.keys() <= {ids[name] for name in names}, "nobody reads what it does not subscribe to"
+        for topic_id, one in group.initialized.items():
+            assert not set(one.partitions) & set(getattr(group.initializing.get(topic_id), "partitions", ()))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_members_are_told_and_the_group_remembers(seed: int) -> None:
+    life = Life(seed)
+    for _ in range(250):
+        life.step()
+    rebuilt = Shard(0, LIMITS, life.driver.topics)
+    for key, value, _ in life.driver.log:
+        rebuilt.replay(records.decode(key, value))
+    durable.assert_equal(durable.facts(rebuilt), durable.facts(life.driver.shard))
+
+
+def begun(driver: ShareDriver, name: str, *partitions: int) -> None:
+    driver.handle(ShareStatesBegun(GROUP, {name.encode() * 16: partitions}), driver.call(0))
+
+
+def test_what_is_being_begun_stays_so_until_it_is_heard_of() -> None:
+    driver = ShareDriver()
+    driver.beat("m", 0, ("a", "b"))
+    begun(driver, "a", 0, 1)
+    left = {topic_id: one.partitions for topic_id, one in driver.group.initializing.items()}
+    assert left == {b"a" * 16: (2,), b"b" * 16: (0, 1, 2)}
+
+
+def test_an_answer_that_is_lost_is_asked_for_again_after_a_while() -> None:
+    driver = ShareDriver()
+    epoch = driver.beat("m", 0, ("a",)).member_epoch
+    for wait_ms, times in ((29_000, 1), (1_500, 2)):
+        driver.wait(wait_ms)
+        epoch = driver.beat("m", epoch).member_epoch
+        assert len(driver.asked) == times
+    assert driver.asked[0][1] == driver.asked[1][1]
+
+
+def test_a_target_that_waits_for_its_interval_does_not_raise_the_epoch_again() -> None:
+    driver = ShareDriver()
+    epoch = driver.beat("m", 0, ("a",)).member_epoch
+    begun(driver, "a", 0, 1, 2)
+    driver.wait(100)
+    driver.beat("m", epoch)
+    raised = driver.group.epoch
+    driver.wait(100)
+    driver.beat("m", epoch)
+    assert driver.group.epoch == raised
+
+
+def test_a_topic_that_vanishes_while_its_states_end_is_forgotten() -> None:
+    driver = ShareDriver()
+    driver.beat("m", 0, ("a",))
+    begun(driver, "a", 0, 1, 2)
+    driver.beat("m", -1)
+    driver.handle(DeleteShareGroupOffsetsRequest(GROUP, (DeleteShareGroupOffsetsRequestTopic("a"),)), driver.call(0))
+    assert dict(driver.group.deleting) == {b"a" * 16: "a"}
+    for results in driver.shard.forget_topics({"a": [b"a" * 16]}, driver.now_ms):
+        driver.take_all(results)
+    assert not driver.group.deleting
+
+
+def test_the_epoch_before_is_taken_though_the_assignment_has_changed_within_the_epoch() -> None:
+    driver = ShareDriver()
+    before = driver.beat("m", 0, ("a", "b")).member_epoch
+    begun(driver, "a", 0, 1, 2)
+    begun(driver, "b", 0, 1, 2)
+    driver.wait(6_000)
+    lost = driver.beat("m", before)
+    assert lost.member_epoch > before
+    for _ in range(2):  # and the second response is lost as well
+        again = driver.beat("m", before, ("a",))
+        assert (again.error_code, again.member_epoch) == (0, lost.member_epoch)
+    assert driver.group.members[id_of("m")].assigned.keys() == {b"a" * 16}
+
+
+def test_a_group_that_is_deleted_remembers_all_states_that_end() -> None:
+    driver = ShareDriver()
+    driver.beat("m", 0, ("a", "b"))
+    begun(driver, "a", 0, 1, 2)
+    driver.beat("m", -1)
+    driver.handle(EndAllShareStates(GROUP), driver.call(0))
+    assert dict(driver.group.deleting) == {b"a" * 16: "a", b"b" * 16: "b"}
+    assert driver.ending == [frozenset({b"a" * 16, b"b" * 16})]
