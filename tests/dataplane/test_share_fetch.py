@@ -2,6 +2,7 @@
 
 import pytest
 
+from coordinator.core.share_partitions.values import SharePartition
 from coordinator.core.share_state.values import NO_OFFSET, StateKey
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
@@ -207,6 +208,53 @@ def test_aborted_records_are_left_out_if_the_group_says_so() -> None:
         broker.node.step()
     broker.produce("t", 0, batch("c"))
     assert [one[:2] for one in a.take().acquired] in ([(2, 3)], [(2, 2), (3, 3)])
+
+
+def test_what_a_producer_commits_after_it_has_aborted_is_delivered() -> None:
+    broker = Broker()
+    broker.create("t")
+    begin_sharing(broker)
+    shard = broker.node.partitions.owner("g").shard
+    shard.own_limits = {"g": type(shard.limits)(share_isolation_level="read_committed")}
+    producer = broker.producer("x")
+    for number, (value, is_kept) in enumerate((("aborted", False), ("kept", True), ("aborted again", False))):
+        broker.produce("t", 0, transactional_batch(producer, value, sequence=number), txn="x")
+        broker.ask(EndTxnRequest("x", *producer, is_kept), version=4)
+        while broker.node.has_steps:
+            broker.node.step()
+    delivered = [at for first, last, _ in Sharer(broker).take().acquired for at in range(first, last + 1)]
+    assert 2 in delivered
+    assert not {0, 4} & set(delivered)
+
+
+def test_each_partition_has_its_share_of_the_bytes(broker: Broker) -> None:
+    a, one = Sharer(broker), batch("x" * 100)
+    for partition in (0, 1):
+        begin_sharing(broker, partition=partition)
+        assert a.take(partition=partition).acquired == []
+    for _ in range(4):
+        for partition in (0, 1):
+            broker.produce("t", partition, one)
+    answer = a.fetch(partition=0, max_bytes=4 * len(one))
+    assert [len(part.records) for topic in answer.responses for part in topic.partitions] == [2 * len(one)] * 2
+
+
+def test_a_partition_that_was_read_anew_between_two_steps_is_not_overwritten(
+    shared: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, step = Sharer(shared), shared.node.step
+    a.take()
+    share, key = shared.node.dataplane.share, StateKey("g", a.topic_id, 0)
+    anew = SharePartition(2)
+
+    def read_anew() -> object:
+        monkeypatch.undo()
+        share.put(key, anew)
+        return step()
+
+    monkeypatch.setattr(shared.node, "step", read_anew)
+    assert a.settle((0, 3, ACCEPT)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert share.find(key) is anew
 
 
 def test_a_fenced_member_reads_the_share_partition_again(shared: Broker) -> None:
