@@ -228,3 +228,34 @@ def test_the_log_tells_the_same_from_its_beginning_and_from_what_is_needed_on(ac
     assert {key: entry.state for key, entry in pruned.entries.items()} == {
         key: entry.state for key, entry in here.machine.entries.items()
     }
+
+
+def test_the_log_is_needed_from_the_oldest_of_the_latest_snapshots_on() -> None:
+    here = Driver()
+    other = StateKey("g", ORDERS, 0)
+    here.initialize(key=other)
+    here.initialize(start_offset=7)
+    here.write(StateBatch(7, 9, 2, 1), start=7)
+    assert here.machine.needed_offset == 0
+    assert states(here.replayed(since=here.machine.needed_offset)) == states(here.machine)
+    here.initialize(state_epoch=1, key=other)
+    assert here.machine.needed_offset == 1, "of the partition whose snapshot is the older one now"
+    assert states(here.replayed(since=1))[KEY] == states(here.machine)[KEY]
+
+
+def test_a_former_leader_stays_fenced_when_a_state_begins_anew() -> None:
+    here = Driver()
+    here.initialize()
+    here.read(leader_epoch=5)
+    here.initialize(state_epoch=1, start_offset=50)
+    assert code(here.write(leader=4, state=1)) == ErrorCode.FENCED_LEADER_EPOCH
+    assert here.write(leader=5, state=1) is None
+
+
+def test_what_lies_below_the_start_offset_is_not_written() -> None:
+    here = Driver()
+    here.initialize()
+    here.write(StateBatch(0, 9, 2, 1), start=5)
+    value = decode(*here.log[-1]).value
+    assert isinstance(value, ShareUpdateValue)
+    assert [(one.first_offset, one.last_offset) for one in value.state_batches] == [(5, 9)]
