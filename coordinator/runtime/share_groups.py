@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace
 from coordinator.core.result import (
     BeginShareStates,
     Call,
@@ -30,6 +32,7 @@ from protocol.messages.delete_share_group_offsets import (
 )
 
 Codes = dict[StateKey, ErrorCode]
+_STATE_UNITS: Final = 5  # that it takes to begin a state
 _MESSAGES: Final = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
@@ -41,15 +44,28 @@ _MESSAGES: Final = {
 
 def perform(engine: Engine, partition: Partition, effect: BeginShareStates | EndShareStates, response: Any) -> Any:
     """Do what a group asks of the share coordinator. Returns the response of the request, with what came of it."""
-    if isinstance(effect, BeginShareStates):
-        codes = _begin(engine, partition, effect)
-        return response if effect.response is None else _with_errors(effect.response, codes)
-    return _end(engine, partition, effect)
-
-
-def _begin(engine: Engine, partition: Partition, effect: BeginShareStates) -> Codes:
-    states = engine.share_states
+    if isinstance(effect, EndShareStates):
+        return _end(engine, partition, effect)
+    if effect.response is None:  # nobody waits for it, and a group may subscribe to very many partitions
+        engine.do_in_steps(_begin_in_steps(engine, partition, effect))
+        return response
     codes = {key: _begin_one(engine, effect, key, offset) for key, offset in effect.offsets.items()}
+    return _with_errors(effect.response, _conclude(engine, partition, effect, codes))
+
+
+def _begin_in_steps(engine: Engine, partition: Partition, effect: BeginShareStates) -> Steps[None]:
+    pace, codes = Pace(), Codes()
+    for key, offset in effect.offsets.items():
+        if pace.is_due(_STATE_UNITS):
+            yield
+        codes[key] = _begin_one(engine, effect, key, offset)
+    if partition.is_loaded:  # else the next heartbeat asks again
+        _conclude(engine, partition, effect, codes)
+
+
+def _conclude(engine: Engine, partition: Partition, effect: BeginShareStates, codes: Codes) -> Codes:
+    """Tell the group what has come of its question. Returns the errors."""
+    states = engine.share_states
     failed = {key: code for key, code in codes.items() if code}
     if not failed:
         engine.append()
@@ -75,7 +91,7 @@ def _begin_one(engine: Engine, effect: BeginShareStates, key: StateKey, offset: 
 
 def _retry(engine: Engine, partition: Partition, effect: BeginShareStates, now_ms: int) -> None:
     if partition.is_loaded:  # else the next heartbeat asks again
-        _begin(engine, partition, replace(effect, at_ms=now_ms))
+        engine.do_in_steps(_begin_in_steps(engine, partition, replace(effect, at_ms=now_ms)))
 
 
 def _end(engine: Engine, partition: Partition, effect: EndShareStates) -> Any:
@@ -108,10 +124,10 @@ def _no_id() -> str:
 
 
 def _by_topic(codes: Codes) -> dict[bytes, tuple[int, ...]]:
-    topics: dict[bytes, tuple[int, ...]] = {}
+    topics: dict[bytes, list[int]] = {}
     for key in codes:
-        topics[key.topic_id] = (*topics.get(key.topic_id, ()), key.partition)
-    return topics
+        topics.setdefault(key.topic_id, []).append(key.partition)
+    return {topic_id: tuple(partitions) for topic_id, partitions in topics.items()}
 
 
 def _with_errors(response: AlterShareGroupOffsetsResponse, failed: Codes) -> AlterShareGroupOffsetsResponse:

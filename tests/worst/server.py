@@ -25,6 +25,8 @@ from protocol.messages import (
     consumer_group_heartbeat,
     create_acls,
     init_producer_id,
+    share_group_heartbeat,
+    streams_group_heartbeat,
 )
 from storage.memory_files import MemoryFiles
 from tests import requests
@@ -43,12 +45,14 @@ class Size(Struct, frozen=True):
     most_partitions: int = 10_000  # of the first topic
     groups: int = 2_000
     offsets: int = 20_000  # of the first group
-    members: int = 500  # of the second group
+    members: int = 500  # of a consumer group
+    sharers: int = 50  # members of a share group, and of a streams group
     transactions: int = 2_000
     acls: int = 0  # none: without an authorizer
 
 
-SMALL: Final = Size(200, 4, 1_000, 200, 1_000, 40, 200)
+SMALL: Final = Size(200, 4, 1_000, 200, 1_000, 40, 10, 200)
+GROUPS: Final = {"Consumer": "c", "Share": "s", "Streams": "k"}  # what the names of groups begin with, by kind
 
 
 class Cost(Struct, frozen=True):
@@ -90,7 +94,7 @@ class WorstServer:
         self._principal = CLIENT if size.acls else self._principal
         by_name = self.node.ledger.catalog.topics_by_name
         ids = [by_name[name].id for name in ("t0", *sorted(topics)) if name in by_name]
-        self.names = Names(_name, lambda at: ids[at % len(ids)], size.most_partitions)
+        self._ids, self._partitions = ids, size.most_partitions
 
     def _fill(self, size: Size) -> None:
         ask = self.ask
@@ -99,8 +103,9 @@ class WorstServer:
         ask(8, 8, requests.commit("g0", {"t0": dict.fromkeys(range(min(size.offsets, size.most_partitions)), 1)}))
         for number in range(size.members):
             ask(68, 1, consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
-                "members", f"m{number}", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("t0",), topic_partitions=(),
+                "c0", f"m{number}", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("t0",), topic_partitions=(),
             ))  # fmt: skip
+        self._fill_queues_and_streams(size)
         for number in range(size.transactions):
             ask(22, 5, init_producer_id.InitProducerIdRequest(f"x{number}", 60_000))
         answer = ask(22, 5, init_producer_id.InitProducerIdRequest("x0", 60_000))
@@ -115,6 +120,21 @@ class WorstServer:
             if rules:
                 rules.append(rule(kind, "kafka-cluster" if kind == 4 else "*", 3, "User:client", "*", 2, 3))
                 ask(30, 3, create_acls.CreateAclsRequest(tuple(rules)))
+
+    def _fill_queues_and_streams(self, size: Size) -> None:
+        """Make a share group and a streams group that have as many partitions and tasks as there are."""
+        for number in range(size.sharers):
+            member = share_group_heartbeat.ShareGroupHeartbeatRequest(
+                "s0", f"m{number}", 0, subscribed_topic_names=("t0",)
+            )
+            self.ask(76, 1, member)
+        parts = (streams_group_heartbeat.StreamsGroupHeartbeatRequestSubtopology("0", ("t0",)),)
+        topology = streams_group_heartbeat.StreamsGroupHeartbeatRequestTopology(1, parts)
+        for number in range(size.sharers):
+            self.ask(88, 0, streams_group_heartbeat.StreamsGroupHeartbeatRequest(
+                "k0", f"m{number}", 0, rebalance_timeout_ms=60_000, topology=topology, process_id=f"p{number}",
+                active_tasks=(), standby_tasks=(), warmup_tasks=(),
+            ))  # fmt: skip
 
     def ask(self, api_key: int, version: int, request: Any) -> Any:
         """Return the response to a request, None if it stays parked."""
@@ -132,17 +152,25 @@ class WorstServer:
 
     def measure(self, shape: Shape) -> Cost | None:
         """Give the node the largest request of a shape. None if it has none."""
-        count, data = largest(shape, self.names)
+        names = self._names(shape)
+        count, data = largest(shape, names)
         if not count:
             return None
-        self._answer(shape, self._smallest(shape), _Meter())  # what the first request of an API imports and compiles
+        small = encode_request(shape.api.key, shape.version, 1, "c", shape.request(1, names))[4:]
+        self._answer(shape, small, _Meter())  # what the first request of an API imports and compiles
         meter = _Meter()
         self._answer(shape, data, meter)
         return meter.cost(shape, count, data)
 
-    def _smallest(self, shape: Shape) -> bytes:
-        request = shape.request(1, self.names)
-        return encode_request(shape.api.key, shape.version, 1, "c", request)[4:]
+    def _names(self, shape: Shape) -> Names:
+        """What there is, with the groups of the kind that the API is about."""
+        group = next((name for kind, name in GROUPS.items() if kind in shape.api.name), "g")
+        kinds = {"topic": "t", "group": group, "transaction": "x", "member": "m"}
+        return Names(
+            lambda kind, number: f"{kinds.get(kind, 'o')}{number}",
+            lambda at: self._ids[at % len(self._ids)],
+            self._partitions,
+        )
 
     def _answer(self, shape: Shape, data: bytes, meter: "_Meter") -> None:
         body = meter.run("decode", lambda: decode_request(data)).body
@@ -196,10 +224,6 @@ class _Meter:
     def cost(self, shape: Shape, count: int, data: bytes) -> Cost:
         grown = self._most_bytes - self._began_bytes
         return Cost(shape, count, len(data), self.steps, self._longest_s, self._what, self._longest_bytes, grown)
-
-
-def _name(kind: str, number: int) -> str:
-    return {"topic": "t", "group": "g", "transaction": "x", "member": "m"}.get(kind, "o") + str(number)
 
 
 def _resident_bytes() -> int:
