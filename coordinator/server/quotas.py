@@ -20,6 +20,7 @@ from coordinator.runtime.node import Node
 from coordinator.server.connection import Connection
 from protocol.apis import PRODUCE, keys_with
 from protocol.messages.fetch import FetchResponse
+from protocol.messages.share_fetch import ShareFetchResponse
 from protocol.traits import Trait
 
 SAMPLES: Final = 11  # quota.window.num
@@ -105,7 +106,7 @@ class ClientQuotas:
         self, rules: QuotaRules, response: FetchResponse, principal: Principal, client_id: str | None, now_s: float
     ) -> tuple[FetchResponse, int]:
         """Count the records of a Fetch. Above the quota they are taken out, and not counted."""
-        size = sum(len(data.records or b"") for topic in response.responses for data in topic.partitions)
+        size = _size_of_records(response)
         found = rules.find(CONSUMER, principal.name, client_id or "")
         if found is None or not size:
             return response, 0
@@ -114,6 +115,17 @@ class ClientQuotas:
             return response, 0
         self._rates[CONSUMER, found[0]].add(-size, now_s)
         return FetchResponse(session_id=response.session_id), throttle_ms
+
+    def charge_share_fetch(
+        self, rules: QuotaRules, response: ShareFetchResponse, principal: Principal, client_id: str | None, now_s: float
+    ) -> int:
+        """Count the records of a ShareFetch, which stay in it: they are acquired, and would be locked for nothing."""
+        size = _size_of_records(response)
+        return self.charge(rules, CONSUMER, principal, client_id, size, now_s) if size else 0
+
+
+def _size_of_records(response: FetchResponse | ShareFetchResponse) -> int:
+    return sum(len(data.records or b"") for topic in response.responses for data in topic.partitions)
 
 
 class ThrottledClients:
@@ -155,6 +167,10 @@ class ThrottledClients:
         if response.__class__ is FetchResponse:
             rules, principal = self.node.ledger.catalog.quotas, connection.principal
             response, of_bytes_ms = self._quotas.charge_fetch(rules, response, principal, connection.client_id, now_s)
+            wait_ms = max(wait_ms, of_bytes_ms)
+        elif response.__class__ is ShareFetchResponse:
+            rules, principal = self.node.ledger.catalog.quotas, connection.principal
+            of_bytes_ms = self._quotas.charge_share_fetch(rules, response, principal, connection.client_id, now_s)
             wait_ms = max(wait_ms, of_bytes_ms)
         wait_ms = min(max(wait_ms, getattr(response, "throttle_time_ms", 0)), THROTTLE_MS_MAX)
         if wait_ms:

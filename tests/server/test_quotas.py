@@ -8,6 +8,7 @@ import trio
 
 from coordinator.core.principal import Principal
 from coordinator.core.quotas.buckets import THROTTLE_MS_MAX
+from coordinator.core.share_state.values import StateKey
 from coordinator.server.quotas import SAMPLES, Rate
 from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import (
@@ -25,6 +26,7 @@ from protocol.messages.create_topics import (
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.share_fetch import ShareFetchRequest, ShareFetchRequestPartition, ShareFetchRequestTopic
 from storage.memory_files import MemoryFiles
 from tests.dataplane.broker import batch
 from tests.requests import create_topics, fetch, produce
@@ -126,6 +128,23 @@ def test_what_a_throttled_consumer_did_not_get_is_not_counted() -> None:
     assert waits[0] == 0, "ten seconds' worth may be used at once"
     assert max(waits) < 5_100, f"records of 10 KB are five seconds' worth: {waits}"
     assert waits.count(0) >= 3, f"it gets records again and again: {waits}"
+
+
+def test_a_share_consumer_over_its_quota_gets_what_it_has_acquired() -> None:
+    server = InMemory()
+    server.connect("filler").ask(*producing())
+    topic = server.node.ledger.catalog.topics_by_name["orders"]
+    server.node.share_states.initialize(StateKey("g", topic.id, 0), 1, 0, 0)
+    limit(server, "consumer_byte_rate", 100, ("client-id", "c"))
+    partitions = (ShareFetchRequestPartition(0),)
+    request = ShareFetchRequest("g", "m", max_records=500, topics=(ShareFetchRequestTopic(topic.id, partitions),))
+    consumer = server.connect("c")
+    consumer.send((request, 2))
+    while not consumer.answers:
+        server.turn()
+    answer = consumer.answers[-1][1]
+    assert answer.throttle_time_ms > 0
+    assert answer.responses[0].partitions[0].acquired_records
 
 
 def test_the_time_of_requests_is_counted_and_waits_are_bounded() -> None:
