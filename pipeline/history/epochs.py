@@ -10,15 +10,22 @@
     none of these                                       unknown
 
 `epoch_settle_ms` is from the target assignment of an epoch to the last member that reached it.
+
+The active tasks of a streams group have moves: a task that comes to a member has moved from the member that had it
+last, which may be gone, or nobody had it before. Its topic is `task` with the subtopology, which no topic is called.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pipeline.history.records import OF_EPOCHS, Rebalance, Record, Role, Row, Session
+from pipeline.history.records import OF_EPOCHS, TASK, Move, Rebalance, Record, Role, Row, Session
 
 WANTS = ("subscribed_topic_names", "subscribed_topic_regex", "rack_id", "server_assignor", "topology_epoch")
 FIRST_EPOCH = 2  # of a new group, at most
+STREAMS = "streams"
+
+Task = tuple[str, int]
+"""Subtopology and partition."""
 
 
 class EpochHistory:
@@ -38,6 +45,8 @@ class EpochHistory:
         self._rows: dict[int, Rebalance] = {}  # the rows of the latest epochs
         self._before: int = 0
         self._sessions: dict[str, Session] = {}
+        self._tasks: dict[str, frozenset[Task]] = {}  # of a streams group: the active tasks of each member
+        self._owners: dict[Task, str] = {}  # and who had each of them last
 
     def adopt(self, members: Iterable[str]) -> None:
         """Begin with the members of the classic group that this group was until now."""
@@ -70,6 +79,7 @@ class EpochHistory:
                 self._targets[record.epoch] = (record.record_ts, self._rows.get(record.epoch))
             case Role.CURRENT if not record.is_tombstone and record.epoch is not None:
                 self._settle(record, record.epoch)
+                yield from self._move_tasks(record, record.epoch)
 
     def settle(self) -> Iterator[Row]:
         """Yield the row of a static member that is back, of which no more is to come."""
@@ -93,6 +103,7 @@ class EpochHistory:
         value = self.members.pop(record.member_id or "", None)
         if value is not None:
             self.lost[record.member_id or ""] = value
+            self._tasks.pop(record.member_id or "", None)
             self._came.discard(record.member_id or "")
             if session := self._sessions.get(record.member_id or ""):
                 session.to_ts = record.record_ts
@@ -160,8 +171,31 @@ class EpochHistory:
         if row is not None:
             row.epoch_settle_ms = max(0, record.record_ts - since)
 
+    def _move_tasks(self, record: Record, epoch: int) -> Iterator[Row]:
+        if self.kind != STREAMS:
+            return
+        member_id = record.member_id or ""
+        tasks = frozenset(
+            (entry["subtopology_id"], partition)
+            for entry in record.value().get("active_tasks", ())
+            for partition in entry["partitions"]
+        )
+        _, row = self._targets.get(epoch, (0, None))
+        for task in sorted(tasks - self._tasks.get(member_id, frozenset())):
+            before, self._owners[task] = self._owners.get(task), member_id
+            kind = "gained" if before is None else "kept" if before == member_id else "moved"
+            if row is not None and kind != "kept":
+                row.partitions_moved = (row.partitions_moved or 0) + 1
+            number, partition = task
+            yield Move(
+                self.group, epoch, f"{TASK}{number}", partition, before, member_id, kind,
+                record.log_offset, record.record_ts,
+            )  # fmt: skip
+        self._tasks[member_id] = tasks
+
     def _delete(self, record: Record) -> Iterator[Row]:
         yield self._row(record, None, ["deleted"], "", [], [], self._before, 0)
+        self._tasks, self._owners = {}, {}
         yield from self._end_of_lost("deleted")
         for member_id in list(self._sessions):
             yield from self._close(member_id, record.record_ts, "deleted")

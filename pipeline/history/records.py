@@ -13,6 +13,7 @@ import msgspec
 from coordinator.core.record_schemas import KINDS
 
 GROUP_METADATA = 2  # the version of the key
+TASK = "task "  # how the topic of a move begins that is one of a task: no topic's name has a blank
 
 
 class Role(StrEnum):

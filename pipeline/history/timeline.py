@@ -123,7 +123,8 @@ def describe(one: Rebalance, naming: Naming) -> str:
     parts = [_describe_cause(cause, one, naming) for cause in one.causes]
     facts = [f"{one.members_before} -> {one.members_after} members"]
     if one.partitions_moved:
-        facts.append(f"{_count(one.partitions_moved, 'partition')} moved")
+        what = "task" if one.type == "streams" else "partition"
+        facts.append(f"{_count(one.partitions_moved, what)} moved")
     if gap := describe_gap(one.commit_gap_ms, one.commit_gap_partitions, one.commit_interval_ms):
         facts.append(gap)
     return f"{'; '.join(parts)} ({', '.join(facts)})"

@@ -172,7 +172,7 @@ def _sentence(row: Row, names: dict[str, str]) -> str:
     dot = f'<i style="background:{CAUSES.get(row["cause"], OTHER)}"></i>'
     seen = [f"members {row['members_before']} to {row['members_after']}"]
     if row["partitions_moved"]:
-        seen.append(f"{row['partitions_moved']} partitions moved")
+        seen.append(f"{row['partitions_moved']} {'tasks' if row.get('type') == 'streams' else 'partitions'} moved")
     if gap := describe_gap(row["commit_gap_ms"], row["commit_gap_partitions"], row["commit_interval_ms"]):
         seen.append(gap)
     why = shorten(_why(row), names)

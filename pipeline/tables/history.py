@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 from pipeline.history.group import GroupHistory
 from pipeline.history.records import (
     STEPS,
+    TASK,
     Activity,
     Move,
     Rebalance,
@@ -92,7 +93,8 @@ def rebalances(rows: DataFrame) -> DataFrame:
 
 
 def partition_moves(rows: DataFrame) -> DataFrame:
-    """Select the fate of each partition from one generation of a classic group to the next (`history.ownership`)."""
+    """Select the fate of each partition from one generation of a classic group to the next (`history.ownership`), and
+    each active task of a streams group that comes to a member (`history.epochs`)."""
     return rows.where("move is not null").select("move.*")
 
 
@@ -103,6 +105,7 @@ def member_sessions(rows: DataFrame) -> DataFrame:
 
 def stickiness(moves: DataFrame) -> DataFrame:
     """Return (group, rebalances, kept, common, stickiness): the share kept of partitions owned before and after."""
+    moves = moves.where(~F.col("topic").startswith(TASK))
     kept = F.sum((F.col("kind") == "kept").cast("bigint"))
     common = F.sum(F.col("kind").isin("kept", "moved").cast("bigint"))
     counted = moves.groupBy("group").agg(

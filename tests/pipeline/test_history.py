@@ -451,6 +451,39 @@ def test_groups_of_every_kind_with_epochs_have_a_history(kind: str) -> None:
     assert next(row.epoch_settle_ms for row in script.rows if isinstance(row, Rebalance)) == 3_000
 
 
+def test_tasks_of_a_streams_group_move_from_member_to_member() -> None:
+    number = {role: version for version, (of, role) in OF_EPOCHS.items() if of == "streams"}
+
+    def tasks(**partitions: list[int]) -> dict[str, Any]:
+        return {"active_tasks": [{"subtopology_id": n[1:], "partitions": p} for n, p in partitions.items()]}
+
+    script = Script()
+    for epoch, member in ((2, "a"), (3, "b")):
+        script.record(epoch, number[Role.MEMBER], {"client_id": "c"}, member)
+        script.record(epoch, number[Role.EPOCH], {"metadata_hash": 1}, epoch=epoch)
+        script.record(epoch, number[Role.TARGET], {}, epoch=epoch)
+        if epoch == 2:
+            script.record(epoch, number[Role.CURRENT], tasks(s0=[0, 1], s1=[0]), "a", epoch)
+    script.record(4, number[Role.CURRENT], tasks(s0=[0]), "a", 3)
+    script.record(5, number[Role.CURRENT], tasks(s0=[1], s1=[0]), "b", 3)
+    script.record(6, number[Role.MEMBER], None, "a")
+    script.record(6, number[Role.EPOCH], {"metadata_hash": 1}, epoch=4)
+    script.record(6, number[Role.TARGET], {}, epoch=4)
+    script.record(7, number[Role.CURRENT], tasks(s0=[0, 1], s1=[0]), "b", 4)
+    moves = [
+        (m.generation, f"{m.topic}_{m.partition}", m.from_owner, m.to_owner)
+        for m in script.end().rows
+        if isinstance(m, Move)
+    ]
+    assert moves == [
+        *((2, name, None, "a") for name in ("task 0_0", "task 0_1", "task 1_0")),
+        *((3, name, "a", "b") for name in ("task 0_1", "task 1_0")),
+        (4, "task 0_0", "a", "b"),
+    ]
+    moved = [row.partitions_moved for row in script.rows if isinstance(row, Rebalance)]
+    assert moved == [3, 2, 1]
+
+
 def test_a_record_that_tells_nothing_of_epochs_changes_no_history() -> None:
     script = Script()
     script.epoch(0, 1)
