@@ -164,7 +164,7 @@ def _invalid(message: str) -> Refusal:
 
 
 def _check_frame(data: bytes | None, version: int) -> Refusal | None:
-    """One batch of magic 2, whole, and nothing after it."""
+    """Check that there is one batch of magic 2, whole, and nothing after it."""
     size = -1 if data is None or len(data) < PREFIX_BYTES else int.from_bytes(data[8:12], "big", signed=True)
     if data is None or len(data) < PREFIX_BYTES:
         return _refuse_count(version, "at least")

@@ -76,7 +76,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: Me
 
 
 def encode_response_in_pieces(api_key: int, version: int, correlation_id: int, message: Message) -> Iterator[bytes]:
-    """A server's frame without its size, in pieces that take about a millisecond each. The iteration raises
+    """Yield a server's frame without its size, in pieces that take about a millisecond each. The iteration raises
     `ProtocolError`."""
     encode = _response_piece_encoders.get((api_key, version))
     if encode is None:

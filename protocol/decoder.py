@@ -123,7 +123,7 @@ class _Decoder:
         return name
 
     def otherwise(self, subcon: CountedArray, count: str, target: str, empty: str) -> None:
-        """The branches for nothing, null and nonsense."""
+        """Write the branches for nothing, null and nonsense."""
         with self.source.block(f"elif {count} == {int(subcon.compact)}:"):
             self.source.line(f"{target} = {empty}")
         if subcon.nullable:

@@ -128,7 +128,7 @@ class _Encoder:
 
     @contextmanager
     def apart(self) -> Iterator[str]:
-        """What is written inside goes to a list of its own, whose name this gives."""
+        """Write what is inside to a list of its own, whose name this gives."""
         outer = self.run, self.pieces, self.parts, self.in_pieces
         self.run, self.pieces, self.parts, self.in_pieces = [], [], "", False
         self.spill()

@@ -63,7 +63,7 @@ def error_walker(cls: type[Struct]) -> Callable[[Any], Iterable[int]]:
 
 
 def _error_fields(cls: type[Struct]) -> tuple[Callable[[Any], int] | None, list[tuple[str, type[Struct]]]]:
-    """A class's own error code, and those of its arrays of structs in which there are some."""
+    """Return a class's own error code, and those of its arrays of structs in which there are some."""
     own = next((attrgetter(name) for name in cls.__struct_fields__ if name in ERROR_FIELDS), None)
     return own, [(name, inner) for name, inner in _arrays_of_structs(cls) if any(_error_fields(inner))]
 

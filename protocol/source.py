@@ -24,7 +24,7 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """The lines written inside stand below `head`."""
+        """Write the lines inside below `head`."""
         self.line(head)
         self._depth += 1
         yield

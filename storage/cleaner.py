@@ -182,7 +182,7 @@ def _groups(sources: Sequence[Segment], segment_bytes: int) -> Iterator[list[Seg
 def _rewritten(
     log: Log, group: list[Segment], survivors: Survivors, epochs: set[int], step_bytes: int
 ) -> Generator[Wait | None, None, Segment | None]:
-    """One group rewritten and swapped in; None, and no trace of it, when the log no longer has these segments."""
+    """Rewrite one group and swap it in; None, and no trace of it, when the log no longer has these segments."""
     if any(segment not in log.segments for segment in group):  # before there is a file, which needs its directory
         return None
     target = _Target(log.files, log.directory, group, log.config.index_interval_bytes)

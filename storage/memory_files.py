@@ -45,13 +45,13 @@ class MemoryFile:
         del self._content[size:]
 
     def sync(self) -> None:
-        """Nothing is more durable than the process."""
+        """Do nothing: nothing is more durable than the process."""
 
     def start_writing_back(self, position: int, size: int) -> None:
-        """There is nowhere to write back to."""
+        """Do nothing: there is nowhere to write back to."""
 
     def close(self) -> None:
-        """The bytes stay while the name does."""
+        """Do nothing: the bytes stay while the name does."""
 
 
 class MemoryFiles:
@@ -97,13 +97,13 @@ class MemoryFiles:
         self._directories.discard(path)
 
     def sync_directory(self, path: str) -> None:
-        """As for `MemoryFile.sync`."""
+        """Do nothing, as `MemoryFile.sync`."""
 
     def absolute(self, path: str) -> str:
         return f"/{path.lstrip('/')}"
 
     def space(self, path: str) -> tuple[int, int]:
-        """Nobody has said how large the memory is."""
+        """Return unknown sizes: nobody has said how large the memory is."""
         return -1, -1
 
     def begin_syncs(self, files: Sequence[File], waker: Waker) -> Syncing:
@@ -114,18 +114,18 @@ class MemoryFiles:
 
 
 class _NoSyncing:
-    """Nothing is more durable than the process."""
+    """Do nothing: nothing is more durable than the process."""
 
     is_over = True
     failures: Mapping[str, StorageError] = MappingProxyType({})
 
     def wait(self) -> None:
-        """There is nothing to wait for."""
+        """Return at once: there is nothing to wait for."""
 
 
 class _NoLock:
     def release(self) -> None:
-        """Nobody else can be here."""
+        """Do nothing: nobody else can be here."""
 
 
 def _missing(operation: str, path: str) -> StorageError:

@@ -39,7 +39,7 @@ class OutdatedRecords:
         return (yield from self._look_for_age(paths[0], now_ms - retention_ms))
 
     def forget(self, directory: str) -> None:
-        """The log is no more."""
+        """Forget a log that is no more."""
         self._latest = {path: ms for path, ms in self._latest.items() if not path.startswith(f"{directory}/")}
 
     def _look_for_age(self, path: str, horizon_ms: int) -> Generator[None, None, bool]:

@@ -129,7 +129,7 @@ class Producers:
         return self._producers[producer_id]
 
     def get(self, producer_id: int) -> Producer | None:
-        """One that has written here and is not forgotten."""
+        """Return a producer that has written here and is not forgotten."""
         return self._producers.get(producer_id)
 
     def __contains__(self, producer_id: int) -> bool:
@@ -194,7 +194,7 @@ class Producers:
         return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
 
     def learn(self, header: BatchHeader, marker: EndMarker | None) -> None:
-        """The batch is in the log, at `header.base_offset`; `marker` is what it says if it is an end marker."""
+        """Note a batch of the log, at `header.base_offset`; `marker` is what it says if it is an end marker."""
         producer = self._producers.get(header.producer_id)
         if producer is None:
             self._total.count += 1
@@ -256,7 +256,7 @@ class Producers:
         return bisect_left(self.aborted, offset, key=_last_offset)
 
     def forget_before(self, offset: int) -> None:
-        """The log now begins at `offset`: aborted transactions that ended before it are nobody's concern."""
+        """Forget aborted transactions that ended before `offset`, at which the log now begins."""
         del self.aborted[: self._find_first(offset)]
 
     def forget_idle(self, before_ms: int) -> None:

@@ -152,7 +152,7 @@ class Segment:
             file.close()
 
     def learn(self, header: BatchHeader) -> None:
-        """The batch of `header` stands at the end of the file."""
+        """Note the batch of `header`, which stands at the end of the file."""
         last_offset = header.last_offset
         if header.max_timestamp > self.max_timestamp:
             self.max_timestamp = header.max_timestamp

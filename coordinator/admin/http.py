@@ -61,7 +61,7 @@ class Stream(Protocol):
         """Return the next chunk, once there is one."""
 
     def close(self) -> None:
-        """The client has left."""
+        """Close the connection, which the client has left."""
 
 
 Handler = Callable[[Request], Awaitable[Response | Stream]]

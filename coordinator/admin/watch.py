@@ -95,7 +95,7 @@ class Watcher:
                 await self._operator.next_turn()
 
     def close(self) -> None:
-        """The client has left."""
+        """Forget the client, which has left."""
         self._on_close()
 
     async def _look(self) -> Change | None:
@@ -144,7 +144,7 @@ class Watcher:
         )
 
     def _look_at_group(self) -> tuple[GroupDetail | None, bool]:
-        """The watched group if it has changed, and whether it has gone."""
+        """Return the watched group if it has changed, and whether it has gone."""
         if not self._query.group:
             return None, False
         view = self._operator.groups.find(self._query.group)
@@ -166,7 +166,7 @@ class Watcher:
         return as_data((number, msgspec.json.decode(data, type=Event)) for number, data in found)
 
     def _has_moved(self, clock: ClockState) -> bool:
-        """Whether the clock shows another time than the client works out for itself."""
+        """Return whether the clock shows another time than the client works out for itself."""
         shown_ms, at_s, rate = self._clock
         expected_ms = shown_ms + (monotonic() - at_s) * 1000 * rate
         return clock.rate != rate or abs(clock.now_ms - expected_ms) > 250

@@ -60,6 +60,6 @@ def security_of(args: argparse.Namespace, timeout: float) -> Security | None:
 
 
 def _report_wait(address: str) -> None:
-    """A person sees what a command waits for; a script's standard error stays empty."""
+    """Tell a person what the command waits for; a script's standard error stays empty."""
     if sys.stderr.isatty():
         print(f"waiting for {address} ...", file=sys.stderr)

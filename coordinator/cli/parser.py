@@ -176,7 +176,7 @@ def seconds(text: str) -> float:
 
 
 def add_broker_options(parser: argparse.ArgumentParser) -> None:
-    """The options of every command that connects to a broker. They may stand anywhere on the line, so that each level
+    """Add the options of a command that connects to a broker. They may stand anywhere on the line, so that each level
     of parsers has them: what is not given must not be set, lest an inner level hides what an outer one read."""
     from coordinator.addresses import EXPECTED, parse_addresses
 

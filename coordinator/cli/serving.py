@@ -436,7 +436,7 @@ class Server:
         return janitor
 
     def _tell(self, event: Event) -> None:
-        """A group did something: count it, and say so in the log."""
+        """Count what happened to a group, and write it to the log."""
         self.stats.count_event(event)
         self._events.tell(event)
         if group_log.isEnabledFor(logging.INFO):

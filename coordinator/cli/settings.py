@@ -66,7 +66,7 @@ class Settings(Struct, frozen=True):
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
-    """The two options that settings come from."""
+    """Add the two options that settings come from."""
     parser.add_argument(
         "--set",
         action="append",

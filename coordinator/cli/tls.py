@@ -92,7 +92,7 @@ class Authority:
 
     @classmethod
     def of(cls, directory: Path) -> "Authority":
-        """The authority of a directory, which is made where there is none. Raises OSError and ValueError."""
+        """Return the authority of a directory, which is made where there is none. Raises OSError and ValueError."""
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key

@@ -74,7 +74,7 @@ class _Stream:
 
 
 def _ipv4(host: str) -> bytes:
-    """An IPv6 client gets an address of its own, as the file has one kind of link."""
+    """Return an IPv4 address for the client: its own, or one made up for IPv6, as the file has one kind of link."""
     try:
         return socket.inet_aton(host)
     except OSError:

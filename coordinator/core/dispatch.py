@@ -23,10 +23,10 @@ from coordinator.core.offsets.offset_delete import offset_delete
 from coordinator.core.offsets.txn_offset_commit import txn_offset_commit
 from coordinator.core.result import (
     EndAllShareStates,
-    ShareStatesBegun,
-    ShareStatesEnded,
-    ShareStatesFailed,
-    TopicsCreated,
+    NoteBegunStates,
+    NoteCreatedTopics,
+    NoteEndedStates,
+    NoteFailedStates,
 )
 from coordinator.core.timers import EFFECTS
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
@@ -41,7 +41,7 @@ OF_EVERY_KIND: Final[Mapping[type, Handler]] = {
     TxnOffsetCommitRequest: txn_offset_commit,
     OffsetDeleteRequest: offset_delete,
     LoseCommits: moves.lose_commits,
-    **dict.fromkeys((TopicsCreated, ShareStatesBegun, ShareStatesFailed, ShareStatesEnded), verbs.ignore_outcome),
+    **dict.fromkeys((NoteCreatedTopics, NoteBegunStates, NoteFailedStates, NoteEndedStates), verbs.ignore_outcome),
     EndAllShareStates: verbs.end_no_states,
 }
 """What groups of all kinds answer alike, and where there is none."""

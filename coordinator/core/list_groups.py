@@ -25,7 +25,7 @@ class Filters:
 
 
 def list_group(group: Group) -> ListGroupsResponseListedGroup:
-    """One group. A version that has no state or no type leaves them out by itself."""
+    """List one group. A version that has no state or no type leaves them out by itself."""
     kind = kind_of(group)
     return ListGroupsResponseListedGroup(group.group_id, kind.protocol_type(group), str(group.state), kind.name)
 

@@ -33,7 +33,7 @@ def truncate(text: str) -> str:
 
 
 def refuse_join(error: ErrorCode, member_id: str, version: int) -> JoinGroupResponse:
-    """No admission. Before version 7 the protocol's name cannot be null, and is empty."""
+    """Refuse a JoinGroup. Before version 7 the protocol's name cannot be null, and is empty."""
     return JoinGroupResponse(
         error_code=error, member_id=member_id, protocol_name=None if version >= 7 else "", generation_id=-1
     )

@@ -109,14 +109,14 @@ class NewTopic(Struct, frozen=True):
 
 class CreateTopics(Struct, frozen=True):
     """Create topics in the catalog, after the group's own step. What comes of it is an input of the group:
-    `TopicsCreated`."""
+    `NoteCreatedTopics`."""
 
     group_id: str
     topics: tuple[NewTopic, ...]
     call: Call  # of the request that needs them
 
 
-class TopicsCreated(Struct, frozen=True):
+class NoteCreatedTopics(Struct, frozen=True):
     """The outcome of a `CreateTopics`: why topics could not be created, by name."""
 
     group_id: str
@@ -126,7 +126,7 @@ class TopicsCreated(Struct, frozen=True):
 class BeginShareStates(Struct, frozen=True):
     """Ask the share coordinator to begin the states of share partitions at these offsets.
 
-    The answer is an input of the group: `ShareStatesBegun`, or `ShareStatesFailed` if one of them could not be begun.
+    The answer is an input of the group: `NoteBegunStates`, or `NoteFailedStates` if one of them could not be begun.
     A `response` of an administrator gets the errors of its partitions.
     """
 
@@ -138,7 +138,7 @@ class BeginShareStates(Struct, frozen=True):
 
 
 class EndShareStates(Struct, frozen=True):
-    """Ask the share coordinator to forget the states of share partitions. The answer is `ShareStatesEnded`.
+    """Ask the share coordinator to forget the states of share partitions. The answer is `NoteEndedStates`.
 
     A `response` of an administrator gets an entry for each topic; without one the response is the first error.
     """
@@ -149,21 +149,21 @@ class EndShareStates(Struct, frozen=True):
     response: Any = None
 
 
-class ShareStatesBegun(Struct, frozen=True):
+class NoteBegunStates(Struct, frozen=True):
     """The states of these partitions have begun."""
 
     group_id: str
     topics: Mapping[bytes, tuple[int, ...]]  # by topic id
 
 
-class ShareStatesFailed(Struct, frozen=True):
+class NoteFailedStates(Struct, frozen=True):
     """The states of these partitions could not be begun."""
 
     group_id: str
     topics: Mapping[bytes, tuple[int, ...]]
 
 
-class ShareStatesEnded(Struct, frozen=True):
+class NoteEndedStates(Struct, frozen=True):
     """The states of these topics are gone."""
 
     group_id: str

@@ -95,19 +95,19 @@ def _bytes_of(group_id: str) -> int:
 
 
 def _refuse_nothing(request: Any, version: int) -> None:
-    """A shard by itself has room for all members."""
+    """Refuse no member: a shard by itself has room for all."""
 
 
 def _hold_nothing(more_bytes: int) -> None:
-    """Nobody counts what one shard holds."""
+    """Count nothing, for a shard by itself."""
 
 
 def _refuse_no_group(more_bytes: int, request: Any, version: int) -> None:
-    """A shard by itself has room for all groups."""
+    """Refuse no group: a shard by itself has room for all."""
 
 
 def _no_write(result: Result[Any], now_ms: int) -> None:
-    """A shard without a log forgets nothing, but has nothing to start from."""
+    """Write nothing, for a shard without a log."""
 
 
 def _no_attempt(kind: str, step: Step) -> Result[Any]:
@@ -480,7 +480,7 @@ class Shard:
                 self.timers.cancel_member(group.group_id, member_id, kind_of(group).member_timers)
 
     def _remove(self, group_id: str) -> None:
-        """The group is not there, nor is any timer of it."""
+        """Remove the group and all timers of it."""
         group = self.groups.pop(group_id, None)
         if group is not None:
             self._weigh(group, None)
@@ -489,7 +489,7 @@ class Shard:
             self.timers.cancel_group(group_id)
 
     def _apply_offsets(self, records: Iterable[Record | OffsetCommits], producer_id: int) -> None:
-        """An offset makes its group exist: one that nobody ever joined is an empty group without a protocol type."""
+        """Apply offsets. One creates its group if nobody ever joined: an empty one without a protocol type."""
         groups = self.groups
         self.offsets.apply_all(records, producer_id)
         for record in records:

@@ -61,7 +61,7 @@ Verb = RemoveMember | Rebalance | SetTarget | Forget
 
 
 def refuse_without_group(group: None, verb: Verb, env: Env) -> Result[Any]:
-    """There is nothing to do anything to."""
+    """Refuse a verb, because there is no such group."""
     return Result(response=VerbResponse(f"there is no group {verb.group_id!r}"))
 
 

@@ -172,7 +172,7 @@ class DataPlane:
         share_changes.close_connection(self._state, connection, now_ms)
 
     def forget(self, ticket: int) -> None:
-        """The client that waited under the ticket has left."""
+        """Forget the fetch under the ticket, whose client has left."""
         self._state.polls.let_go(ticket)
 
     def note_unsent(self, unsent_bytes: int) -> None:
@@ -180,7 +180,7 @@ class DataPlane:
         self._state.unsent_bytes = unsent_bytes
 
     def next_poll_ms(self) -> int | None:
-        """When, in real time, a fetch has waited long enough; None while none waits."""
+        """Return when, in real time, a fetch has waited long enough; None while none waits."""
         return self._state.polls.next_deadline_ms()
 
     def end_turn(self) -> None:
@@ -207,7 +207,7 @@ class DataPlane:
         return self._state.logs.begin_sync()
 
     def end_sync(self, failures: Mapping[TopicPartition, StorageError]) -> None:
-        """The syncs of these files have ended. One that has failed closes its partition."""
+        """Note that the syncs of these files have ended. One that has failed closes its partition."""
         self._state.logs.end_sync(failures)
 
     def take_lost(self) -> frozenset[TopicPartition]:
@@ -292,7 +292,7 @@ class DataPlane:
         share_changes.drop_topics(self._state, [change.before.id for change in gone if change.before is not None])
 
     def wake_fetches_of_offsets(self, index: int, size: int) -> None:
-        """A partition of `__consumer_offsets`, which clients may fetch as well, has grown by `size` bytes."""
+        """Wake fetches of a partition of `__consumer_offsets`, which has grown by `size` bytes."""
         self._state.polls.note_append((OFFSETS_TOPIC, index), size)
 
     def open_state(self, index: int) -> Log:

@@ -29,7 +29,7 @@ PAGE_MAX: Final = 2000  # max.request.partition.size.limit
 def describe_topic_partitions(
     state: State, request: DescribeTopicPartitionsRequest, env: Env
 ) -> Steps[DescribeTopicPartitionsResponse]:
-    """One page, and the cursor to the next one if there is more."""
+    """Return one page, and the cursor to the next one if there is more."""
     catalog = state.catalog
     cursor = request.cursor
     named = {topic.name for topic in request.topics}

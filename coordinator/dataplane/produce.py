@@ -97,7 +97,7 @@ def _validate_request(request: ProduceRequest) -> Refusal | None:
 
 
 def is_transactional(records: bytes | None) -> bool:
-    """By the attributes of the first batch, whatever else is to be said of it."""
+    """Return whether the attributes of the first batch say so, whatever else is wrong with it."""
     return records is not None and len(records) >= record_batch.HEADER_BYTES and bool(records[22] & 0x10)
 
 

@@ -214,7 +214,7 @@ class TopicLogs:
         return files
 
     def end_sync(self, failures: Mapping[TopicPartition, StorageError]) -> None:
-        """The syncs of these files have ended: close the partitions that could not be synced."""
+        """Close the partitions that could not be synced; the syncs of these files have ended."""
         for partition, failure in failures.items():
             if partition in self._syncing:  # else it is closed already, or its topic is gone
                 self.close_failed_partition(partition, failure)

@@ -43,7 +43,7 @@ class UnopenedLogs:
                 return
 
     def forget(self, partition: TopicPartition) -> None:
-        """The log is open now, or is no more."""
+        """Forget a log, which is open now, or is no more."""
         self.known.pop(partition, None)
         if self._left:
             self._left.pop(partition, None)

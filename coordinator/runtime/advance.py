@@ -29,7 +29,7 @@ class Advance:
                 shard.timers.set(EXPIRY, target_ms)  # one pass finds all that a thousand would have found
 
     def arrive(self, now_ms: int) -> None:
-        """The clock has arrived: a member that is kept alive has just been heard of."""
+        """Renew the sessions of members that are kept alive: the clock has arrived."""
         if self._node.note_input is not None:
             self._node.note_input(Kind.ADVANCED, now_ms)
         for partition in self._node.partitions:

@@ -453,14 +453,14 @@ class Engine:
         return found + [(ticket, Done(response)) for ticket, response in polls]
 
     def forget(self, ticket: int) -> None:
-        """The client of a parked request has left: a long poll ends with it, a group's member goes on."""
+        """Forget the client of a parked request, which has left: a long poll ends with it, a group's member goes on."""
         if self.world.note_input is not None:
             self.world.note_input(Kind.FORGET, ticket)
         self.world.dataplane.forget(ticket)
         self.unfinished.forget(ticket)
 
     def disconnect(self, connection: int, now_ms: int) -> None:
-        """A client's connection is lost: its share sessions are closed."""
+        """Close the share sessions of a connection that is lost."""
         if self.world.dataplane.share.is_watched(connection):
             self.note_time(now_ms)
             if self.world.note_input is not None:

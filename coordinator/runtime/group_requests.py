@@ -189,7 +189,7 @@ def describe(kind: Kind) -> Callable[[Engine, Any, Call, Where], Steps[Any]]:
         budget, known = ResponseBudget(), dict[str, tuple[Any, int]]()
 
         def describe_once(group_id: str) -> Any:
-            """A group that is named again is the same entry again."""
+            """Describe a group once; one that is named again is the same entry again."""
             found = known.get(group_id)
             if found is None:
                 entry = describe_one(group_id)
@@ -294,7 +294,7 @@ def txn_offset_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Cal
 
 
 def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, where: Where) -> Outcome:
-    """The transaction must have the group's partition in it, or from version 5 on takes it in.
+    """Check that the transaction has the group's partition in it; from version 5 on it takes it in.
 
     Nobody is asked about offsets of partitions that do not exist (Kafka: `handleTxnOffsetCommitRequest`).
     """

@@ -2,7 +2,7 @@
 
 from coordinator.core.catalog.create_topics import create_topics
 from coordinator.core.decision import Steps
-from coordinator.core.result import CreateTopics, NewTopic, TopicsCreated
+from coordinator.core.result import CreateTopics, NewTopic, NoteCreatedTopics
 from coordinator.runtime.engine import Engine
 from protocol.messages.create_topics import (
     CreateTopicsRequest,
@@ -24,7 +24,7 @@ def create_topics_of_group(engine: Engine, wanted: CreateTopics) -> Steps[None]:
         errors = {topic.name: topic.error_message or "" for topic in response.topics if topic.error_code}
     partition = engine.partitions.owner(wanted.group_id)
     if partition.is_loaded:
-        outcome = TopicsCreated(wanted.group_id, errors)
+        outcome = NoteCreatedTopics(wanted.group_id, errors)
         engine.take(partition, partition.shard.handle(outcome, call), wanted.group_id)
 
 

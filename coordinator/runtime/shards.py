@@ -36,7 +36,7 @@ class Shards:
         return shard
 
     def serve(self, partition: Partition, now_ms: int) -> None:
-        """The partition's log has been replayed, if there is one: from now on its groups are served."""
+        """Serve the partition's groups from now on: its log has been replayed, if there is one."""
         engine = self._engine
         partition.served_by = engine.coordinators.of_groups[partition.index]
         self._abort_unknown_transactions(partition, now_ms)

@@ -16,9 +16,9 @@ from coordinator.core.result import (
     BeginShareStates,
     Call,
     EndShareStates,
-    ShareStatesBegun,
-    ShareStatesEnded,
-    ShareStatesFailed,
+    NoteBegunStates,
+    NoteEndedStates,
+    NoteFailedStates,
 )
 from coordinator.core.share_state.values import FIRST_EPOCH, NO_OFFSET, StateKey, StateSummary
 from coordinator.runtime.engine import Engine
@@ -69,13 +69,13 @@ def _conclude(engine: Engine, partition: Partition, effect: BeginShareStates, co
     failed = {key: code for key, code in codes.items() if code}
     if not failed:
         engine.append()
-        _tell(engine, partition, ShareStatesBegun(effect.group_id, _by_topic(codes)), effect.at_ms)
+        _tell(engine, partition, NoteBegunStates(effect.group_id, _by_topic(codes)), effect.at_ms)
     elif effect.response is None:
         later = [key for key, code in failed.items() if code in NOT_SERVED]
         if len(later) == len(failed):
             states.call_when_served(later[0], lambda now_ms: _retry(engine, partition, effect, now_ms))
         else:
-            _tell(engine, partition, ShareStatesFailed(effect.group_id, _by_topic(codes)), effect.at_ms)
+            _tell(engine, partition, NoteFailedStates(effect.group_id, _by_topic(codes)), effect.at_ms)
     return failed
 
 
@@ -100,7 +100,7 @@ def _end(engine: Engine, partition: Partition, effect: EndShareStates) -> Any:
     failed = {key.topic_id: code for key, code in codes.items() if code}
     ended = frozenset(key.topic_id for key in codes) - failed.keys()
     if ended:
-        _tell(engine, partition, ShareStatesEnded(effect.group_id, ended), effect.at_ms)
+        _tell(engine, partition, NoteEndedStates(effect.group_id, ended), effect.at_ms)
     if effect.response is None:
         return next(iter(failed.values()), ErrorCode.NONE)
     topics = engine.ledger.catalog.topics

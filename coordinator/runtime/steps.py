@@ -59,7 +59,7 @@ class Checkpoints:
     """Ends a step at its first checkpoint, so that what it does depends on no machine."""
 
     def begin(self) -> None:
-        """There is nothing to be counted."""
+        """Do nothing: there is nothing to be counted."""
 
     def is_over(self) -> bool:
         return True
@@ -69,7 +69,7 @@ class Endless:
     """Ends no step before the request is decided."""
 
     def begin(self) -> None:
-        """There is nothing to be counted."""
+        """Do nothing: there is nothing to be counted."""
 
     def is_over(self) -> bool:
         return False

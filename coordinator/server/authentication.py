@@ -88,7 +88,7 @@ class Authentication:
         return self._machine.step(token)
 
     def complete(self, success: Success, now_s: float, wall_s: Callable[[], float] = time.time) -> int | Failure:
-        """The client is authenticated. Returns how long, in ms, 0 for ever; or the failure after all."""
+        """Complete the authentication. Returns how long it holds, in ms, 0 for ever; or the failure after all."""
         principal = Principal(USER, success.user)
         if self.principal is not None and principal != self.principal:
             return Failure(

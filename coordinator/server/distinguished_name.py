@@ -81,7 +81,7 @@ def _escape(text: str) -> str:
 
 
 def _elements(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """The elements of DER that follow one another: the tag, all bytes, and the value of each."""
+    """Yield the elements of DER that follow one another: the tag, all bytes, and the value of each."""
     at = 0
     while at < len(data):
         start, tag, size, at = at, data[at], data[at + 1], at + 2

@@ -22,7 +22,7 @@ def memory_limit(root: Path = ROOT, own: Path = Path("/proc/self/cgroup")) -> in
 
 
 def _group(own: Path) -> Path:
-    """The control group of the process, relative to the root."""
+    """Return the control group of the process, relative to the root."""
     try:
         lines = own.read_text("utf-8").splitlines()
     except (OSError, ValueError):
@@ -31,7 +31,7 @@ def _group(own: Path) -> Path:
 
 
 def _limit(file: Path) -> int:
-    """The limit in a file, -1 if there is none; `max` stands for none."""
+    """Return the limit in a file, -1 if there is none; `max` stands for none."""
     try:
         text = file.read_text("ascii").strip()
     except (OSError, ValueError):

@@ -63,7 +63,7 @@ class Operator:
             self._waiting -= 1
 
     def wake(self) -> None:
-        """A turn has ended."""
+        """Wake what waits for the end of a turn."""
         self.scenarios.play()
         if self._waiting:
             self._turned.set()

@@ -59,7 +59,7 @@ class Loads:
         return self._sorted[self._next_high + 1]
 
     def exclude_most(self) -> None:
-        """The member that `next_most` named last has nothing to give: leave it out from now on."""
+        """Leave out the member that `next_most` named last from now on: it has nothing to give."""
         here, last = self._next_high + 1, self._high_end - 1
         self._sorted[here], self._sorted[last] = self._sorted[last], self._sorted[here]
         self._high_end -= 1

@@ -99,7 +99,7 @@ def _of_configs(topic: CreateTopicsRequestCreatableTopic) -> Refusal | None:
 
 
 def _of_assignments(catalog: Catalog, topic: CreateTopicsRequestCreatableTopic) -> Refusal | None:
-    """A manual placement says how many partitions and copies there are, so the numbers must be left to it."""
+    """Check a manual placement: it says how many partitions and copies there are, so the numbers must be left to it."""
     if topic.replication_factor != -1 or topic.num_partitions != -1:
         which = "replication factor" if topic.replication_factor != -1 else "numPartitions"
         message = f"A manual partition assignment was specified, but {which} was not set to -1."

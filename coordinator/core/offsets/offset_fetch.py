@@ -78,7 +78,7 @@ def name_topics(
 def fetch_offsets(
     wanted: OffsetFetchRequestGroup, version: int, offsets: OffsetStore, topics: Topics, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """One group's offsets: those asked for, or all. What was never committed is -1, and that is no error."""
+    """Return one group's offsets: those asked for, or all. What was never committed is -1, and that is no error."""
     named = name_topics(wanted, version, offsets, topics).topics or ()
     found = [_topic(wanted.group_id, each, version, offsets, topics, require_stable) for each in named]
     return OffsetFetchResponseGroup(wanted.group_id, tuple(found))

@@ -29,7 +29,7 @@ OFFSET_BYTES: Final = 256
 
 
 def _hold_nothing(more_bytes: int) -> None:
-    """Nobody counts what one store holds."""
+    """Count nothing, for a store by itself."""
 
 
 def _pending_bytes(value: OffsetCommitValue) -> int:
@@ -115,7 +115,7 @@ class OffsetStore:
                 yield key, self._pending[producer_id][key].value
 
     def pending_by(self, producer_id: int) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue]]:
-        """The offsets that the end of a producer's transaction commits: those that nothing later has overtaken."""
+        """Return the offsets that the end of a producer's transaction commits: those that no later one overtook."""
         pending = self._pending.get(producer_id, {})
         return ((key, entry.value) for key, entry in pending.items() if not entry.overtaken)
 
@@ -283,7 +283,7 @@ class OffsetStore:
             self._close(key, producer_id)
 
     def _close(self, key: OffsetCommitKey, producer_id: int) -> None:
-        """The producer has nothing pending for that partition any more."""
+        """Drop what the producer has pending for that partition."""
         partitions = self._open[key.group]
         producers = partitions[key.topic, key.partition]
         producers.discard(producer_id)

@@ -53,7 +53,7 @@ class Transaction(Struct, frozen=True):
         return replace(self, state=state, updated_ms=now_ms)
 
     def with_partitions(self, partitions: Iterable[Partition], now_ms: int) -> "Transaction":
-        """With these written to as well; the transaction begins when it had not."""
+        """Return it with these partitions written to as well; the transaction begins when it had not."""
         begun = self.started_ms if self.state == State.ONGOING else now_ms
         return replace(
             self.with_state(State.ONGOING, now_ms), partitions=self.partitions.union(partitions), started_ms=begun

@@ -128,7 +128,7 @@ def _deny_offsets(topic: Entry) -> Entry:
 
 
 def refuse_offset_delete(request: OffsetDeleteRequest, version: int, error: ErrorCode) -> OffsetDeleteResponse:
-    """The error of a topic is in its partitions; that of the response is the group's."""
+    """Refuse an OffsetDelete: the error of a topic is in its partitions, that of the group in the response."""
     return OffsetDeleteResponse(
         topics=tuple([
             OffsetDeleteResponseTopic(

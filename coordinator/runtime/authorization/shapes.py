@@ -135,7 +135,7 @@ def authorized_operations(array: str, kind: Resource, field: str, name: str) -> 
 
 
 def cluster_operations(asking: Asking, response: Response) -> Steps[Response]:
-    """The same for the cluster: none without DESCRIBE."""
+    """Return the same for the cluster: none without DESCRIBE."""
     yield from ()
     if response.cluster_authorized_operations == NOT_ASKED:
         return response

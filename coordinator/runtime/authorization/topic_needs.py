@@ -52,7 +52,7 @@ def see_topics(asking: Asking, response: Response) -> Steps[Response]:
 
 
 def _may_create(asking: Asking) -> Callable[[str], bool]:
-    """Whether a topic that is not there is no matter of rights: it may be created, or nobody asks for that."""
+    """Return whether a topic that is not there is no matter of rights: it may be created, or nobody asks for that."""
     is_wanted = asking.request.allow_auto_topic_creation and asking.engine.ledger.catalog.settings.auto_create_topics
     may_all = not is_wanted or asking.rights.may(_O.CREATE, _R.CLUSTER)
     return lambda name: may_all or asking.rights.may(_O.CREATE, _R.TOPIC, name)

@@ -35,14 +35,14 @@ def transaction_topics(asking: Asking, response: Response) -> Steps[Response]:
 
 
 def produce_transaction(asking: Asking) -> str | None:
-    """The transactional id of a Produce request with transactional records."""
+    """Return the transactional id of a Produce request with transactional records."""
     request = asking.request
     batches = (data.records for topic in request.topic_data for data in topic.partition_data)
     return request.transactional_id if any(map(is_transactional, batches)) else None
 
 
 def any_producer(asking: Asking) -> Iterable[str]:
-    """A producer without transactions may have an id if it may write to any topic (KIP-679)."""
+    """Allow an id to a producer without transactions if it may write to any topic (KIP-679)."""
     if asking.request.transactional_id is not None or asking.rights.may_any(_O.WRITE, _R.TOPIC):
         return ()
     return cluster(asking)

@@ -104,7 +104,7 @@ def _unescape(name: str) -> str:
 
 
 def _decode(text: str) -> bytes:
-    """The bytes of base64, none if it is not."""
+    """Return the bytes of base64, none if it is not."""
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:

@@ -86,7 +86,7 @@ class OverviewVerbs:
         yield Overview(len(found), groups)
 
     def _lag(self, partition: Partition, group_id: str, offsets_max: int) -> tuple[int | None, int]:
-        """The lag of a group, and of how many offsets it is."""
+        """Return the lag of a group, and of how many offsets it is."""
         end_offset = self._node().dataplane.end_offset
         lag, offsets = None, 0
         for topic, partitions in partition.shard.offsets.of_group(group_id).items():

@@ -93,7 +93,7 @@ def remove_member(group: ClassicGroup, why: Why) -> tuple[ClassicGroup, tuple[Ef
 def _rebalance_without(
     group: ClassicGroup, after: ClassicGroup, now_ms: int, limits: Limits, whys: list[Why]
 ) -> Result[ClassicGroup]:
-    """One rebalance for all who left; the last of them is named as its cause, the others in events of their own."""
+    """Start one rebalance for all who left; the last is named as its cause, the others in events of their own."""
     *others, last = whys
     told = tuple(event(group, group, now_ms, why) for why in others)
     match after.state:

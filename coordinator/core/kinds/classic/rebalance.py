@@ -123,7 +123,7 @@ def _enter_join_phase(group: ClassicGroup, now_ms: int, limits: Limits) -> Class
 
 
 def _refuse_pending_syncs(group: ClassicGroup, now_ms: int) -> tuple[ClassicGroup, tuple[Effect, ...]]:
-    """No assignment will come: who waits for one is told to rejoin, and its session runs again from now."""
+    """Tell members that wait for an assignment to rejoin, as none will come; their sessions run again from now."""
     effects: list[Effect] = []
     members: dict[str, Member] = {}
     for member_id, member in group.members.items():
@@ -166,7 +166,7 @@ def _begin_generation(group: ClassicGroup, now_ms: int, why: Why) -> Result[Clas
 
 
 def _leader(group: ClassicGroup) -> str:
-    """The leader stays if it has joined; else the first of those who have leads."""
+    """Return the leader: the old one if it has joined, else the first member that has."""
     if group.leader is not None and group.members[group.leader].join_ticket is not None:
         return group.leader
     first: Member = next(member for member in group.members.values() if member.join_ticket is not None)

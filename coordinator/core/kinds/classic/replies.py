@@ -37,7 +37,7 @@ def roster(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
 
 
 def refuse_sync(error: ErrorCode) -> SyncGroupResponse:
-    """No assignment."""
+    """Refuse a SyncGroup: there is no assignment."""
     return SyncGroupResponse(error_code=error)
 
 

@@ -11,7 +11,7 @@ from protocol.messages.join_group import JoinGroupRequestProtocol
 
 
 def validate_member(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
-    """NONE for a member of the group. The instance id, if one is given, must be the member's own (KIP-345)."""
+    """Return NONE for a member of the group. The instance id, if one is given, must be the member's own (KIP-345)."""
     if instance_id is not None:
         known = group.instances.get(instance_id)
         if known is None:

@@ -181,7 +181,7 @@ def _metadata(member: Member, request: ConsumerGroupHeartbeatRequest, call: Call
 def _response(
     found: Member, changes: Changes, request: ConsumerGroupHeartbeatRequest, limits: Limits
 ) -> ConsumerGroupHeartbeatResponse:
-    """The assignment is told to whoever joins or asks with everything, and when it has changed."""
+    """Make the response. It has the assignment for a member that joins or says everything, and when it has changed."""
     member = changes.member
     is_full_request = (
         request.rebalance_timeout_ms != -1

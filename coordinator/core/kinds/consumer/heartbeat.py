@@ -57,7 +57,7 @@ def has_to_rejoin(group: ConsumerGroup, member: Member) -> bool:
 
 
 def rejoin_timer(group: ConsumerGroup, member: Member, now_ms: int) -> tuple[Effect, ...]:
-    """It has its rebalance timeout for coming back, from the first time that it was told."""
+    """Set the timer by which the member must rejoin: its rebalance timeout, from the first time that it was told."""
     return (
         SetTimer(
             (JOIN, group.group_id, member.member_id), now_ms + member.metadata.rebalance_timeout_ms, only_if_absent=True

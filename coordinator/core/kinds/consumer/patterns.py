@@ -120,5 +120,5 @@ def _apply(transition: GroupTransition, answer: Mapping[str, ResolvedRegex]) -> 
 
 
 def _resolved_at(resolved: Mapping[str, ResolvedRegex]) -> int:
-    """All patterns of a group are resolved together, so any of them tells when."""
+    """Return when the patterns were resolved: all of a group are resolved together, so any of them tells."""
     return next(iter(resolved.values())).at_ms if resolved else -THROTTLE_MS

@@ -28,7 +28,7 @@ def epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def no_epoch(group_id: str) -> Record:
-    """There is no such group any more."""
+    """State that there is no such group any more."""
     return Record(ConsumerGroupMetadataKey(group_id), None)
 
 
@@ -54,7 +54,7 @@ def target_epoch(group_id: str, epoch: int, at_ms: int) -> Record:
 
 
 def no_target_epoch(group_id: str) -> Record:
-    """There is no target assignment any more."""
+    """State that there is no target assignment any more."""
     return Record(ConsumerGroupTargetAssignmentMetadataKey(group_id), None)
 
 
@@ -97,7 +97,7 @@ def pattern(group_id: str, pattern: str, resolved: ResolvedRegex) -> Record:
 
 
 def no_pattern(group_id: str, pattern: str) -> Record:
-    """Nobody subscribes to the regular expression any more."""
+    """State that nobody subscribes to the regular expression any more."""
     return Record(ConsumerGroupRegularExpressionKey(group_id, pattern), None)
 
 

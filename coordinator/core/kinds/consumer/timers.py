@@ -59,7 +59,7 @@ def restart_timers(group: ConsumerGroup, env: Env) -> Result[Any]:
 
 
 def _still_owes(member: Member) -> bool:
-    """It has not given up what it had to. One that is away has nothing pending, and its session runs."""
+    """Return whether the member has not given up what it had to. One that is away has nothing pending."""
     return member.state is MemberState.UNREVOKED_PARTITIONS and member.epoch >= 0
 
 

@@ -51,7 +51,7 @@ def validate_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, lim
 
 
 def unknown_instance(instance_id: str) -> Refusal:
-    """No static member of that instance id."""
+    """Refuse a request, because no static member has that instance id."""
     return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
 
 

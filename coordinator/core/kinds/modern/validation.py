@@ -29,7 +29,7 @@ def invalid(message: str) -> Refusal:
 
 
 def unknown_member(member_id: str, group_id: str) -> Refusal:
-    """No member of that id."""
+    """Refuse a request, because no member has that id."""
     return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
 
 

@@ -1,7 +1,7 @@
 """DeleteShareGroupOffsets: the states of topics are forgotten, of a share group without members.
 
 DeleteShareGroupOffsets     record 15: the topics are being deleted     the runtime asks the share coordinator
-ShareStatesEnded            record 15: they are gone
+NoteEndedStates            record 15: they are gone
 
 Shown by tests/runtime/test_share_states.py.
 """
@@ -14,7 +14,7 @@ from coordinator.core.kinds.share import record_builders
 from coordinator.core.kinds.share.group import ShareGroup
 from coordinator.core.kinds.share.state_partitions import state_keys
 from coordinator.core.kinds.share.validation import no_share_group
-from coordinator.core.result import EndAllShareStates, EndShareStates, Result, ShareStatesEnded
+from coordinator.core.result import EndAllShareStates, EndShareStates, NoteEndedStates, Result
 from coordinator.core.share_state.values import StateKey
 from coordinator.core.topics import Topic
 from protocol.errors import ErrorCode
@@ -76,7 +76,7 @@ def end_all_states(group: ShareGroup, request: EndAllShareStates, env: Env) -> R
     return transition.result()
 
 
-def note_ended(group: ShareGroup, told: ShareStatesEnded, env: Env) -> Result[Any]:
+def note_ended(group: ShareGroup, told: NoteEndedStates, env: Env) -> Result[Any]:
     """Write that the states of topics are gone. Kafka: `completeDeleteShareGroupOffsets`."""
     transition = GroupTransition(group, env, "ShareStates")
     deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in told.topics}

@@ -11,7 +11,7 @@ from coordinator.core.kinds.share import replay
 from coordinator.core.kinds.share.group import ShareGroup
 from coordinator.core.kinds.share.states import GroupState
 from coordinator.core.moves import LoseMembers
-from coordinator.core.result import EndAllShareStates, ShareStatesBegun, ShareStatesEnded, ShareStatesFailed
+from coordinator.core.result import EndAllShareStates, NoteBegunStates, NoteEndedStates, NoteFailedStates
 from coordinator.core.timers import SESSION
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
 from protocol.errors import ErrorCode
@@ -40,9 +40,9 @@ SHARE: Final = Kind(
         ShareGroupHeartbeatRequest: _heartbeat,
         AlterShareGroupOffsetsRequest: _alter,
         DeleteShareGroupOffsetsRequest: _delete,
-        ShareStatesBegun: late(f"{__package__}.state_partitions", "note_begun"),
-        ShareStatesFailed: late(f"{__package__}.state_partitions", "note_failed"),
-        ShareStatesEnded: late(f"{__package__}.delete_share_group_offsets", "note_ended"),
+        NoteBegunStates: late(f"{__package__}.state_partitions", "note_begun"),
+        NoteFailedStates: late(f"{__package__}.state_partitions", "note_failed"),
+        NoteEndedStates: late(f"{__package__}.delete_share_group_offsets", "note_ended"),
         EndAllShareStates: late(f"{__package__}.delete_share_group_offsets", "end_all_states"),
         RemoveMember: late(f"{__package__}.verbs", "remove_member"),
         Rebalance: late(f"{__package__}.verbs", "rebalance"),

@@ -1,8 +1,8 @@
 """Which partitions have a state at the share coordinator, which are about to have one, and which lose theirs.
 
 subscribe                  record 15: initializing         effect: ask the share coordinator
-ShareStatesBegun           record 15: initialized          from now on they may be assigned
-ShareStatesFailed          record 15: neither              the next heartbeat asks again
+NoteBegunStates            record 15: initialized          from now on they may be assigned
+NoteFailedStates           record 15: neither              the next heartbeat asks again
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from coordinator.core.kinds.modern.transition import GroupTransition
 from coordinator.core.kinds.share import record_builders
 from coordinator.core.kinds.share.group import ShareGroup, StatePartitions, StateTopics
 from coordinator.core.limits import Limits
-from coordinator.core.result import BeginShareStates, Result, ShareStatesBegun, ShareStatesFailed
+from coordinator.core.result import BeginShareStates, NoteBegunStates, NoteFailedStates, Result
 from coordinator.core.share_state.values import NO_OFFSET, StateKey
 from coordinator.core.topics import Topics
 
@@ -66,7 +66,7 @@ def note_initializing(transition: GroupTransition[ShareGroup], more: StateTopics
     transition.group = _with_times(transition.group, times)
 
 
-def note_begun(group: ShareGroup, told: ShareStatesBegun, env: Env) -> Result[Any]:
+def note_begun(group: ShareGroup, told: NoteBegunStates, env: Env) -> Result[Any]:
     """Write that the states of partitions exist. Kafka: `initializeShareGroupState`."""
     transition = GroupTransition(group, env, "ShareStates")
     begun = {topic_id: StatePartitions(_name(topic_id, env.topics), parts) for topic_id, parts in told.topics.items()}
@@ -77,7 +77,7 @@ def note_begun(group: ShareGroup, told: ShareStatesBegun, env: Env) -> Result[An
     return transition.result()
 
 
-def note_failed(group: ShareGroup, told: ShareStatesFailed, env: Env) -> Result[Any]:
+def note_failed(group: ShareGroup, told: NoteFailedStates, env: Env) -> Result[Any]:
     """Write that the states of partitions could not be begun. Kafka: `uninitializeShareGroupState`."""
     if not group.initializing or not told.topics:
         return Result()

@@ -46,7 +46,7 @@ def validate_epoch(member: Member, epoch: int) -> Refusal | None:
 
 
 def no_share_group(group_id: str) -> Refusal:
-    """No share group of that id; there may be one of another kind."""
+    """Refuse a request, because no share group has that id; there may be one of another kind."""
     return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group, or does not exist.")
 
 

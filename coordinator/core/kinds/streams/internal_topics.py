@@ -14,7 +14,7 @@ from coordinator.core.env import Env
 from coordinator.core.kinds.streams.configuration import InternalTopic
 from coordinator.core.kinds.streams.group import StreamsGroup
 from coordinator.core.kinds.streams.transition import GroupTransition
-from coordinator.core.result import Call, CreateTopics, NewTopic, Result, TopicsCreated
+from coordinator.core.result import Call, CreateTopics, NewTopic, NoteCreatedTopics, Result
 from protocol.messages.streams_group_heartbeat import StatusCode, StreamsGroupHeartbeatResponseStatus
 
 DEFAULT: Final = -1  # in place of a replication factor
@@ -37,7 +37,7 @@ def create_missing(transition: GroupTransition, statuses: Statuses) -> Statuses:
     return _explain(statuses, f"; not authorized to create {', '.join(denied)}")
 
 
-def keep_errors(group: StreamsGroup, outcome: TopicsCreated, env: Env) -> Result[Any]:
+def keep_errors(group: StreamsGroup, outcome: NoteCreatedTopics, env: Env) -> Result[Any]:
     """Keep why topics could not be created, for the members' next heartbeats."""
     return (
         Result() if outcome.errors == group.creation_errors else Result(replace(group, creation_errors=outcome.errors))

@@ -12,7 +12,7 @@ from coordinator.core.kinds.streams.states import GroupState
 from coordinator.core.limits import Limits
 from coordinator.core.moves import LoseMembers
 from coordinator.core.offsets.expiry import commit_time
-from coordinator.core.result import TopicsCreated
+from coordinator.core.result import NoteCreatedTopics
 from coordinator.core.timers import INITIAL, REBALANCE, SESSION
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
 from protocol.errors import ErrorCode
@@ -53,7 +53,7 @@ STREAMS: Final = Kind(
     handlers={
         StreamsGroupHeartbeatRequest: _heartbeat,
         JoinGroupRequest: late(f"{__package__}.join_group"),
-        TopicsCreated: late(f"{__package__}.internal_topics", "keep_errors"),
+        NoteCreatedTopics: late(f"{__package__}.internal_topics", "keep_errors"),
         RemoveMember: late(f"{__package__}.verbs", "remove_member"),
         Rebalance: late(f"{__package__}.verbs", "rebalance"),
         SetTarget: late(f"{__package__}.verbs", "set_target"),

@@ -53,7 +53,7 @@ class TaskOwners(Struct, frozen=True, gc=False):
 
 
 def _move_active(owners: Actives, old: str, before: list[Held], new: str, after: list[Held]) -> Actives:
-    """A task that another process has by now stays with that process."""
+    """Move an active task, unless another process has it by now."""
     changed: dict[str, dict[int, str]] = {}
     for held in before:
         for number, partitions in held.items():
