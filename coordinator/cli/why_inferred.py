@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -14,7 +14,7 @@ from coordinator.cli import fail
 from coordinator.cli.admin import find_admin, get
 from coordinator.cli.cluster import Cluster, WrongUse
 from coordinator.cli.group_changes import Changes, note, open_reader
-from coordinator.cli.group_view import describe_group
+from coordinator.cli.group_view import GroupView, describe_group
 from coordinator.cli.positions import find_positions, total_lag
 from coordinator.cli.since import Since, format_since
 from coordinator.cli.tables import count, print_json, print_table
@@ -22,10 +22,12 @@ from coordinator.client import ClientError
 from coordinator.client.log_reader import LogReader
 from coordinator.control.printable import format_span, printable
 from pipeline.history import timeline
+from pipeline.history.live import MemberName, Replay
 from pipeline.history.records import Rebalance
 from protocol.java_hash import partition_of
 
 GROUPS_MAX: Final = 50  # that the table shows
+AWAITED_MAX: Final = 3  # members that the last line names
 
 
 def path_of(group: str) -> str:
@@ -79,7 +81,7 @@ def _print_timeline(args: argparse.Namespace, reader: LogReader, changes: Change
         for one in found:
             start_ms = _print_line(args, one, changes, start_ms)
     if args.format == "text":
-        print(_describe_now(args))
+        print(_describe_now(args, changes.replay))
     if changes.replay.unread:
         note(f"muster why: {count(changes.replay.unread, 'record')} could not be read")
     for change in changes.following() if args.follow else ():
@@ -114,8 +116,8 @@ def _print_line(args: argparse.Namespace, one: Rebalance, changes: Changes, star
     return start_ms
 
 
-def _describe_now(args: argparse.Namespace) -> str:
-    """Return the group's state and lag, as far as the user may know them."""
+def _describe_now(args: argparse.Namespace, replay: Replay) -> str:
+    """Return the group's state and lag, and for which members it waits, as far as the user may know them."""
     try:
         with Cluster.of(args) as cluster:
             group = describe_group(cluster, args.group)
@@ -125,7 +127,23 @@ def _describe_now(args: argparse.Namespace) -> str:
             lag = total_lag(find_positions(cluster, group))
     except ClientError as error:
         return f"now: {error}"
-    return printable(text if lag is None else f"{text}, lag {lag}")
+    awaited = "".join(f"; {one}" for one in _describe_awaited(group, replay))
+    return printable((text if lag is None else f"{text}, lag {lag}") + awaited)
+
+
+def _describe_awaited(group: GroupView, replay: Replay) -> Iterator[str]:
+    """Yield for which members a group with epochs waits: those that have not reached its epoch, and their silence."""
+    if group.state != "Reconciling":
+        return
+    behind = [one for one in group.members if one.epoch is not None and one.epoch < (group.epoch or 0)]
+    for member in behind[:AWAITED_MAX]:
+        who = timeline.format_name(member.member_id, MemberName(member.client_id, member.instance_id, member.host))
+        own = [(topic, number) for topic, numbers in member.assignment.items() for number in numbers]
+        at_ms = replay.last_commit_ms(group.group, own)
+        silence = "no commit is known" if at_ms is None else f"no commit since {timeline.format_second(at_ms)}"
+        yield f"waits for {who}, which is at epoch {member.epoch} of {group.epoch}, {silence}"
+    if len(behind) > AWAITED_MAX:
+        yield f"and for {count(len(behind) - AWAITED_MAX, 'more member')}"
 
 
 def _print_ranking(args: argparse.Namespace, changes: Changes) -> int:

@@ -8,7 +8,7 @@ What it yields is what `pipeline.history.activity.read_histories` finds in the t
 """
 
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -42,11 +42,13 @@ class GroupReplay:
     def __init__(self, group: str) -> None:
         self.history = GroupHistory(group)
         self.names: dict[str, MemberName] = {}
+        self.last_commits: dict[Partition, int] = {}
         self._commits: dict[Partition, Activity] = {}
 
     def note_commit(self, topic: str, partition: int, ts: int, *, is_txn: bool) -> None:
         """Note a commit of the group."""
         one, key = activity_of(ts, is_txn=is_txn), (topic, partition)
+        self.last_commits[key] = ts
         self._commits[key] = together([self._commits[key], one]) or one if key in self._commits else one
 
     def apply(self, record: Record) -> list[Rebalance]:
@@ -113,6 +115,11 @@ class Replay:
     def name(self, group: str, member_id: str) -> MemberName:
         """Return what a person knows a member by."""
         return self.groups[group].names.get(member_id, MemberName()) if group in self.groups else MemberName()
+
+    def last_commit_ms(self, group: str, partitions: Iterable[Partition]) -> int | None:
+        """Return when any of these partitions was last committed, as far as it was read."""
+        known = self.groups[group].last_commits if group in self.groups else {}
+        return max((known[one] for one in partitions if one in known), default=None)
 
     def _apply(self, raw: RawRecord, *, is_txn: bool) -> list[Rebalance]:
         if raw.key is None or not self._is_wanted(raw.key):

@@ -92,6 +92,27 @@ def test_a_process_that_restarts_is_counted_by_what_stays_the_same(muster: Muste
     assert re.match(r"#\d+ \+0\.000s \d\d:\d\d:\d\dZ Stable", second)
 
 
+def test_a_group_that_waits_says_for_whom_and_since_when_it_is_silent(muster: Muster, command: Command) -> None:
+    with Client.to(muster.kafka, client_id="till") as client:
+        first = ConsumerMember(client, "m-1", "modern")
+        assert first.beat().error_code == 0
+        offsets = commit("modern", {"orders": {0: 5}}, first.epoch, member_id="m-1")
+        assert client.ask(offsets, 9).topics[0].partitions[0].error_code == 0
+        second = ConsumerMember(client, "m-2", "modern")
+
+        def find_state() -> str:
+            assert second.beat().error_code == 0
+            return command.lines("why", "modern", "--inferred")[-1]
+
+        wait_until("the target is computed", lambda: "Reconciling" in find_state())
+        now = find_state()
+    assert re.fullmatch(
+        r'now: Reconciling, 2 members(, lag \d+)?; waits for "till" \(m-1\), which is at epoch \d of \d, '
+        r"no commit since \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ",
+        now,
+    )
+
+
 def test_the_brokers_of_the_environment_are_asked_where_no_admin_port_is_named(
     muster: Muster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ class Shell:
         for told, name in self._names.items():
             line = line.replace(told, name)
         line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z", "<time>", line)
+        line = re.sub(r"(\d{4}-\d\d-\d\d )?\b\d\d:\d\d:\d\dZ", "<time>", line)
         line = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>", line)
         line = re.sub(r"\+\d\.\d{3}s", "+<seconds>", line)
         line = re.sub(r'(_ms": )1[789]\d{11}\b', r"\1<ms>", line)
