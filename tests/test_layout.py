@@ -115,7 +115,8 @@ FOREIGN |= {
     "--strict",
     "--offsets-decoder",
     "--no-deps",
-}  # options of Docker, MkDocs, pip and Kafka's tools
+    "--test",
+}  # options of Docker, MkDocs, pip, Node and Kafka's tools
 
 
 @pytest.mark.parametrize("page", ["README.md", "usage.md", "testing.md", "docker.md", "troubleshooting.md", "index.md"])

@@ -268,7 +268,7 @@ class Server:
 
     async def _run_beside(self) -> None:
         """Run the command beside the server, and stop with it."""
-        from coordinator.cli.beside import Beside, make_variables
+        from coordinator.cli.beside import Beside, make_variables, print_timelines
 
         first = self._listeners[0].name  # each broker has a listener of that name
         kafka = [format_address(one.host, one.port) for one in self._listeners if one.name == first]
@@ -277,6 +277,8 @@ class Server:
         self.exit_code, complaint = await self._beside.run()
         if complaint:
             fail("serve", complaint)
+        elif self.exit_code:
+            print_timelines(self._events.ring)
         self._end(f"the end of {self._options.beside[0]}")
 
     # -- for the operator ----------------------------------------------------------------------------------------------

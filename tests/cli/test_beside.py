@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from coordinator.cli import Parser
+from coordinator.cli.beside import EVENTS_MAX, GROUPS_MAX, format_timelines
 from coordinator.cli.options import read_options
 from coordinator.cli.serve import add_arguments
+from coordinator.core.events import Cause, Event
+from coordinator.events import Ring
 from tests.live import WAIT_SECONDS, wait_until
 
 MUSTER = [sys.executable, "-m", "coordinator"]
@@ -52,6 +56,35 @@ def test_what_goes_wrong_is_a_line_and_an_exit_code(words: list[str], code: int,
     assert done.stderr.endswith(complaint)
 
 
+def test_the_timelines_of_the_groups_follow_a_command_that_fails() -> None:
+    """The server that could be asked why is gone by then."""
+    program = """if True:
+        import os, sys
+        from coordinator.client import Client
+        from tests.cli.command import classic_member
+        with Client.to(os.environ["BOOTSTRAP_SERVERS"], client_id="till") as client:
+            classic_member(client, "shop", {"orders": (0,)})
+        sys.exit(int(sys.argv[1]))"""
+    for code in (0, 3):
+        done = run("serve", "--topic", "orders:1", "--", sys.executable, "-c", program, str(code))
+        assert done.returncode == code, done.stderr
+        _, found, timeline = done.stderr.partition("muster serve: the timeline of group shop\n#1 ")
+        assert bool(found) is bool(code)
+        assert ('leader synced: "till"' in timeline) is bool(code)
+
+
+def test_timelines_that_are_printed_are_bounded() -> None:
+    ring = Ring()
+    for group in range(3 * GROUPS_MAX):
+        for _ in range(2 * EVENTS_MAX if group % 2 else 1):
+            event = Event(1_000, f"g{group}", Cause.MEMBER_LEFT, "Stable", "Stable", 3)
+            ring.add(event.group, msgspec.json.encode(event))
+    lines = list(format_timelines(ring))
+    headings = [line for line in lines if "the timeline of group" in line]
+    assert headings[-1].endswith(f" g{3 * GROUPS_MAX - 1}") and len(headings) == GROUPS_MAX
+    assert len(lines) == GROUPS_MAX // 2 * (EVENTS_MAX + 1 + 2)
+
+
 def test_a_signal_ends_the_command_and_then_the_server() -> None:
     script = "trap 'echo told; exit 3' TERM; echo begun; while :; do sleep 0.05; done"
     with subprocess.Popen([*MUSTER, "serve", "--", "sh", "-c", script], stdout=subprocess.PIPE, text=True) as server:
@@ -68,7 +101,7 @@ def test_a_signal_ends_the_command_and_then_the_server() -> None:
         ([], None, "127.0.0.1:0", "127.0.0.1:0", 16 << 20),
         (["--data-dir", "d"], "d", "127.0.0.1:0", "127.0.0.1:0", 16 << 20),
         (["--listen", ":9092", "--admin", "off"], None, ":9092", None, 16 << 20),
-        (["--set", "listeners=A://:1", "--set", "journal.max.bytes=0"], None, ":1", "127.0.0.1:0", 0),
+        (["--set", "listeners=PLAINTEXT://:1", "--set", "journal.max.bytes=0"], None, ":1", "127.0.0.1:0", 0),
     ],
 )
 def test_what_is_said_goes_before_what_a_command_implies(
