@@ -29,6 +29,7 @@ class Beside:
     def __init__(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
         self._words, self._variables = list(words), variables
         self._process: trio.Process | None = None
+        self._early: list[int] = []  # signals that came while the process was being started
 
     async def run(self) -> tuple[int, str]:
         """Run it to its end, with the server's standard streams. Returns its exit code, and why it did not start."""
@@ -36,6 +37,8 @@ class Beside:
             self._process = await trio.lowlevel.open_process(self._words, env=os.environ | self._variables)
         except OSError as error:
             return NOT_FOUND, f"cannot run {self._words[0]}: {error.strerror}"
+        for number in self._early:
+            self._process.send_signal(number)
         try:
             code = await self._process.wait()
         finally:
@@ -49,9 +52,11 @@ class Beside:
         Ctrl-C in a terminal has reached the process by itself.
         """
         process = self._process
-        if process is None or process.returncode is not None:
+        if process is not None and process.returncode is not None:
             return False
-        if number != signal.SIGINT:
+        if process is None:
+            self._early += [number] if number != signal.SIGINT else []
+        elif number != signal.SIGINT:
             process.send_signal(number)
         return True
 
