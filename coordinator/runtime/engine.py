@@ -156,9 +156,9 @@ class Engine:
         """Notes inputs in a journal that may be replayed, if there is one."""
         return self.world.note_input
 
-    @note_input.setter
-    def note_input(self, note_input: NoteInput | None) -> None:
-        self.world.note_input = note_input
+    def set_note_input(self, note_input: NoteInput | None) -> None:
+        """Note inputs in a journal from now on, or no longer."""
+        self.world.set_note_input(note_input)
 
     def real_ms(self) -> int:
         """Return the time by which fetches wait, whatever the coordinator's clock shows."""

@@ -26,6 +26,10 @@ class World:
         self.coordinators = Coordinators(config.node_ids, 0)
         self.dataplane: DataPlane  # once it is open
 
+    def set_note_input(self, note_input: NoteInput | None) -> None:
+        """Note inputs from now on, or no longer."""
+        self.note_input = note_input
+
     def open(self, partitions: Partitions, coordinators: Coordinators, dataplane: DataPlane) -> None:
         """Have what the catalog says that there is."""
         self.partitions, self.coordinators, self.dataplane = partitions, coordinators, dataplane

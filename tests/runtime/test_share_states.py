@@ -169,7 +169,7 @@ def test_records_that_no_share_partition_needs_are_deleted() -> None:
     states, dataplane = server.node.share_states, server.node.dataplane
     source = dataplane.open_state(states.partition_of(key_in(server)))
     noted: list[Kind] = []
-    server.node.note_input = lambda kind, value: noted.append(kind)
+    server.node.set_note_input(lambda kind, value: noted.append(kind))
     janitor = Janitor(server.node, WALL_MS)
     list(janitor.round(WALL_MS + PRUNE_MS - 1))
     assert source.start_offset == 0
