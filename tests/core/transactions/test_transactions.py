@@ -327,4 +327,4 @@ def test_timeouts_of_transactions_that_are_over_are_not_kept(driver: Transaction
         other = driver.end(other, name="other")
         driver.finish()
     assert driver.transactions.next_deadline_ms() == 61_000
-    assert len(driver.transactions._timeouts) < 100
+    assert len(driver.transactions.timeouts) < 100
