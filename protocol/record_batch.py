@@ -176,7 +176,7 @@ PlainRecords = tuple[bytes, int, int]
 
 
 def plain(buffer: bytes, position: int, header: BatchHeader, meter: Meter) -> PlainRecords:
-    """Return the records of the batch at `position` in one go, for who keeps nobody waiting. Raises `ProtocolError`."""
+    """Return the records of the batch at `position` in one step, for callers that may block. Raises `ProtocolError`."""
     return run(plain_in_steps(buffer, position, header, meter))
 
 

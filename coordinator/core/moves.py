@@ -21,7 +21,7 @@ from coordinator.core.verbs import BY, VerbResponse
 class MoveGroup(Struct, frozen=True):
     """Let another broker coordinate a group, and all groups of its partition, once that is loaded.
 
-    It takes `load_ms` at least. The log lacks the last commits of the group, and its members, if that is wanted.
+    It takes `load_ms` at least. If that is asked for, the log lacks the last commits of the group, and its members.
     """
 
     group_id: str
@@ -47,7 +47,7 @@ class StopBroker(Struct, frozen=True):
 
 
 class StartBroker(Struct, frozen=True):
-    """Let a broker coordinate again: what nobody coordinates, and nothing else, as in Kafka."""
+    """Let a broker coordinate again, as in Kafka: the partitions that no broker coordinates, and no others."""
 
     node_id: int
     load_ms: int = 0

@@ -30,7 +30,7 @@ BY = "LeaveGroup"
 
 
 def leave_group(group: ClassicGroup | None, request: LeaveGroupRequest, env: Env) -> Result[ClassicGroup]:
-    """Remove whom the request names, each with an answer of its own; before version 3 it names one."""
+    """Remove the members that the request names, each with an answer of its own; before version 3 it names one."""
     if not request.group_id:
         return Result(response=LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
     named = named_members(request, env.call.version)
@@ -52,7 +52,7 @@ def leave_group(group: ClassicGroup | None, request: LeaveGroupRequest, env: Env
 
 
 def named_members(request: LeaveGroupRequest, version: int) -> tuple[LeaveGroupRequestMemberIdentity, ...]:
-    """Return whom the request names."""
+    """Return the members that the request names."""
     return request.members if version >= BATCH_SINCE else (LeaveGroupRequestMemberIdentity(request.member_id),)
 
 
@@ -70,7 +70,7 @@ def leave_response(
 
 
 def _find_member(group: ClassicGroup, who: LeaveGroupRequestMemberIdentity) -> tuple[ErrorCode, Why | None]:
-    """Whom the entry means, as the reason why the group changes; or the error for it."""
+    """Find the member that the entry means, as the reason why the group changes; or return the error."""
     member_id = who.member_id
     if not member_id:  # an operator names a static member by its instance id alone
         member_id = group.instances.get(who.group_instance_id, "") if who.group_instance_id is not None else ""

@@ -19,7 +19,7 @@ Stale = Callable[[Any], ErrorCode]
 
 
 def is_blank(text: str | None) -> bool:
-    """Return whether a text is there, and says nothing."""
+    """Return whether a text is given, and is only white space."""
     return text is not None and not text.strip()
 
 
@@ -42,8 +42,8 @@ def validate_commit(
 ) -> ErrorCode:
     """Return NONE if a member may commit these offsets.
 
-    The member's epoch must be right. An older one is if `has_owned_since` it each of the partitions, which is asked of
-    the group, the member, a topic, a partition and the epoch (KIP-1251).
+    The request must have the member's epoch. An older epoch is good as well if the member has owned each committed
+    partition since then: `has_owned_since(group, member, topic, partition, epoch)` says so (KIP-1251).
     """
     version, is_transactional = env.call.version, isinstance(request, TxnOffsetCommitRequest)
     epoch: int = (

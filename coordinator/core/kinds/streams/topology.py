@@ -31,7 +31,7 @@ Subtopology = StreamsGroupTopologyValueSubtopology
 
 
 class Topology(Struct, frozen=True, dict=True):
-    """A topology. Two are equal whose subtopologies are, whatever the order they came in."""
+    """A topology. Two are equal if their subtopologies are, in any order."""
 
     epoch: int
     subtopologies: Mapping[str, Subtopology]  # by id
