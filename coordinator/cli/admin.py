@@ -90,7 +90,9 @@ def get(admin: str, path: str, timeout: float | None) -> bytes:
     except TimeoutError:
         raise ClientError(f"http://{admin} does not respond: gave up after {seconds:g} s") from None
     except (OSError, http.client.HTTPException) as error:
-        raise ClientError(f"cannot connect to http://{admin}: {getattr(error, 'strerror', None) or error}") from None
+        hint = f" (the admin port: give --admin or {ADMIN_VARIABLE})" if admin == ADMIN_DEFAULT else ""
+        reason = getattr(error, "strerror", None) or error
+        raise ClientError(f"cannot connect to http://{admin}: {reason}{hint}") from None
     finally:
         connection.close()
     if response.status == 401:

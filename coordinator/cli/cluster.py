@@ -30,7 +30,13 @@ class Cluster(any_cluster.Cluster):
     def of(cls, args: argparse.Namespace) -> Self:
         """Connect as the command line and the environment say. Raises ClientError."""
         timeout = args.timeout or TIMEOUT_SECONDS
-        return cls(bootstrap_of(args), timeout, security_of(args, timeout), _report_wait)
+        addresses = bootstrap_of(args)
+        try:
+            return cls(addresses, timeout, security_of(args, timeout), _report_wait)
+        except ClientError as error:
+            if addresses is BOOTSTRAP_DEFAULT:
+                raise ClientError(f"{error} (give --bootstrap-server or {BOOTSTRAP_VARIABLE})") from None
+            raise
 
 
 def bootstrap_of(args: argparse.Namespace) -> Sequence[str]:
