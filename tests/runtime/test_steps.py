@@ -194,3 +194,13 @@ def test_offsets_of_many_groups_are_fetched_in_steps(server: InMemory) -> None:
     response, turns = asked(server, OffsetFetchRequest(groups=tuple(map(OffsetFetchRequestGroup, NAMES))), 8)
     assert [(group.group_id, len(group.topics)) for group in response.groups] == [(name, 0) for name in NAMES]
     assert turns >= 2
+
+
+def test_requests_have_their_turns_one_after_the_other() -> None:
+    requests, turns = UnfinishedRequests(Checkpoints()), Counter[int]()
+    for ticket in range(ACTIVE_MAX):
+        requests.keep(UnfinishedRequest(ticket, None, 0, iter(())))  # type: ignore[arg-type]  # it is not run
+    for _ in range(10 * ACTIVE_MAX):
+        turns[requests.pop().ticket] += 1
+    assert len(turns) == ACTIVE_MAX
+    assert min(turns.values()) >= 8, turns
