@@ -3,9 +3,12 @@
 import pytest
 
 from tests.mutation.limits import MISTAKES, ROOT, Mistake, find_place
+from tests.mutation.new_code import FAULTS
+
+ALL = (*MISTAKES, *(Mistake(*fault[:5]) for fault in FAULTS))
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake.what for mistake in MISTAKES])
+@pytest.mark.parametrize("mistake", ALL, ids=[mistake.what for mistake in ALL])
 def test_a_planted_mistake_has_its_line_and_its_tests(mistake: Mistake) -> None:
     text = find_place(mistake)
     assert text.replace(mistake.line, mistake.instead) != text
@@ -13,4 +16,4 @@ def test_a_planted_mistake_has_its_line_and_its_tests(mistake: Mistake) -> None:
 
 
 def test_mistakes_are_many_and_different() -> None:
-    assert len({mistake.what for mistake in MISTAKES}) == len(MISTAKES) >= 15
+    assert len({mistake.what for mistake in ALL}) == len(ALL) >= 40

@@ -1,4 +1,5 @@
-"""Mistakes planted in meters, prices and the replacement of a data directory, each of which tests must notice.
+"""Mistakes planted in meters, prices and the replacement of a data directory, and in code that was new, each of which
+tests must notice.
 
     python -m tests.mutation.limits [--only TEXT]
 
@@ -15,6 +16,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from tests.mutation.new_code import FAULTS
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDERS: Final = ("coordinator", "protocol", "storage", "tests", "docs", "benchmarks", "pipeline")
@@ -126,7 +129,8 @@ def do_pass(tests: Iterable[str], copy: Path) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", metavar="TEXT", help="only mistakes with this text in their name")
-    chosen = [mistake for mistake in MISTAKES if parser.parse_args().only in mistake.what]
+    faults = [Mistake(*fault[:5]) for fault in FAULTS]
+    chosen = [mistake for mistake in (*MISTAKES, *faults) if parser.parse_args().only in mistake.what]
     unseen = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
