@@ -5,14 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from coordinator.cli import main
 from pipeline import manifest, sink
-from pipeline.decode.cluster import open_reader
+from pipeline.decode.cluster import newest, open_reader
 from pipeline.decode.files import Store
 from pipeline.decode.latest import latest
 from pipeline.decode.layout import TOPIC, log_dirs, logs_at, spans
+from pipeline.decode.logs import RECORD_BYTES, START
 from pipeline.decode.rows import Options, read_table
 from pipeline.decode.schema import TABLES
 from pipeline.decode.transactions import read_commits
@@ -147,6 +149,12 @@ def test_following_with_a_limit_reads_everything_once(
     reference = ingest(None, [str(directory)], tmp_path / "directory")
     assert steps > 1
     assert follower.known.rows["offset_commits"] == reference.rows["offset_commits"]
+
+
+def test_a_limit_counts_from_where_the_log_begins(cluster: ScriptedCluster) -> None:
+    """Retention has removed what lay before: nothing is to be read there, however much it once was."""
+    log = msgspec.structs.replace(logs_at([uri_of(cluster)])[0], begin=1_000_000, end=2_000_000)
+    assert newest(log, START, 10 * RECORD_BYTES).next_offset == 1_000_010
 
 
 def test_a_cluster_verifies_itself_and_its_tables(cluster: ScriptedCluster) -> None:

@@ -62,6 +62,16 @@ def test_the_same_rebalances_as_in_the_tables(directory: Path, size: int) -> Non
     assert replay.unread == 0
 
 
+def test_the_same_outages_as_in_the_tables(directory: Path) -> None:
+    rows = read_histories(*(read_rows(directory, table) for table in ("group_records", "offset_commits")))
+    expected = {row.log_offset: row.commit_gap_ms for row in rows if isinstance(row, Rebalance)}
+    replay = Replay()
+    found = {one.log_offset: one for one in [*replay.apply(b"".join(batches_of(directory))), *replay.settle()]}
+    known = {at: one.commit_gap_ms for at, one in found.items() if one.commit_gap_ms is not None}
+    assert len(known) > 50
+    assert known == {at: expected[at] for at in known}
+
+
 def test_only_the_wanted_group_is_read(directory: Path) -> None:
     everything, one = Replay(), Replay({"group-3"})
     raw = b"".join(batches_of(directory))
