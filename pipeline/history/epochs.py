@@ -41,6 +41,7 @@ class EpochHistory:
         self._is_changed = self._are_topics_changed = self._is_migrated = False
         self._epoch = epoch
         self._hash: Any = None
+        self._has_topic_records = False  # of a broker that writes no hash of the topics
         self._targets: dict[int, tuple[int, Rebalance | None]] = {}  # epoch -> since when, its row
         self._rows: dict[int, Rebalance] = {}  # the rows of the latest epochs
         self._before: int = 0
@@ -73,7 +74,7 @@ class EpochHistory:
             case Role.PATTERN | Role.TOPOLOGY if not record.is_tombstone:
                 self._is_changed = True
             case Role.TOPICS if not record.is_tombstone:
-                self._are_topics_changed = True
+                self._are_topics_changed = self._has_topic_records = True
             case Role.TARGET if not record.is_tombstone and record.epoch is not None:
                 self._targets = {epoch: at for epoch, at in self._targets.items() if epoch >= record.epoch - 1}
                 self._targets[record.epoch] = (record.record_ts, self._rows.get(record.epoch))
@@ -135,7 +136,10 @@ class EpochHistory:
     def _begin_epoch(self, record: Record) -> Iterator[Row]:
         digest = record.value().get("metadata_hash")
         joined, left = sorted(self._came), sorted(self.lost)
-        other_topics = self._are_topics_changed or (self._hash is not None and digest != self._hash)
+        # The first hash behind records of topics says that the broker is a newer one, not that topics have changed.
+        is_upgrade = self._has_topic_records and not self._hash
+        has_other_hash = self._hash is not None and digest != self._hash and not is_upgrade
+        other_topics = self._are_topics_changed or has_other_hash
         is_same = not joined and not left and not self._is_migrated and self._returned is None
         causes = (
             ["migrated"] * self._is_migrated

@@ -289,7 +289,9 @@ def _partitions(data: ReportData) -> tuple[str, str]:
     columns = {
         "Group": _get("group"), "Topic": _get("topic"), "Partition": _get("partition"),
         "Committed": _get("current_offset"), "Log end": _get("log_end_offset"), "Lag (records)": _lag,
-        "Lag (time)": lambda r: None if r.get("lag_seconds") is None else Cell(f"{r['lag_seconds']:,.1f} s", kind="n"),
+        "Lag (time)": lambda r: None
+        if r.get("lag_seconds") is None
+        else Cell(f"about {r['lag_seconds']:,.1f} s", kind="n"),
         "Owner": _member(names), "Host": _get("client_host"), "Health": _status,
     }  # fmt: skip
     shown = f"The {len(data.partitions)} worst of {data.partitions_total:,}." if data.partitions else ""

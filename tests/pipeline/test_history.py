@@ -431,6 +431,20 @@ def test_epochs_of_a_consumer_group_and_why() -> None:
     assert settled == [2000, 3000]
 
 
+def test_the_first_hash_of_a_newer_broker_is_no_change_of_topics() -> None:
+    """Brokers before 4.1 write the topics into a record; the first hash comes with the upgrade."""
+    topics = next(version for version, of in OF_EPOCHS.items() if of == ("consumer", Role.TOPICS))
+    script = Script()
+    script.member(0, "a")
+    script.record(0, topics, {"topics": []})
+    script.epoch(0, 1, digest=0)
+    script.record(5, topics, {"topics": []})
+    script.epoch(5, 2, digest=0)
+    script.epoch(9, 3, digest=7)
+    script.epoch(12, 4, digest=8)
+    assert script.end().causes() == [["join"], ["partition_count_change"], ["unknown"], ["partition_count_change"]]
+
+
 @pytest.mark.parametrize("kind", sorted({kind for kind, _ in OF_EPOCHS.values()}))
 def test_groups_of_every_kind_with_epochs_have_a_history(kind: str) -> None:
     number = {role: version for version, (of, role) in OF_EPOCHS.items() if of == kind}
