@@ -74,7 +74,7 @@ ADVANCE_MS_MAX: Final = 10 * 365 * 86_400_000
 PCAPNG: Final = "application/x-pcapng"
 TAR: Final = "application/x-tar"
 LINES: Final = "application/jsonl"
-OF_MEMBERS: Final = ("state", "members", "generation", "assigned", "offsets", "exists")
+OF_MEMBERS: Final = ("state", "members", "generation", "assigned", "tasks", "offsets", "exists")
 OF_GROUPS: Final = (*OF_MEMBERS, "records", "coordinator")
 """Conditions of a wait that are about its group."""
 
@@ -601,6 +601,12 @@ def missing_in(view: GroupView, body: Wait) -> str | None:
         wanted = {topic: sorted(partitions) for topic, partitions in topics.items() if partitions}
         if owned != wanted:
             return f"{name} owns {owned}, expected {wanted}"
+    for name, roles in (body.tasks or {}).items():
+        held = next((one.tasks for one in view.members if name in (one.member_id, one.client_id)), None)
+        if not isinstance(held, dict):
+            return f"{name} is no member with tasks, expected {roles}"
+        if any(sorted(held.get(role, [])) != sorted(tasks) for role, tasks in roles.items()):
+            return f"{name} has tasks {held}, expected {roles}"
     for topic, partitions in (body.offsets or {}).items():
         for partition, expected in partitions.items():
             offset = view.offsets.get(topic, {}).get(partition)

@@ -177,6 +177,7 @@ class Wait(Struct, frozen=True, forbid_unknown_fields=True):
     members: int | Times | None = None
     generation: int | Times | None = None
     assigned: dict[str, dict[str, list[int]]] | None = None  # by client id, instance id or member id; by topic
+    tasks: dict[str, dict[str, list[str]]] | None = None  # of a streams group: by member and role, such as `0_1`
     offsets: dict[str, dict[str, int | Times]] | None = None  # committed, by topic and partition
     records: dict[str, dict[str, dict[str, str]]] | None = None  # states, by topic, partition and offset
     exists: bool = True

@@ -6,6 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from coordinator.admin.control import missing_in
+from coordinator.admin.control_types import Wait
 from coordinator.control.journal import Filter
 from coordinator.control.lint import lint
 from coordinator.control.names import SpecError
@@ -160,6 +162,17 @@ def test_a_reconciliation_is_held(server: SteeredNode) -> None:
     server.operator.requests.release("app")
     settle(a, b)
     assert server.operator.groups.view("app").state == "Stable"
+
+
+def test_a_test_waits_for_tasks_in_a_role(server: SteeredNode) -> None:
+    pair(server)
+    roles = tasks(server)["a"]
+    view = server.operator.groups.view("app")
+    assert missing_in(view, Wait("app", tasks={"a": {role: listed[::-1] for role, listed in roles.items()}})) is None
+    assert missing_in(view, Wait("app", tasks={"a": {"warmup": []}, "a-id": {"active": roles["active"]}})) is None
+    difference = missing_in(view, Wait("app", tasks={"b": {"active": roles["active"]}}))
+    assert difference is not None and difference.startswith("b has tasks {'active': [")
+    assert missing_in(view, Wait("app", tasks={"c": {"active": ["0_0"]}})) is not None
 
 
 def test_an_epochs_way_is_told_with_its_causes(server: SteeredNode) -> None:

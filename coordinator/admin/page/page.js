@@ -229,6 +229,8 @@ function fillMember(row, group, one, isKnown) {
   const topics = Object.entries(one.assignment).filter(([, partitions]) => partitions.length);
   for (const [topic, partitions] of topics) assignment.append(make("div", {}, name(topic, 60), `: ${ranges(partitions)}`));
   if (!topics.length) assignment.append(make("span", { className: "quiet", text: "nothing" }));
+  for (const [role, tasks] of Object.entries(one.tasks ?? {}).filter(([, some]) => some.length)) assignment.append(make("div", { className: "quiet", text: shorten(`${role} tasks ${tasks.join(", ")}`, 400) }));
+  if (one.process_id) assignment.append(make("div", { className: "quiet", text: `process ${shorten(one.process_id, 40)}` }));
   const verbs = ["expire", "kick", "fence"].map((verb) =>
     Object.assign(make("button", { type: "button", text: verb[0].toUpperCase() + verb.slice(1), title: TITLES[verb], "aria-label": `${verb} ${shorten(one.client_id, 40)}` }), {
       onclick: () => call("POST", groupPath(group, `/members/${encodeURIComponent(one.member_id)}/${verb}`), {}, `${verb}: done`),

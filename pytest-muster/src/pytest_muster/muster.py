@@ -156,7 +156,8 @@ class Group:
         """Wait until everything holds that is given, and return the group. Raises ExpectationError.
 
         `state="Stable"`, `members=2`, `generation=1`, `assigned={"client": {"topic": [0, 1]}}`,
-        `offsets={"topic": {0: 5}}`, `exists=False`; a number may be a range, `{"gte": 1, "lte": 3}`.
+        `tasks={"client": {"active": ["0_1"]}}` of a streams group, `offsets={"topic": {0: 5}}`,
+        `exists=False`; a number may be a range, `{"gte": 1, "lte": 3}`.
         """
         return _wait(self._admin, {"group": self.id, **expected}, timeout_ms)
 
