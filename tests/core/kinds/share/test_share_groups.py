@@ -16,10 +16,10 @@ from coordinator.core.result import (
     BeginShareStates,
     EndAllShareStates,
     EndShareStates,
+    NoteBegunStates,
+    NoteEndedStates,
+    NoteFailedStates,
     Result,
-    ShareStatesBegun,
-    ShareStatesEnded,
-    ShareStatesFailed,
 )
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topic, Topics
@@ -141,10 +141,10 @@ class Life:
         if self.driver.asked:
             _, asked = self.driver.asked.pop(self.dice.randrange(len(self.driver.asked)))
             topic_id = self.dice.choice(sorted(asked))
-            say = ShareStatesBegun if self.dice.random() < 0.8 else ShareStatesFailed
+            say = NoteBegunStates if self.dice.random() < 0.8 else NoteFailedStates
             self.driver.handle(say(GROUP, {topic_id: tuple(sorted(asked[topic_id]))}), self.driver.call(0))
         elif self.driver.ending:
-            self.driver.handle(ShareStatesEnded(GROUP, self.driver.ending.pop()), self.driver.call(0))
+            self.driver.handle(NoteEndedStates(GROUP, self.driver.ending.pop()), self.driver.call(0))
 
     def lose(self) -> None:
         self.driver.asked.clear()
@@ -187,7 +187,7 @@ def test_what_members_are_told_and_the_group_remembers(seed: int) -> None:
 
 
 def begun(driver: ShareDriver, name: str, *partitions: int) -> None:
-    driver.handle(ShareStatesBegun(GROUP, {name.encode() * 16: partitions}), driver.call(0))
+    driver.handle(NoteBegunStates(GROUP, {name.encode() * 16: partitions}), driver.call(0))
 
 
 def test_what_is_being_begun_stays_so_until_it_is_heard_of() -> None:
