@@ -14,7 +14,7 @@ from tests.loops import Loop, find_loops, loops_of
 ONE_GROUP: Final = (
     "one group, which has one state: group.members.max.bytes and a request; targets are measured by tests.worst"
 )
-PART: Final = "a part of a request: 2,000 topics and partitions (runtime/parts)"
+PART: Final = "a part of a request: 2,000 topics and partitions (runtime/long_commits)"
 FRAME: Final = (
     "entries of one request: 45,000, or of LARGE ones 200,000 (protocol/bounds), each looked up or copied once"
 )
@@ -50,7 +50,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "dataplane/describe_quorum.py": FRAME,
     "dataplane/describe_topic_partitions.py": FRAME,
     "dataplane/fetch.py:_find_logs": "20 partitions: others are not remembered",
-    "dataplane/fetch.py:_meant": FRAME,
+    "dataplane/fetch.py:_resolve_fetch": FRAME,
     "dataplane/fetch.py:_recall": "20 partitions: others are not remembered",
     "dataplane/fetch.py:fetch": FRAME,
     "dataplane/list_offsets.py": FRAME,
@@ -73,11 +73,11 @@ BOUNDS: Final[Mapping[str, str]] = {
     "runtime/authorization/transaction_needs.py:transaction_topics.hide_denied_topics": "topics of one transaction",
     "runtime/error_response.py": FRAME,
     "runtime/group_topics.py": "topics of one topology: a frame",
-    "runtime/groups.py:_fetch_in_steps": PART,
-    "runtime/groups.py:_txn_commit": PART,
-    "runtime/groups.py:_wants_few": PART,
-    "runtime/groups.py:list_groups": PARTITIONS,
-    "runtime/parts.py:is_long": PART,
+    "runtime/group_requests.py:_fetch_in_steps": PART,
+    "runtime/group_requests.py:_txn_commit": PART,
+    "runtime/group_requests.py:_wants_few": PART,
+    "runtime/group_requests.py:list_groups": PARTITIONS,
+    "runtime/long_commits.py:is_long": PART,
     "runtime/share_group_offsets.py:_describe": "partitions of one topic of a request that there is not",
     "runtime/share_groups.py": ONE_GROUP,
     "runtime/share_state_requests.py": FRAME,
