@@ -29,6 +29,11 @@ TAGS_MAX = 1024  # in one section; Kafka's messages define fewer than ten
 UVARINT_MAX = 0xFFFFFFFF
 
 
+RESPONSE_RATIO = 40
+"""Of a response, which a client has asked for: there is no ceiling, and large topics and groups cost more than what any
+frame may."""
+
+
 class OverBudget(ValueError):  # noqa: N818 - reads as the fact that it is
     """The values read from a frame would cost more memory than it may."""
 
@@ -36,3 +41,8 @@ class OverBudget(ValueError):  # noqa: N818 - reads as the fact that it is
 def budget_of(frame_bytes: int) -> int:
     """Return how many bytes of memory the values read from so long a frame may cost."""
     return min(max(BUDGET_FLOOR, BUDGET_RATIO * frame_bytes), BUDGET_CEILING)
+
+
+def response_budget_of(frame_bytes: int) -> int:
+    """Return the same for a response."""
+    return max(BUDGET_FLOOR, RESPONSE_RATIO * frame_bytes)

@@ -106,7 +106,7 @@ def decode_response(api_key: int, version: int, frame: bytes) -> Response:
     """Return a client's reading of a frame, its size already taken off."""
     decode = _response_decoders.get((api_key, version))
     if decode is None:
-        decode = decoder(response_frame(_api(api_key, version, -1), version))
+        decode = decoder(response_frame(_api(api_key, version, -1), version), is_response=True)
         _response_decoders[api_key, version] = decode
     try:
         response: Response = decode(frame)

@@ -26,12 +26,13 @@ from protocol.source import Source
 from protocol.structs import NullableStruct, StructOf, TagSection, subconstructs
 
 UNREADABLE = (ValueError, IndexError, struct.error)  # what a decoder raises; a UnicodeError is a ValueError
-FLOOR_FRAME = bounds.BUDGET_FLOOR // bounds.BUDGET_RATIO
+FLOOR_FRAME = bounds.BUDGET_FLOOR // bounds.RESPONSE_RATIO  # shorter ones get the floor
 
 
 _NAMES = {
     "OverBudget": bounds.OverBudget,
     "budget_of": bounds.budget_of,
+    "response_budget_of": bounds.response_budget_of,
     "long_text": slow_paths.long_text,
     "long_uvarint": slow_paths.long_uvarint,
     "skip_tags": slow_paths.skip_tags,
@@ -40,18 +41,19 @@ _NAMES = {
 }
 
 
-def decoder(root: StructOf, *, is_small: bool = False) -> Callable[[bytes], Any]:
+def decoder(root: StructOf, *, is_small: bool = False, is_response: bool = False) -> Callable[[bytes], Any]:
     """Return a function from bytes to the value that they begin with. It raises one of `UNREADABLE`.
 
     Where it `is_small`, a long frame may cost no more memory than a short one.
     """
-    return _Decoder(root, is_small).function
+    budget_of = "response_budget_of" if is_response else "budget_of"
+    return _Decoder(root, "" if is_small else budget_of).function
 
 
 class _Decoder:
     """The writer of one decoder: what has been read lies before `at`, and a run of fixed fields waits to be read."""
 
-    def __init__(self, root: StructOf, is_small: bool) -> None:
+    def __init__(self, root: StructOf, budget_of: str) -> None:
         self.source = Source(_NAMES)
         self.run: list[tuple[str, str]] = []  # struct format, variable
         self.in_array = 0
@@ -59,7 +61,7 @@ class _Decoder:
         self.source.line("at = 0")
         if any(isinstance(subcon, ArrayOf) for subcon in subconstructs(root)):
             floor = bounds.BUDGET_FLOOR
-            grows = "" if is_small else f" if size <= {FLOOR_FRAME} else budget_of(size)"
+            grows = f" if size <= {FLOOR_FRAME} else {budget_of}(size)" if budget_of else ""
             self.source.line(f"budget = {floor}{grows}")
         value = self.struct(root)
         with self.source.block("if at > size:"):

@@ -207,9 +207,9 @@ def test_a_group_whose_offsets_cannot_expire_does_not_hold_up_the_others(monkeyp
 
 def test_a_group_that_fails_as_a_topic_goes_does_not_keep_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     server, peer = two_groups()
-    remove = cleanup.remove_orphans
+    remove = cleanup.remove_offsets
     monkeypatch.setattr(
-        cleanup, "remove_orphans", lambda group_id, *rest: fail() if group_id == "g" else remove(group_id, *rest)
+        cleanup, "remove_offsets", lambda keys, group_id: fail() if group_id == "g" else remove(keys, group_id)
     )
     answer = peer.ask(DeleteTopicsRequest(topic_names=("orders",)), 5)
     assert not codes_in(answer)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from coordinator.core import cleanup, regex
-from coordinator.core.result import Result
 from coordinator.core.timers import IMMEDIATELY
 from coordinator.core.transactions.states import State
 from coordinator.runtime.engine import TIMERS_A_TURN
@@ -126,13 +125,13 @@ def test_the_end_of_a_topic_is_a_step_of_those_groups_alone_that_know_it(monkeyp
     for number in (3, 40):
         peer.ask(commit(f"g{number}", {"few": {0: 1}}), 8)
     asked: list[str] = []
-    remove_orphans = cleanup.remove_orphans
+    cut_forgotten = cleanup.cut_forgotten
 
-    def note(group_id: str, *args: Any) -> Result[Any]:
+    def note(group_id: str, *args: Any) -> Any:
         asked.append(group_id)
-        return remove_orphans(group_id, *args)
+        return cut_forgotten(group_id, *args)
 
-    monkeypatch.setattr(cleanup, "remove_orphans", note)
+    monkeypatch.setattr(cleanup, "cut_forgotten", note)
     assert peer.ask(DeleteTopicsRequest(topic_names=("few", "none")), 5).responses[0].error_code == 0
     assert sorted(asked) == ["g3", "g40"]
     assert sum(partition.shard.offsets.count for partition in server.node.partitions) == 60
