@@ -10,7 +10,8 @@ from functools import lru_cache
 from struct import pack, unpack
 from typing import Any, Final, Protocol
 
-from coordinator.core.kinds.modern.xxh3 import xxh3_64
+from xxhash import xxh3_64_intdigest
+
 from coordinator.core.topics import Topic, Topics
 
 _MAGIC: Final = 0  # of the way in which a topic is hashed
@@ -84,10 +85,10 @@ def topic_bytes(topic: Topic) -> bytes:
 
 @lru_cache(maxsize=1 << 16)
 def _topic_hash(topic: Topic) -> bytes:
-    return xxh3_64(topic_bytes(topic)).to_bytes(8, "little")
+    return xxh3_64_intdigest(topic_bytes(topic)).to_bytes(8, "little")
 
 
 @lru_cache(maxsize=1 << 10)
 def _to_signed(data: bytes) -> int:
-    unsigned = xxh3_64(data)
+    unsigned = xxh3_64_intdigest(data)
     return unsigned - (1 << 64) if unsigned >> 63 else unsigned
