@@ -26,7 +26,7 @@ class Readiness(Struct, frozen=True):
 
 
 class NumberedEvent(Struct, frozen=True):
-    """An event, and its number since the server was started: the first is 1."""
+    """An event and its number. The first since the start has number 1; those of earlier runs have numbers up to 0."""
 
     number: int
     event: msgspec.Raw
@@ -46,7 +46,7 @@ def routes(
 
     `metrics` gets the `Accept` header, and returns a text and its media type."""
     router = Router()
-    router.add("GET", "/healthz", lambda request: Response(b"ok\n"))  # that there is an answer is the answer
+    router.add("GET", "/healthz", lambda request: Response(b"ok\n"))  # any response means that the server is alive
     router.add("GET", "/readyz", lambda request: _readyz(readiness()))
     router.add("GET", "/metrics", lambda request: _metrics(metrics(request.headers.get("accept", ""))))
     router.add("GET", "/events", lambda request: _events(events, request))
@@ -66,7 +66,7 @@ def _readyz(now: Readiness) -> Response:
 
 
 def _events(ring: Ring, request: Request) -> Response:
-    """Return the latest events: of one group with `group`, those later than a number with `after`."""
+    """Return a page of events, oldest first. `group` selects one group, `after` the events later than a number."""
     try:
         group, after = _filter(request.query)
     except ValueError as error:

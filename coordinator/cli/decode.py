@@ -36,7 +36,7 @@ _CODES: Final[dict[int, str]] = {int(code): code.name for code in ErrorCode}
 
 
 class InputError(Exception):
-    """The input is not a frame."""
+    """The input is not a frame, or the options do not fit it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     direction.add_argument("--request", action="store_true", help="the frame is a request (the default)")
     direction.add_argument("--response", action="store_true", help="the frame is a response; needs --api and --version")
     parser.add_argument("--api", help="a key or Kafka's name, such as 11 or JoinGroup")
-    parser.add_argument("--version", type=integer(0), metavar="N", help="the version of the request")
+    parser.add_argument("--version", type=integer(0), metavar="N", help="the API version of the frame")
     parser.add_argument("frame", metavar="HEX|FILE", help="hex digits, the name of a file, or - for standard input")
 
 
@@ -100,7 +100,7 @@ def _identify(frame: bytes, api_word: str | None, version: int | None) -> tuple[
 
 
 def _find_key(word: str) -> int:
-    """Return an API by its key or its name, in upper or lower case."""
+    """Return the key of the API that `word` names or numbers, in any case. Raises InputError."""
     keys = {api.name.lower(): api.key for api in BY_NAME.values()}
     if word.lower() in keys:
         return keys[word.lower()]
@@ -171,7 +171,7 @@ def _fields(subcon: Construct, value: Any, path: str) -> Iterator[tuple[str, Any
 
 
 def _join(path: str, name: str) -> str:
-    """Return the header's fields and the message's stand side by side, as in Kafka's documents."""
+    """Return the path of a field. Fields of the body have no prefix, just as those of the header."""
     return name if path in ("", "body") else f"{path}.{name}"
 
 

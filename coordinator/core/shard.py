@@ -3,19 +3,20 @@
     decide ──► write ──► apply          a handler only returns a Result; what cannot be encoded is not applied
 
 The runtime hands in requests, the time, changes of topics, ends of transactions and, at start, the records of the log.
-It gives the shard two functions: `write` encodes the records of a result and keeps them for the log, `attempt` runs one
-step of many and survives its failure. A request that fails raises, and has changed nothing.
+It also sets the shard's functions: `write` encodes the records of a result and keeps them for the log, `attempt` runs
+one step of many and contains its failure, each `refuse_...` makes the response when there is no room, and `hold` counts
+memory. If a request raises, the shard is unchanged.
 
-Requests for one group come through `handle`, those for many are split by the runtime: `describe`, `describe_consumer`,
-`delete` and `fetch_offsets` are about one group each. Decided before a request comes here: which partition owns
-the group, which broker coordinates that (16), whether it is loaded (14), and for an offset in a transaction whether the
-producer has that open.
-No authorization: every caller sees every group and topic.
+`handle` takes a request about one group. The runtime splits a request about many groups into calls of `describe`,
+`delete` and `fetch_offsets`, each about one group. Before it calls the shard, the runtime checks which partition owns
+the group, which broker coordinates that partition (error 16), whether the partition is loaded (error 14), and, for an
+offset in a transaction, whether the producer has that transaction open.
+The shard does not authorize: every caller sees every group and topic.
 
-That topics have changed a consumer group finds out for itself, at its next heartbeat.
+A consumer group detects a change of topics by itself, at its next heartbeat.
 
-All that is durable is in the groups, in the offsets, and in the records that made them. What is soft, and named here
-once: parked requests and pending members (in the classic groups), the timers, and the tally of offsets.
+The groups, the offsets and their records are durable. These are lost when the server stops: parked requests and pending
+members (in the classic groups), the timers, the renewals, and the tally of offsets.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -95,7 +96,7 @@ def _bytes_of(group_id: str) -> int:
 
 
 def _refuse_nothing(request: Any, version: int) -> None:
-    """Refuse no member: a shard by itself has room for all."""
+    """Refuse no request: a shard without a runtime has no memory limit."""
 
 
 def _hold_nothing(more_bytes: int) -> None:
@@ -182,14 +183,14 @@ class Shard:
         return None if group is not None else self.refuse_group(_bytes_of(request.group_id), request, version)
 
     def _give_up(self, group: Group | None, request: Any, env: Env) -> Result[Any]:
-        """Do what is left to do where the records of a request are larger than the log takes, as in Kafka."""
+        """Handle a request whose records exceed the batch size limit: refuse it, or fall back as Kafka does."""
         give_up = None if group is None else kind_of(group).too_large.get(type(request))
         if give_up is None:
             return Result(response=self.refuse_records(request, env.call.version))
         return self._finish(give_up(group, request, env), env.call.now_ms)
 
     def find_renewal(self, heartbeat: HeartbeatRequest) -> Renewal | None:
-        """Return how to do a heartbeat again that was successful a moment ago; None if it must be decided again."""
+        """Return the renewal for a heartbeat that repeats a recent successful one; None if it must be decided again."""
         group_id = heartbeat.group_id
         return self.renewals.find(self.groups.get(group_id), self.timers, heartbeat, self.limits_of(group_id))
 
@@ -203,8 +204,9 @@ class Shard:
     def fire(self, now_ms: int, may_work: MayWork = always, may_go_on: MayGoOn = always) -> list[Result[Any]]:
         """Do what is due, in the order of the deadlines, each timer a step of its own.
 
-        `may_work` is asked before each step of what takes many: patterns, and the pass over all offsets. What may not
-        be done now goes on in the next turn, and so do the timers behind the one after which `may_go_on` says no.
+        `may_work` is called before each step of long work: patterns, and the pass over all offsets. If it says no, that
+        work continues in the next turn. `may_go_on` is called after each timer. If it says no, the timers that are
+        left fire in the next turn.
         """
         results: list[Result[Any]] = []
         timers = self.timers
@@ -231,7 +233,7 @@ class Shard:
         They may be there again meanwhile, by other ids: what is committed to those stays. A server that stops before it
         is done does the rest at its next start (`finish_loading`).
         """
-        # Asked first: there are few of them among tens of thousands, and a step of each takes a hundred times as long.
+        # Select these groups first: they are few among tens of thousands, and a step costs a hundred times a look-up.
         for group_id in self.offsets.groups_of(gone.keys()):
             for keys in cleanup.cut_forgotten(group_id, self.offsets, lambda: self.topics, gone):
                 yield self._for_groups("topics", (group_id,), partial(cleanup.remove_offsets, keys), now_ms)
@@ -288,7 +290,7 @@ class Shard:
         elif (kind := BY_KEY.get(type(key))) is not None:
             self._replay_group(kind, record)
         else:
-            assert type(key) is UnknownKey, f"{key!r}: nobody replays that"
+            assert type(key) is UnknownKey, f"unexpected key {key!r}: no kind of group replays it"
 
     def replay_batch(self, records: Sequence[Record], producer_id: int = NOT_TRANSACTIONAL) -> None:
         """Apply the records of a batch in their order. Nearly every batch is a commit, which is offsets and no more."""
@@ -398,7 +400,7 @@ class Shard:
         return [result for result in self._attempt_all(kind, steps) if result.records]
 
     def _clean(self, now_ms: int) -> list[Result[Any]]:
-        """Do a part of the pass over all offsets; the rest follows in the next turn, the next pass in its time."""
+        """Do a part of the pass that expires offsets, and set the timer for the rest or for the next pass."""
         if self._uncleaned is None:
             self._uncleaned = iter(tuple(self.groups))
         results: list[Result[Any]] = []
@@ -474,7 +476,7 @@ class Shard:
             self.hold(more_bytes)
 
     def _cancel_stray_timers(self, group: Group) -> None:
-        """Cancel the timers of members that a result has removed or replaced, and what it has set for them itself."""
+        """Cancel the timers of members that the result has removed or replaced, even those that it has just set."""
         for member_id in group.departed:
             if not group.has_member(member_id):
                 self.timers.cancel_member(group.group_id, member_id, kind_of(group).member_timers)
@@ -502,8 +504,11 @@ class Shard:
                 self._put(new_group(key.group))
 
     def _replay_group(self, kind: Kind, record: Record) -> None:
-        """Apply a record of a group. Where one of another kind is, it ends only by its own records, unless it gives
-        way."""
+        """Apply a record of a group.
+
+        A tombstone of another kind is ignored. Any other record of another kind replaces the group if it gives way, and
+        raises Inconsistent if it does not.
+        """
         key: Any = record.key
         group_id = kind.group_id(key)
         old = self.groups.get(group_id)

@@ -1,7 +1,7 @@
 """When a request over many partitions gives way to others.
 
-A handler that looks at each of so many partitions is a generator, and yields between two of them where its step is
-over: by how many it has looked at, which of their logs it had to open, and what it did with them.
+A handler that visits many partitions is a generator. It yields between two partitions once its work reaches
+`STEP_WORK`: each partition, each log that it opens, and each read or write adds to the work.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Move the coordinator's clock from deadline to deadline: renew sessions, fire timers, and report them.
+"""Renew sessions and report fired timers while the caller moves the coordinator's clock.
 
 Between `Advance(...)` and `arrive` the node has its turns at each deadline on the way.
 """

@@ -1,6 +1,6 @@
 """Logs whose checksums are right and whose contents are not: another writer's mistake, or ours.
 
-To go on without what cannot be read would be to forget what was acknowledged. So the start ends, and says where.
+To skip an unreadable batch would lose acknowledged records. So start-up fails, and the error names the position.
 """
 
 from collections.abc import Callable, Iterator

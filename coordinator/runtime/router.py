@@ -26,6 +26,7 @@ from protocol.traits import Trait
 
 Handler = Callable[[Engine, Any, Call, Where], Decision]
 
+OPEN_TO_ALL: Final = names_with(Trait.HANDSHAKE) | names_with(Trait.UNGUARDED)
 COMPAT: Final = ("4.3", "3.9")
 
 
@@ -144,6 +145,8 @@ def _guard(handlers: Mapping[str, Handler], authorizer: Authorizer) -> dict[str,
     from coordinator.runtime.authorization.guard import guard_handler
     from coordinator.runtime.authorization.needs import NEEDS
 
+    forgotten = handlers.keys() - NEEDS.keys() - OPEN_TO_ALL
+    assert not forgotten, f"everybody could call {', '.join(sorted(forgotten))}: say what rights they need"
     return {
         name: guard_handler(handle, NEEDS[name], authorizer) if name in NEEDS else handle
         for name, handle in handlers.items()

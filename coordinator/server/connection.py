@@ -85,8 +85,8 @@ class DecodedRequest(Struct, frozen=True, gc=False):
 class Connection:
     """The state of one client's connection. Times are seconds of the real, monotonic clock.
 
-    Each field has one writer, of which `tests/server/test_connection.py` has the list: this class what was received and
-    waits, the others what they have to remember of a connection.
+    Each field has one writer; `tests/server/test_connection.py` lists them. This class writes the fields about received
+    and waiting requests. Other modules write the fields that they keep for a connection.
 
     Its queues are short and mostly empty. They are lists, because an empty deque takes 760 bytes.
     """
@@ -186,7 +186,7 @@ class Connection:
         return self.frames.take(chunk)
 
     def waiting(self) -> Iterator[bytes]:
-        """Give the requests of the backlog, the oldest first, as long as the taker goes on."""
+        """Remove the requests of the backlog and yield them, oldest first, refilling it from the received bytes."""
         while self.backlog:
             yield self.backlog.pop(0)
             if not self.backlog:

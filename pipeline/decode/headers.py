@@ -106,7 +106,7 @@ def chain(data: bytes, start: int, end: int) -> tuple[Array, int]:
 
 
 def crc_ok(data: bytes, headers: Headers) -> Array:
-    """Find the batches whose checksum is right. Old formats have another checksum and are not checked."""
+    """Return a mask of the batches with a correct checksum. Formats before v2 are not checked, and pass."""
     starts, ends = headers.pos + 21, headers.end
     actual = np.zeros(len(headers), np.uint32)
     short = ends - starts <= SHORT_BATCH

@@ -17,7 +17,7 @@ from pipeline.decode.logs import START, LogDir, Segment, Span, join_path
 TOPIC = "__consumer_offsets"
 HEADER_BYTES = 61
 _SEGMENT = re.compile(r"^(\d{20})\.log$")
-_PASSED_OVER = (".cleaned", ".deleted", ".swap")  # a cleaner's unfinished or discarded files
+_PASSED_OVER = (".cleaned", ".deleted", ".swap")  # of unfinished cleaning, and of files about to be deleted
 
 
 def _partition(name: str, topic: str) -> int | None:
@@ -105,7 +105,7 @@ def segment_path(log: LogDir, base_offset: int) -> str:
 
 
 def skipped_files(listing: list[Entry]) -> list[str]:
-    """Return names of the files that a cleaner left behind and that are not read."""
+    """Return the names of the temporary and deleted files, which are not read."""
     return [entry.name for entry in listing if entry.name.endswith(_PASSED_OVER)]
 
 

@@ -77,7 +77,7 @@ class Tables:
         return reader.load(place).drop("date")
 
     def write(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write a table of the build that is being made; the table as it reads from there."""
+        """Write a table of this build. Return it as read back from the files."""
         if (column := HISTORY.get(name)) is not None:
             # In UTC, whatever the session's time zone is; null for a time after the last day that Spark has.
             day = F.expr(f"try_cast(floor({column} / 86400000) AS int)")

@@ -7,7 +7,7 @@ CHANGES = {
     0: "KIP-101: the first version, between replicas",
     1: "KIP-279: the epoch that the answer speaks of",
     2: "KIP-320: consumers ask too, with the leader epoch they believe in",
-    3: "which replica asks; consumers say -2",
+    3: "the id of the requesting replica; a consumer sends -1",
     4: "KIP-482: flexible, so compact lengths and tagged fields",
 }
 
@@ -43,7 +43,7 @@ REQUEST_TOPIC = Schema(
 
 
 class OffsetForLeaderEpochRequest(Message):
-    replica_id: int = -2  # -2: a consumer
+    replica_id: int = -2  # -1: a consumer, -2: a debugging consumer
     topics: tuple[OffsetForLeaderEpochRequestTopic, ...] = ()
 
 

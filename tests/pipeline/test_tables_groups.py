@@ -143,9 +143,10 @@ def test_groups_of_every_kind_with_epochs_have_a_state(spark: Any, kind: str) ->
 
 def test_stickiness_is_the_share_of_partitions_that_stayed(spark: Any) -> None:
     rows = [
-        ("g", n, kind)
+        ("g", n, "t", kind)
         for n, kinds in ((1, ("kept", "kept", "moved")), (2, ("kept", "gained", "revoked")))
         for kind in kinds
     ]
-    (row,) = history.stickiness(spark.createDataFrame(rows, "group string, log_offset bigint, kind string")).collect()
+    schema = "group string, log_offset bigint, topic string, kind string"
+    (row,) = history.stickiness(spark.createDataFrame(rows, schema)).collect()
     assert (row.rebalances, row.kept, row.common, row.stickiness) == (2, 3, 4, 0.75)

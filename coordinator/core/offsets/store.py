@@ -1,4 +1,4 @@
-"""All offsets of a shard. Only applied records change them, so start-up and normal work share one road.
+"""All offsets of a shard. Only applied records change them, so start-up and normal work share one code path.
 
 Offsets are many, so they are not frozen values but nested dicts: group -> topic -> partition -> value, the last of them
 as columns while it can be (`topic_offsets`).
@@ -39,7 +39,7 @@ def _pending_bytes(value: OffsetCommitValue) -> int:
 class Pending(Struct, gc=False):
     """A transactional offset whose transaction is open."""
 
-    order: int  # its number among the records applied
+    order: int  # its place among the changes of this store; a batch of commits may share one
     value: OffsetCommitValue
     overtaken: bool = False  # something later has been committed: its marker will change nothing
 
@@ -78,7 +78,7 @@ class OffsetStore:
         return self.of_topic(group_id, topic).get(partition)
 
     def count_up_to(self, most: int, group_id: str) -> int:
-        """Return how many committed offsets a group has; of more topics than `most`, as many as they are at least."""
+        """Return the number of committed offsets of a group, or of its topics if they are more than `most`."""
         topics = self.of_group(group_id)
         return len(topics) if len(topics) > most else sum(map(len, topics.values()))
 
@@ -134,7 +134,7 @@ class OffsetStore:
         return found
 
     def apply_all(self, records: Iterable[Record | OffsetCommits], producer_id: int = NOT_TRANSACTIONAL) -> None:
-        """Take the records of offsets, and leave out others. Neighbours are most often of one topic."""
+        """Apply the offset records, and skip the others. Consecutive records are mostly of one topic."""
         group = topic = None
         partitions: dict[int, OffsetCommitValue] = {}
         for record in records:
@@ -208,7 +208,7 @@ class OffsetStore:
             partitions.setdefault((key.topic, key.partition), set()).add(producer_id)
 
     def end_transaction(self, producer_id: int, committed: bool) -> tuple[OffsetCommitKey, ...]:
-        """Apply a marker: what that producer has pending becomes committed, or is dropped. Says what became so."""
+        """Apply a marker: commit or drop the producer's pending offsets. Return the keys that were committed."""
         pending = self._pending.pop(producer_id, {})
         for key, entry in pending.items():
             self._close(key, producer_id)

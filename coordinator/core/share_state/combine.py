@@ -1,11 +1,11 @@
-"""Combine batches of a share partition's state: where they overlap, the later delivery counts.
+"""Combine batches of a share partition's state: where they overlap, the higher delivery count wins.
 
     so far     |1 ------------- 1|     |0 --- 1|            delivery state and count
     new              |2 - 1|     |0 ------- 2|
     combined   |1 1| |2 - 1| |1 1|0 ------- 2|
 
 Delivery counts never go back, and with one count a record only goes from available to acknowledged or archived. So for
-each record the greater count holds, then the greater state, whichever batch was written first.
+each record the higher count wins, then the higher state, whichever batch was written first.
 """
 
 import heapq

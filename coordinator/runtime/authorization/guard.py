@@ -7,7 +7,7 @@ A guard stands before the handler of an API, where there is an authorizer; witho
     seen     of the response, what the client may not see is left out or blanked
     asks     the handler itself asks `call.may`, because what is denied depends on its state
 
-All checks are steps: whoever names twenty thousand topics, or has as many described, lets others have their turns.
+All checks run in steps: while a request with twenty thousand topics is checked, other requests are served.
 
 The response about what is denied is `error_response`, the same that tells any other failure.
 """

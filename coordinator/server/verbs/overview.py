@@ -86,7 +86,7 @@ class OverviewVerbs:
         yield Overview(len(found), groups)
 
     def _lag(self, partition: Partition, group_id: str, offsets_max: int) -> tuple[int | None, int]:
-        """Return the lag of a group, and of how many offsets it is."""
+        """Return the lag of a group, None if unknown or too costly, and the number of offsets counted."""
         end_offset = self._node().dataplane.end_offset
         lag, offsets = None, 0
         for topic, partitions in partition.shard.offsets.of_group(group_id).items():
@@ -100,7 +100,7 @@ class OverviewVerbs:
         return lag, offsets
 
     def positions(self, view: GroupView) -> list[Position]:
-        """Return the partitions of a group, sorted by topic and partition."""
+        """Return the first `POSITIONS_MAX` partitions of a group, sorted by topic and partition."""
         owners = {
             (topic, index): member.member_id
             for member in view.members

@@ -45,7 +45,7 @@ class ScenarioVerbs:
         self._scenarios.clear()
 
     def play(self) -> None:
-        """Do the steps whose moment has come. A verb has turns of its own, which must not begin this anew."""
+        """Do the steps that are due. A verb may run turns of the poll loop, and those do not call this again."""
         if self._is_playing or not self._scenarios:
             return
         self._is_playing = True

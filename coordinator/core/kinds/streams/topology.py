@@ -31,7 +31,7 @@ Subtopology = StreamsGroupTopologyValueSubtopology
 
 
 class Topology(Struct, frozen=True, dict=True):
-    """A topology. Two are equal if their subtopologies are, in any order."""
+    """A topology. Two are equal if they have the same epoch and the same subtopologies, in any order."""
 
     epoch: int
     subtopologies: Mapping[str, Subtopology]  # by id
