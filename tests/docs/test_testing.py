@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.live import Muster, server_fixture
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text("utf-8")
+IS_INSTALLED = bool(entry_points(group="pytest11", name="muster"))  # pytest-muster, beside the server
 SECONDS = 600  # to fetch what a project needs
 
 READ_ADDRESSES = """export MUSTER=$(python3 -c 'import json; print(json.load(open("ready.json"))["admin"])')
@@ -126,8 +128,12 @@ def test_every_chapter_is_there() -> None:
 
 def test_the_chapter_on_queues(tmp_path: Path) -> None:
     (tmp_path / "test_mail.py").write_text(example("Queues: share groups", "python"))
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "test_mail.py"]
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    plugin = [] if IS_INSTALLED else ["-p", "pytest_muster.plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *plugin, "test_mail.py"]
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": f"{ROOT / 'pytest-muster' / 'src'}:{ROOT}",
+    }
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
     )
