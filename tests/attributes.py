@@ -1,4 +1,4 @@
-"""Who writes the attributes of other objects, by the syntax tree."""
+"""Find the code that writes attributes of other objects, by the syntax tree."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What `/v1/lint` finds about a client."""
+"""A finding of `/v1/lint` about a client."""
 
 from msgspec import Struct
 

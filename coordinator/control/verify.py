@@ -161,7 +161,7 @@ def _describe_gap(one: Expectation, since: Mark, dropped: Mark) -> str:
 
 
 class Holders:
-    """Who was given each task before somebody else was."""
+    """The member that each task was assigned to before each event."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         latest: dict[tuple[str, str], Event] = {}

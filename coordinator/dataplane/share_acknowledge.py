@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from coordinator.core.decision import Decision, Done, InSteps, Outcome, Steps
 from coordinator.core.share_partitions.sessions import FINAL_EPOCH
 from coordinator.dataplane.brokers import LEADER_EPOCH
-from coordinator.dataplane.share.acknowledging import Acknowledged, Acknowledgements, acknowledge_all
+from coordinator.dataplane.share.acknowledging import Acknowledgement, Acknowledgements, acknowledge_all
 from coordinator.dataplane.share.changes import close_session, limits_of
 from coordinator.dataplane.share.members import find_leader, find_member
 from coordinator.dataplane.state import Env, State
@@ -49,7 +49,7 @@ def _acknowledge_in_steps(
     return Done(_respond(state, done, lock_ms, env))
 
 
-def _respond(state: State, done: list[Acknowledged], lock_ms: int, env: Env) -> ShareAcknowledgeResponse:
+def _respond(state: State, done: list[Acknowledgement], lock_ms: int, env: Env) -> ShareAcknowledgeResponse:
     topics: dict[bytes, list[ShareAcknowledgeResponsePartition]] = {}
     endpoints: dict[int, ShareAcknowledgeResponseNodeEndpoint] = {}
     for one in done:

@@ -25,7 +25,7 @@ from coordinator.core.share_state.values import StateKey
 from coordinator.dataplane.brokers import LEADER_EPOCH, Broker
 from coordinator.dataplane.fetch import FEW
 from coordinator.dataplane.long_polls import Waiting, deadline_ms
-from coordinator.dataplane.share.acknowledging import Acknowledged, Acknowledgements, acknowledge_all
+from coordinator.dataplane.share.acknowledging import Acknowledgement, Acknowledgements, acknowledge_all
 from coordinator.dataplane.share.changes import close_session, limits_of
 from coordinator.dataplane.share.fetching import Look, ShareFetch, Taken, is_enough, look, take
 from coordinator.dataplane.share.members import find_leader, find_member
@@ -53,7 +53,7 @@ class SharePoll(Struct, frozen=True, gc=False):
     asked: ShareFetch
     env: Env
     session: ShareSession | None = None  # whose news are told; None: everything is
-    acknowledged: Sequence[Acknowledged] = ()
+    acknowledged: Sequence[Acknowledgement] = ()
     error: ErrorCode = ErrorCode.NONE  # with which the wait ends in any case
 
 
@@ -71,7 +71,7 @@ def share_fetch(state: State, request: ShareFetchRequest, env: Env) -> Decision:
         return Done(ShareFetchResponse(error_code=session))
     partitions = () if epoch == FINAL_EPOCH or request.is_renew_ack else tuple(session.partitions)
     keys = tuple([StateKey(member[0], topic_id, index) for topic_id, index in partitions])
-    asked = _asked(state, member, keys, request)
+    asked = _resolve_request(state, member, keys, request)
     poll = SharePoll(asked, env, None if epoch == INITIAL_EPOCH else session)
     is_simple = 0 < len(keys) <= FEW and not _has_acknowledgements(request) and env.call.rights is None
     if is_simple and all(key in state.share.served for key in keys):
@@ -104,7 +104,9 @@ def _has_acknowledgements(request: ShareFetchRequest) -> bool:
     return any(one.acknowledgement_batches for topic in request.topics for one in topic.partitions)
 
 
-def _asked(state: State, member: SessionKey, keys: tuple[StateKey, ...], request: ShareFetchRequest) -> ShareFetch:
+def _resolve_request(
+    state: State, member: SessionKey, keys: tuple[StateKey, ...], request: ShareFetchRequest
+) -> ShareFetch:
     max_bytes = min(request.max_bytes, state.fetch_bytes_max)
     return ShareFetch(
         *member,
@@ -120,7 +122,7 @@ def _asked(state: State, member: SessionKey, keys: tuple[StateKey, ...], request
 
 def _wait_for_a_session(state: State, member: SessionKey, request: ShareFetchRequest, env: Env) -> Outcome:
     """Refuse a session for which there is no room, so late that the client does not ask again at once."""
-    poll = SharePoll(_asked(state, member, (), request), env, error=ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+    poll = SharePoll(_resolve_request(state, member, (), request), env, error=ErrorCode.SHARE_SESSION_LIMIT_REACHED)
     if request.max_wait_ms <= 0:
         return Done(ShareFetchResponse(error_code=poll.error))
     return _park(state, poll, request, 1)
@@ -128,7 +130,7 @@ def _wait_for_a_session(state: State, member: SessionKey, request: ShareFetchReq
 
 def _fetch_in_steps(state: State, member: SessionKey, poll: SharePoll, request: ShareFetchRequest) -> Steps[Outcome]:
     env, is_last = poll.env, request.share_session_epoch == FINAL_EPOCH
-    acknowledged: Sequence[Acknowledged] = ()
+    acknowledged: Sequence[Acknowledgement] = ()
     if _has_acknowledgements(request):
         asked = Acknowledgements(*member, request.topics, "ShareFetch", request.is_renew_ack)
         acknowledged = yield from acknowledge_all(state, asked, env)

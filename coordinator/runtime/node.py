@@ -81,7 +81,7 @@ class Loading(Struct, frozen=True):
 
 
 class Upkeep(Protocol):
-    """What is done to a node's logs now and then (`janitor.py`), as far as a move of the clock has to know."""
+    """The part of the janitor (`janitor.py`) that a move of the clock calls."""
 
     def catch_up(self, now_ms: int) -> list[tuple[str, str]]:
         """Do what is due by now, and return what was done."""

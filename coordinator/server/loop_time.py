@@ -1,4 +1,4 @@
-"""Who keeps the loop, and for how long: the processor time of each stretch in which nobody else has a turn.
+"""Count what keeps the loop: the processor time of each stretch in which no other task has a turn.
 
 Clients' requests have turns, which count themselves (`server/turn`). Everything else that runs in the loop's thread is
 a Trio task: upkeep, loading, the operator's verbs. Trio calls this instrument before and after each step of a task. A

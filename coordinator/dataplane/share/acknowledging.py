@@ -45,7 +45,7 @@ class TopicToAcknowledge(Protocol):
     def partitions(self) -> Iterable[PartitionToAcknowledge]: ...
 
 
-class Acknowledged(Struct, frozen=True, gc=False):
+class Acknowledgement(Struct, frozen=True, gc=False):
     """What became of the acknowledgements of a partition."""
 
     key: StateKey
@@ -54,7 +54,7 @@ class Acknowledged(Struct, frozen=True, gc=False):
 
 
 class Acknowledgements(Struct, frozen=True):
-    """Who acknowledges what."""
+    """The acknowledgements of a request, and the member that makes them."""
 
     group_id: str
     member_id: str
@@ -63,10 +63,10 @@ class Acknowledgements(Struct, frozen=True):
     is_renewal: bool  # whether the request announces that it renews locks
 
 
-def acknowledge_all(state: State, asked: Acknowledgements, env: Env) -> Steps[list[Acknowledged]]:
+def acknowledge_all(state: State, asked: Acknowledgements, env: Env) -> Steps[list[Acknowledgement]]:
     """Acknowledge in each partition that is named, in steps. A partition that is named twice counts the last time."""
     named = {(topic.topic_id, one.partition_index): one for topic in asked.topics for one in topic.partitions}
-    pace, done = Pace(), list[Acknowledged]()
+    pace, done = Pace(), list[Acknowledgement]()
     is_any_acknowledged = False
     for (topic_id, index), one in named.items():
         if pace.is_due():
@@ -74,9 +74,9 @@ def acknowledge_all(state: State, asked: Acknowledgements, env: Env) -> Steps[li
         key = StateKey(asked.group_id, topic_id, index)
         error = _refuse(state, key, one, asked, env)
         if error is not None:
-            done.append(Acknowledged(key, error))
+            done.append(Acknowledgement(key, error))
         elif not one.acknowledgement_batches:
-            done.append(Acknowledged(key))
+            done.append(Acknowledgement(key))
         else:
             is_any_acknowledged = True
             done.append((yield from _acknowledge(state, key, one, asked, env)))
@@ -109,7 +109,7 @@ def _renews(batches: Iterable[AcknowledgementBatch]) -> bool:
 
 def _acknowledge(
     state: State, key: StateKey, one: PartitionToAcknowledge, asked: Acknowledgements, env: Env
-) -> Steps[Acknowledged]:
+) -> Steps[Acknowledgement]:
     share, now_ms = state.share, env.call.now_ms
     while key in share.changing:
         yield
@@ -130,8 +130,8 @@ def _acknowledge(
         if share.changing.pop(key):
             state.polls.wake(key)
         share.wait_for_lock(key)  # one that has ended meanwhile
-    return _refused(key, error) if error else Acknowledged(key)
+    return _refused(key, error) if error else Acknowledgement(key)
 
 
-def _refused(key: StateKey, error: ErrorCode) -> Acknowledged:
-    return Acknowledged(key, error, MESSAGES.get(error))
+def _refused(key: StateKey, error: ErrorCode) -> Acknowledgement:
+    return Acknowledgement(key, error, MESSAGES.get(error))

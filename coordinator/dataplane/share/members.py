@@ -1,4 +1,4 @@
-"""Who sends a ShareFetch or a ShareAcknowledge, and whom it is to ask instead."""
+"""Find the member that sends a ShareFetch or a ShareAcknowledge, and the broker that it is to ask instead."""
 
 from typing import Final
 

@@ -274,7 +274,7 @@ def _check(handle: Handler, guard: Guard, asking: Asking, call: Call, where: Whe
     for one in guard.whole:
         refused = yield from one.refusal(asking)
         if refused is not None:
-            return _answer_if_wanted(request, refused)
+            return _respond_if_awaited(request, refused)
     if guard.asks:
         call = replace(call, rights=asking.rights)
     for each in guard.each:
@@ -283,7 +283,7 @@ def _check(handle: Handler, guard: Guard, asking: Asking, call: Call, where: Whe
             continue
         if divided.is_empty and not each.is_asked_empty:
             response = each.join(error_response(divided.request, call.version, ErrorCode.NONE), divided)
-            return _answer_if_wanted(request, (yield from _see(guard, asking, response)))
+            return _respond_if_awaited(request, (yield from _see(guard, asking, response)))
         outcome = yield from _outcome_of(handle(asking.engine, divided.request, call, where))
         if type(outcome) is not Done:
             return outcome
@@ -304,7 +304,7 @@ def _see(guard: Guard, asking: Asking, response: Any) -> Steps[Any]:
     return response
 
 
-def _answer_if_wanted(request: Any, response: Any) -> Outcome:
+def _respond_if_awaited(request: Any, response: Any) -> Outcome:
     """Respond, but not to a producer with acks=0, which expects no response even to an error."""
     return SILENT if type(request) is ProduceRequest and not request.acks else Done(response)
 

@@ -1,4 +1,4 @@
-"""What is wrong with a request to a group with epochs, whichever kind it is of."""
+"""Validate requests to groups with epochs, whichever kind these are of."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
