@@ -1,6 +1,6 @@
 """The table of needs and its guards: which APIs stand in it, what a client without rights can do, and what is kept."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -89,6 +89,14 @@ def test_every_api_is_in_the_table_or_open_to_everybody() -> None:
 def test_without_an_authorizer_no_handler_has_a_guard() -> None:
     """Switched off, it costs nothing: the routes are the handlers themselves."""
     assert all(route.handle is HANDLERS[route.api] for route in routes(supported_versions("4.3"), None).values())
+
+
+def test_a_server_does_not_start_with_an_api_that_needs_no_rights_by_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = server().node.authorizer
+    assert needed is not None, "it has an authorizer"
+    monkeypatch.delitem(cast("dict[str, Any]", NEEDS), "ShareFetch")
+    with pytest.raises(AssertionError, match="everybody could call ShareFetch"):
+        routes(supported_versions("4.3"), needed)
 
 
 def test_a_quota_that_may_not_be_altered_is_named() -> None:
