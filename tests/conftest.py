@@ -1,13 +1,22 @@
-"""What all tests share: one option, how properties are tried, that tests marked `long` run only on request, and that
-what was run again is counted.
+"""What all tests share: one option, how properties are tried, that tests marked `long` run only on request, how they
+are dealt to workers, and that what was run again is counted.
 
 `-m long` or the test's own name requests them. Another mark expression (`-m "not other"`) does not.
 """
 
+import os
 import re
+import sys
+from typing import Any
 
 import hypothesis
 import pytest
+
+from tests.units import UnitScheduling, rank, unit_of
+
+# Some hundred servers and commands are started, each of which would compile all its modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A property may take any time on a busy machine, and the default run tries the same examples each time.
 hypothesis.settings.register_profile(
@@ -22,7 +31,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling | None:
+    return UnitScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # a worker, whose order is that of the run
+        items.sort(key=lambda item: rank(unit_of(item.nodeid, config.rootpath)))
     if asks_for_long(config.option.markexpr) or any("::" in argument for argument in config.args):
         return
     long = [item for item in items if item.get_closest_marker("long")]
