@@ -10,7 +10,7 @@ from tests.worst.server import SMALL, WorstServer
 from tests.worst.shapes import shapes
 
 ALL_BYTES = 256 << 20
-SAMPLE = 16
+SAMPLE = 8
 SEED = 20
 
 
