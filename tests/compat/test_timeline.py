@@ -107,7 +107,7 @@ def story(muster: Muster, request: pytest.FixtureRequest, capsys: pytest.Capture
 def test_a_member_joins_and_leaves(story: Story) -> None:
     with story.classic("a") as a:
         story.settle(a)
-        story.expect("group_created", "member_joined", "initial_delay_passed", "leader_synced")
+        story.expect("group_created", "member_joined", *COMPLETED)
         with story.classic("b") as b:
             story.settle(a, b)
             story.expect("member_joined", "member_rejoined", *COMPLETED)
@@ -262,7 +262,7 @@ def test_group_forgotten_and_deleted(story: Story) -> None:
         story.expect("group_forgotten")
         story.steer("POST", "/release")
         story.settle(a)
-        story.expect("group_created", "member_joined", "initial_delay_passed", "leader_synced")
+        story.expect("group_created", "member_joined", *COMPLETED)
     story.settle()
     story.expect("member_left", "no_member_left")
     admin = AdminClient({"bootstrap.servers": story.muster.kafka})

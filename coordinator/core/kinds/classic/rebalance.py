@@ -79,8 +79,14 @@ def end_join_phase(group: ClassicGroup, now_ms: int, limits: Limits) -> Result[C
         group = replace(group, new_member_added=False, initial_delay_remaining_ms=remaining_ms)
         if delay_ms:
             return Result(group, effects=(SetTimer(timers.join(group.group_id), now_ms + delay_ms),))
-    cause = Cause.INITIAL_DELAY_PASSED if group.initial else Cause.REBALANCE_TIMED_OUT
-    return complete_join_phase(group, now_ms, Why(cause, "timer join"))
+    return complete_join_phase(group, now_ms, Why(_why_join_phase_ends(group, limits), "timer join"))
+
+
+def _why_join_phase_ends(group: ClassicGroup, limits: Limits) -> Cause:
+    """Return what ends a join phase at its timer. Without an initial delay that is those who came in the same turn."""
+    if not group.initial:
+        return Cause.REBALANCE_TIMED_OUT
+    return Cause.INITIAL_DELAY_PASSED if limits.group_initial_rebalance_delay_ms else Cause.ALL_MEMBERS_JOINED
 
 
 def complete_join_phase(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
