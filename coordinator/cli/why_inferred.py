@@ -19,7 +19,6 @@ from coordinator.cli.positions import find_positions, total_lag
 from coordinator.cli.since import Since, format_since
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
-from coordinator.client.log_reader import LogReader
 from coordinator.control.printable import format_span, printable
 from pipeline.history import timeline
 from pipeline.history.live import MemberName, Replay
@@ -42,34 +41,44 @@ def tell_inferred(args: argparse.Namespace, ask_admin: Callable[[str], int]) -> 
     """
     if args.follow and args.format == "mermaid":
         raise WrongUse("invalid --follow: expected --format text or json, since a diagram is drawn as a whole")
+    notice = ""
     if args.group and not (args.inferred or args.follow or args.since):
-        if (admin := _find_exact_causes(args)) is not None:
+        admin, notice = _find_exact_causes(args)
+        if admin is not None:
             return ask_admin(admin)
     with open_reader(args) as reader:
         partitions = list(reader.describe().leaders)
         if args.group is None:
             return _print_ranking(args, Changes(reader, partitions, args.since or Since()))
         home = partition_of(args.group, len(partitions))
-        return _print_timeline(args, reader, Changes(reader, [home], args.since or Since(), args.group))
+        return _print_timeline(args, Changes(reader, [home], args.since or Since(), args.group), notice)
 
 
-def _find_exact_causes(args: argparse.Namespace) -> str | None:
-    """Return the admin port of the same server, None if there is none: it must know the same members of the group."""
+def _find_exact_causes(args: argparse.Namespace) -> tuple[str | None, str]:
+    """Return the admin port of the same server, or None and why the causes must be inferred."""
+    admin = find_admin(args)
     try:
-        admin = find_admin(args)
         view = msgspec.json.decode(get(admin, path_of(args.group), min(args.timeout or 1.0, 1.0)), type=dict[str, Any])
-        with Cluster.of(args) as cluster:
-            group = describe_group(cluster, args.group)
         ids = {member.get("member_id") for member in view.get("members", ())}
     except (ClientError, msgspec.DecodeError, AttributeError):
-        return None
-    return admin if group is not None and ids and ids == {member.member_id for member in group.members} else None
+        return None, f"no Muster at {admin} knows the group (--admin, $MUSTER_ADMIN)"
+    try:
+        with Cluster.of(args) as cluster:
+            group = describe_group(cluster, args.group)
+    except ClientError:
+        group = None  # what is wrong with the cluster, its log will say
+    if group is not None and ids and ids == {member.member_id for member in group.members}:
+        return admin, ""
+    return None, f"the Muster at {admin} does not have the group's members"
 
 
-def _print_timeline(args: argparse.Namespace, reader: LogReader, changes: Changes) -> int:
+def _print_timeline(args: argparse.Namespace, changes: Changes, notice: str) -> int:
+    """Print the timeline, and on standard error `notice`: why the causes are no exact ones."""
     naming, found = changes.replay.name, list(changes.known())
     if not found and not args.follow:
         return fail("why", _describe_nothing(args, changes))
+    if notice:
+        note(f"muster why: {notice}: the causes are inferred")
     if args.format == "mermaid":
         sys.stdout.write(timeline.as_mermaid(args.group, found, naming))
     elif args.format == "json" and not args.follow:

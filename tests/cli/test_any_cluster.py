@@ -135,8 +135,21 @@ def test_exact_causes_are_preferred_where_the_admin_port_knows_the_same_members(
         join_alone(client, "shop")
         assert "(by JoinGroup)" in "".join(command.lines("why", "shop"))
         assert "[inferred]" in "".join(command.lines("why", "shop", "--inferred"))
+
+
+def test_a_line_says_why_the_causes_are_inferred_where_exact_ones_were_looked_for(
+    muster: Muster, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MUSTER_ADMIN", "127.0.0.1:1")
-    assert "[inferred]" in "".join(command.lines("why", "shop"))
+    with Client.to(muster.kafka, client_id="till") as client:
+        leave(client, join_alone(client, "shop"))
+    sentence = "muster why: no Muster at 127.0.0.1:1 knows the group (--admin, $MUSTER_ADMIN): the causes are inferred"
+    assert command("why", "shop")[2] == f"{sentence}\n"
+    assert command("why", "shop", "--inferred")[2] == ""
+    monkeypatch.setenv("MUSTER_ADMIN", muster.ready["admin"])
+    address = muster.ready["admin"].removeprefix("http://")
+    sentence = f"muster why: the Muster at {address} does not have the group's members"
+    assert command("why", "shop")[2] == f"{sentence}: the causes are inferred\n"
 
 
 def test_of_a_share_group_the_log_tells_who_came_and_what_they_want_but_not_how_they_went(
