@@ -12,12 +12,19 @@ import sysconfig
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("coordinator", "protocol", "storage", "pipeline")
 SECONDS: Final = 600
 BUILD: Final = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+
+
+class Wheels(NamedTuple):
+    """Of the server, and of the plugin of pytest."""
+
+    server: Path
+    plugin: Path
 
 
 def build_wheel(folder: Path, project: Path) -> Path:

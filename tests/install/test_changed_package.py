@@ -13,15 +13,15 @@ from coordinator.client import Client
 from coordinator.client.connection import ClientError
 from coordinator.own_modules import CHANGED
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.install.environments import ROOT, Environment, build_wheel
+from tests.install.environments import Environment, Wheels
 from tests.live import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.xdist_group("install")
 
 
-def test_a_server_whose_package_has_changed_says_so_in_one_line(tmp_path: Path) -> None:
+def test_a_server_whose_package_has_changed_says_so_in_one_line(wheels: Wheels, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "env")
-    environment.install(build_wheel(tmp_path, ROOT))
+    environment.install(wheels.server)
     for module in ("coordinator/runtime/transactions.py", "coordinator/cli/admin_port.py"):
         path = environment.packages / "muster" / module
         text = path.read_text()

@@ -1,39 +1,30 @@
 """Muster is installed below one name, beside a program that has packages called as its own are in a checkout.
 
-Each way of `WAYS` is a way in which the program's packages get onto the path before Muster's, or after them.
+`INSTALLED` and `LYING` are the ways in which the program's packages get onto the path before Muster's, or after them.
 """
 
 import sys
 import zipfile
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 
 from hatch_build import RelocationError, rewrite
-from tests.install.environments import PACKAGES, ROOT, Environment, Project, build_wheel, run
+from tests.install.environments import PACKAGES, ROOT, Environment, Project, Wheels, run
 
 pytestmark = pytest.mark.xdist_group("install")  # both wheels are built once
 
 
-class Wheels(NamedTuple):
-    server: Path
-    plugin: Path
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
-    folder = tmp_path_factory.mktemp("wheels")
-    return Wheels(build_wheel(folder, ROOT), build_wheel(folder, ROOT / "pytest-muster"))
-
-
-WAYS: Final = {
-    "installed before Muster": ("project", "muster"),
-    "installed after Muster": ("muster", "project"),
-    "installed after Muster, editable": ("muster", "editable"),
-    "lying in the current folder": ("muster", "here"),
-    "named by PYTHONPATH": ("muster", "path"),
-    "modules, named by PYTHONPATH": ("muster", "path", "flat"),
+INSTALLED: Final = {
+    "before Muster": ("project", "muster"),
+    "after Muster": ("muster", "project"),
+    "after Muster, editable": ("muster", "editable"),
+}
+LYING: Final = {
+    "in the current folder": ("here",),
+    "where PYTHONPATH says": ("path",),
+    "where PYTHONPATH says, as modules": ("path", "flat"),
 }
 
 
@@ -48,10 +39,8 @@ def test_the_wheel_has_one_name_and_imports_nothing_by_another(wheels: Wheels) -
             assert shipped, package
 
 
-def test_every_module_of_the_wheel_is_found_by_its_one_name(wheels: Wheels, tmp_path: Path) -> None:
-    environment = Environment(tmp_path / "env")
-    environment.install(wheels.server)
-    assert environment.added() == {"muster"}
+def test_every_module_of_the_wheel_is_found_by_its_one_name(installed: Environment, tmp_path: Path) -> None:
+    assert installed.added() == {"muster", "pytest_muster"}
     program = """
 import importlib, pkgutil, sys
 import muster
@@ -59,37 +48,44 @@ for found in pkgutil.walk_packages(muster.__path__, "muster."):
     importlib.import_module(found.name)
 print([name for name in sys.modules if name.partition(".")[0] in ("coordinator", "protocol", "storage", "pipeline")])
 """
-    assert run(environment.python, "-c", program, cwd=tmp_path).split("\n")[0] == "[]"
+    assert run(installed.python, "-c", program, cwd=tmp_path).split("\n")[0] == "[]"
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_program_has_packages_of_these_names(way: str, wheels: Wheels, tmp_path: Path) -> None:
-    environment, steps = Environment(tmp_path / "env"), WAYS[way]
-    project = Project(tmp_path / "project", is_flat="flat" in steps)
+@pytest.mark.parametrize("way", INSTALLED)
+def test_packages_of_these_names_are_installed(way: str, wheels: Wheels, tmp_path: Path) -> None:
+    environment, steps = Environment(tmp_path / "env"), INSTALLED[way]
+    project = Project(tmp_path / "project")
     for step in steps:
         if step == "muster":
-            environment.install(wheels.server, wheels.plugin)
-        elif step in ("project", "editable"):
+            environment.install(*wheels)
+        else:
             environment.install(*["-e"] * (step == "editable"), project.folder)
-    is_installed = bool({"project", "editable"} & set(steps))
-    here = tmp_path if is_installed and "editable" not in steps else project.folder
-    variables = {"PYTHONPATH": "." if here == project.folder else str(tmp_path)} if "path" in steps else {}
-    python = environment.python
-
-    assert "muster 0" in run(environment.bin / "muster", "--version", cwd=here, environment=variables)
-    assert "muster 0" in run(python, "-m", "muster", "--version", cwd=here, environment=variables)
-    pytest_words = ("-m", "pytest", "-p", "no:cacheprovider", "-q", project.folder / "test_shop.py")
-    run(python, *pytest_words, cwd=here, environment=variables)
-    if is_installed:
-        loads = "from muster.coordinator.runtime.assignors import load_assignors; load_assignors(['of-the-project'])"
-        run(python, "-c", loads, cwd=here)
-    owners = "import shop_program; import muster.storage.log; print(set(shop_program.OWNERS))"
-    assert run(python, "-c", owners, cwd=here, environment=variables) == "{'the project'}\n"
+    here = project.folder if "editable" in steps else tmp_path
+    check_both(environment, project, here, {})
+    loads = "from muster.coordinator.runtime.assignors import load_assignors; load_assignors(['of-the-project'])"
+    run(environment.python, "-c", loads, cwd=here)
 
     environment.pip("uninstall", "--yes", "kafka-muster")
     assert "muster" not in environment.names()
     owners = "import coordinator, protocol, storage, pipeline; print(pipeline.OWNER)"
-    assert run(python, "-c", owners, cwd=here, environment=variables) == "the project\n"
+    assert run(environment.python, "-c", owners, cwd=here) == "the project\n"
+
+
+@pytest.mark.parametrize("way", LYING)
+def test_packages_of_these_names_lie_on_the_path(way: str, installed: Environment, tmp_path: Path) -> None:
+    project = Project(tmp_path / "project", is_flat="flat" in LYING[way])
+    check_both(installed, project, project.folder, {"PYTHONPATH": "."} if "path" in LYING[way] else {})
+
+
+def check_both(environment: Environment, project: Project, here: Path, variables: dict[str, str]) -> None:
+    """Run Muster's commands, a test with its plugin, and the program, which has its own packages."""
+    python = environment.python
+    assert "muster 0" in run(environment.bin / "muster", "--version", cwd=here, environment=variables)
+    assert "muster 0" in run(python, "-m", "muster", "--version", cwd=here, environment=variables)
+    pytest_words = ("-m", "pytest", "-p", "no:cacheprovider", "-q", project.folder / "test_shop.py")
+    run(python, *pytest_words, cwd=here, environment=variables)
+    owners = "import shop_program; import muster.storage.log; print(set(shop_program.OWNERS))"
+    assert run(python, "-c", owners, cwd=here, environment=variables) == "{'the project'}\n"
 
 
 def test_a_checkout_has_the_same_modules_by_both_names() -> None:
