@@ -23,7 +23,7 @@ from tests.simulation.network import Link, Network
 REBALANCE_MS: Final = 30_000
 PROCESSES: Final = 3  # of an application; its members are dealt to them
 GIVES_UP: Final = 0.8  # how likely a member has stopped what it is told to give up by its next heartbeat
-HANGS: Final = 0.15  # how likely a member never stops anything: it loses its place, and joins anew
+HANGS: Final = 0.15  # how likely a member stops nothing, until it has lost its place for that, and joins anew
 
 _Subtopology = StreamsGroupHeartbeatRequestSubtopology
 _Topic = StreamsGroupHeartbeatRequestTopicInfo
@@ -155,6 +155,7 @@ class StreamsMember(Member):
             return
         error = answer.error_code
         if error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
+            self._hangs = False  # two that hang for good would fence each other by turns, and never settle
             self._reset()
         elif error in (ErrorCode.INVALID_REQUEST, ErrorCode.STREAMS_INVALID_TOPOLOGY):
             self._fail()
