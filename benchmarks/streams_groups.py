@@ -15,7 +15,7 @@ Without `--standbys` there are no stores, so no topic is created but the one tha
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,13 @@ from typing import Any
 from benchmarks.member import cpu_ms
 from benchmarks.server import RunningServer
 from coordinator.client import Client
+from coordinator.control.inputs import StepInput
+from coordinator.core.decision import Done, Outcome, Steps
 from coordinator.core.limits import Limits
-from coordinator.core.result import Call
+from coordinator.core.result import Call, ComputeTarget, TakeTarget
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topic, Topics
+from coordinator.runtime.steps import ProcessorTime, UnfinishedRequest, UnfinishedRequests
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.streams_group_heartbeat import (
@@ -70,7 +73,20 @@ class Deciding:
 
     def ask(self, request: Any) -> Any:
         self._now_ms += 1
-        return self.shard.handle(request, Call(next(self._tickets), self._now_ms, 0, "c", "/127.0.0.1", str)).response
+        result = self.shard.handle(request, Call(next(self._tickets), self._now_ms, 0, "c", "/127.0.0.1", str))
+        self._long_targets = [effect for effect in result.effects if isinstance(effect, ComputeTarget)]
+        return result.response
+
+    def work(self) -> Iterator[None]:
+        """Do what the request has left to be done in steps, as a server does it; yield after each step."""
+        meter = ProcessorTime(time.process_time)
+        for wanted in self._long_targets:
+            unfinished = UnfinishedRequest(-1, None, 0, _computed(wanted.steps))
+            while (outcome := UnfinishedRequests(meter).advance(unfinished, StepInput(-1))) is None:
+                yield
+            yield
+            self.shard.handle(TakeTarget(wanted.group_id, wanted.target, outcome.response), wanted.call)  # type: ignore[union-attr]
+            yield
 
     def used_ms(self) -> float:
         return 1000 * time.process_time()
@@ -94,6 +110,10 @@ class Serving:
             time.sleep(0.5)
         time.sleep(1)
 
+    def work(self) -> Iterable[None]:
+        """The server does it by itself."""
+        return ()
+
     def used_ms(self) -> float:
         return cpu_ms(self._pid)
 
@@ -114,9 +134,16 @@ class Group:
     def _ask(self, member_id: str, epoch: int, **said: Any) -> Any:
         before_ms = self._server.used_ms()
         answer = self._server.ask(StreamsGroupHeartbeatRequest(self._group_id, member_id, epoch, **said))
-        self.longest_ms = max(self.longest_ms, self._server.used_ms() - before_ms)
+        before_ms = self._note(before_ms)
+        for _ in self._server.work():
+            before_ms = self._note(before_ms)
         assert not answer.error_code, answer
         return answer
+
+    def _note(self, before_ms: float) -> float:
+        now_ms = self._server.used_ms()
+        self.longest_ms = max(self.longest_ms, now_ms - before_ms)
+        return now_ms
 
     def _beat(self, member_id: str, **said: Any) -> bool:
         """Return whether the member was told something."""
@@ -160,6 +187,10 @@ class Group:
     def nothing_new(self) -> None:
         for member_id in self.members:
             self._beat(member_id)
+
+
+def _computed(steps: Steps[Any]) -> Steps[Outcome]:
+    return Done((yield from steps))
 
 
 def _owned(answer: Any) -> Sequence[Any]:

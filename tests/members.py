@@ -8,6 +8,13 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
 )
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatRequestSubtopology,
+    StreamsGroupHeartbeatRequestTaskIds,
+    StreamsGroupHeartbeatRequestTopicInfo,
+    StreamsGroupHeartbeatRequestTopology,
+)
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.requests import join, want
 
@@ -73,3 +80,41 @@ class ConsumerMember:
     def own(self) -> Any:
         """Send a heartbeat that says that it owns what it was last assigned."""
         return self.beat(topic_partitions=self.assigned)
+
+
+PART, INFO = StreamsGroupHeartbeatRequestSubtopology, StreamsGroupHeartbeatRequestTopicInfo
+TOPOLOGY = StreamsGroupHeartbeatRequestTopology(
+    0,
+    (
+        PART("0", ("lines",), repartition_sink_topics=("words",)),
+        PART("1", state_changelog_topics=(INFO("counts"),), repartition_source_topics=(INFO("words", 2),)),
+    ),
+)
+
+
+class StreamsMember:
+    """A member of a Kafka Streams application (KIP-1071), whose process id is its name."""
+
+    def __init__(self, peer: Any, name: str, group: str = "app") -> None:
+        self.peer, self.name, self.group = peer, name, group
+        self.epoch, self.topology = 0, TOPOLOGY
+        self._tasks: list[Any] = [(), (), ()]
+
+    def beat(self, **said: Any) -> Any:
+        """Report what it has, and take what it is told. Returns the answer."""
+        is_joining = self.epoch == 0
+        request = StreamsGroupHeartbeatRequest(
+            self.group, f"{self.name}-id", self.epoch, rebalance_timeout_ms=30_000 if is_joining else -1,
+            topology=self.topology if is_joining else None, process_id=self.name, active_tasks=self._tasks[0],
+            standby_tasks=self._tasks[1], warmup_tasks=self._tasks[2], **said,
+        )  # fmt: skip
+        answer = self.peer.ask(request, 0)
+        if answer.error_code:
+            return answer
+        self.epoch = answer.member_epoch
+        if answer.active_tasks is not None:
+            self._tasks = [
+                tuple(StreamsGroupHeartbeatRequestTaskIds(each.subtopology_id, each.partitions) for each in listed)
+                for listed in (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)
+            ]
+        return answer

@@ -83,6 +83,16 @@ def begin(steps: Steps[Outcome]) -> Decision:
     return InSteps(steps)
 
 
+def finish_steps(steps: Steps[T]) -> T:
+    """Do all steps in one piece, and return what comes of them: for work that is known to be little."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
 def map_response(decision: Decision, finish: Callable[[Any], Any]) -> Decision:
     """Finish the response of a decision, if it comes now or in steps. Nothing else can be finished."""
     if type(decision) is Done:

@@ -27,6 +27,7 @@ from coordinator.core.result import (
     NoteCreatedTopics,
     NoteEndedStates,
     NoteFailedStates,
+    TakeTarget,
 )
 from coordinator.core.timers import EFFECTS
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
@@ -41,7 +42,9 @@ OF_EVERY_KIND: Final[Mapping[type, Handler]] = {
     TxnOffsetCommitRequest: txn_offset_commit,
     OffsetDeleteRequest: offset_delete,
     LoseCommits: moves.lose_commits,
-    **dict.fromkeys((NoteCreatedTopics, NoteBegunStates, NoteFailedStates, NoteEndedStates), verbs.ignore_outcome),
+    **dict.fromkeys(
+        (NoteCreatedTopics, NoteBegunStates, NoteFailedStates, NoteEndedStates, TakeTarget), verbs.ignore_outcome
+    ),
     EndAllShareStates: verbs.end_no_states,
 }
 """What groups of all kinds answer alike, and where there is none."""

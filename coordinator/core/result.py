@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from coordinator.core.acls.authorizer import Rights
 from coordinator.core.acls.names import Operation, Resource
+from coordinator.core.decision import Steps
 from coordinator.core.events import Event
 from coordinator.core.principal import ANONYMOUS, Principal
 from coordinator.core.share_state.values import StateKey
@@ -123,6 +124,31 @@ class NoteCreatedTopics(Struct, frozen=True):
     errors: Mapping[str, str]
 
 
+class LongTarget(Struct, frozen=True, eq=False):
+    """A target assignment that is computed in steps. A group remembers the very one that it waits for."""
+
+    epoch: int  # of the group, for which it is computed
+    assignor: str
+    by: str  # what found it due
+
+
+class ComputeTarget(Struct, frozen=True):
+    """Compute a target assignment in steps, after the group's own step. It is an input of the group: `TakeTarget`."""
+
+    group_id: str
+    target: LongTarget
+    steps: Steps[tuple[Any, ...]]  # of the group as it is now; they return records
+    call: Call  # of the request that finds it due
+
+
+class TakeTarget(Struct, frozen=True):
+    """A target assignment has been computed: the records of the members that it changes, None if that failed."""
+
+    group_id: str
+    target: LongTarget
+    records: tuple[Any, ...] | None
+
+
 class BeginShareStates(Struct, frozen=True):
     """Ask the share coordinator to begin the states of share partitions at these offsets.
 
@@ -176,7 +202,17 @@ class EndAllShareStates(Struct, frozen=True):
     group_id: str
 
 
-Effect = Reply | SetTimer | CancelTimer | RemoveGroup | Markers | CreateTopics | BeginShareStates | EndShareStates
+Effect = (
+    Reply
+    | SetTimer
+    | CancelTimer
+    | RemoveGroup
+    | Markers
+    | CreateTopics
+    | ComputeTarget
+    | BeginShareStates
+    | EndShareStates
+)
 
 
 class Producer(Struct, frozen=True, gc=False):

@@ -47,6 +47,7 @@ from coordinator.core.result import (
     BeginShareStates,
     Call,
     CancelTimer,
+    ComputeTarget,
     CreateTopics,
     EndShareStates,
     RemoveGroup,
@@ -73,7 +74,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.list_groups import ListGroupsResponseListedGroup
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 
-_OF_THE_RUNTIME: Final = frozenset({Reply, CreateTopics, BeginShareStates, EndShareStates})
+_OF_THE_RUNTIME: Final = frozenset({Reply, CreateTopics, ComputeTarget, BeginShareStates, EndShareStates})
 CLEANED_AT_ONCE: Final = 10_000  # offsets looked at before the next turn: some milliseconds
 
 _NO_TOPICS: Final[Mapping[str, Collection[bytes]]] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from coordinator.core.result import BeginShareStates, CreateTopics, EndShareStates
+from coordinator.core.result import BeginShareStates, ComputeTarget, CreateTopics, EndShareStates
 from coordinator.runtime.engine import Engine, Perform
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.share_groups import perform
@@ -16,8 +16,16 @@ def _create_topics(engine: Engine, partition: Partition, wanted: CreateTopics, r
     return response
 
 
+def _compute_target(engine: Engine, partition: Partition, wanted: ComputeTarget, response: Any) -> Any:
+    from coordinator.runtime.group_targets import compute_target_of_group  # which small groups do without
+
+    engine.do_in_steps(compute_target_of_group(engine, wanted))
+    return response
+
+
 EFFECTS: Final[Mapping[type, Perform]] = {
     CreateTopics: _create_topics,
+    ComputeTarget: _compute_target,
     BeginShareStates: perform,
     EndShareStates: perform,
 }

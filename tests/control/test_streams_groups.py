@@ -14,51 +14,8 @@ from coordinator.control.names import SpecError
 from coordinator.control.verify import Expectation, check
 from coordinator.control.verify import verify as verify_events
 from coordinator.server.verbs.refusal import Refusal
-from protocol.messages.streams_group_heartbeat import (
-    StreamsGroupHeartbeatRequest,
-    StreamsGroupHeartbeatRequestSubtopology,
-    StreamsGroupHeartbeatRequestTaskIds,
-    StreamsGroupHeartbeatRequestTopicInfo,
-    StreamsGroupHeartbeatRequestTopology,
-)
 from tests.control.steered import SteeredNode
-
-PART, INFO = StreamsGroupHeartbeatRequestSubtopology, StreamsGroupHeartbeatRequestTopicInfo
-TOPOLOGY = StreamsGroupHeartbeatRequestTopology(
-    0,
-    (
-        PART("0", ("lines",), repartition_sink_topics=("words",)),
-        PART("1", state_changelog_topics=(INFO("counts"),), repartition_source_topics=(INFO("words", 2),)),
-    ),
-)
-
-
-class StreamsMember:
-    """A member on a connection of its own, whose client id and process id are its name."""
-
-    def __init__(self, server: SteeredNode, name: str) -> None:
-        self.name, self.epoch, self.topology = name, 0, TOPOLOGY
-        self._peer = server.connect(client_id=name)
-        self._tasks: list[Any] = [(), (), ()]
-
-    def beat(self, **said: Any) -> Any:
-        """Report what it has, and take what it is told. Returns the answer."""
-        is_joining = self.epoch == 0
-        request = StreamsGroupHeartbeatRequest(
-            "app", f"{self.name}-id", self.epoch, rebalance_timeout_ms=30_000 if is_joining else -1,
-            topology=self.topology if is_joining else None, process_id=self.name, active_tasks=self._tasks[0],
-            standby_tasks=self._tasks[1], warmup_tasks=self._tasks[2], **said,
-        )  # fmt: skip
-        answer = self._peer.ask(request, 0)
-        if answer.error_code:
-            return answer
-        self.epoch = answer.member_epoch
-        if answer.active_tasks is not None:
-            self._tasks = [
-                tuple(StreamsGroupHeartbeatRequestTaskIds(each.subtopology_id, each.partitions) for each in listed)
-                for listed in (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)
-            ]
-        return answer
+from tests.members import TOPOLOGY, StreamsMember
 
 
 @pytest.fixture
@@ -72,6 +29,11 @@ def server() -> SteeredNode:
     )
 
 
+def connect(server: SteeredNode, name: str) -> StreamsMember:
+    """A member on a connection of its own, with its name as its client id."""
+    return StreamsMember(server.connect(client_id=name), name)
+
+
 def settle(*members: StreamsMember) -> None:
     for _ in range(6):
         for member in members:
@@ -80,7 +42,7 @@ def settle(*members: StreamsMember) -> None:
 
 
 def pair(server: SteeredNode) -> tuple[StreamsMember, StreamsMember]:
-    a, b = StreamsMember(server, "a"), StreamsMember(server, "b")
+    a, b = connect(server, "a"), connect(server, "b")
     settle(a, b)
     return a, b
 
@@ -151,10 +113,10 @@ def test_a_member_is_removed_and_told(server: SteeredNode, verb: str, error: int
 
 def test_a_reconciliation_is_held(server: SteeredNode) -> None:
     """While the heartbeats of one member are held, its tasks stay its own and the other member waits for them."""
-    a = StreamsMember(server, "a")
+    a = connect(server, "a")
     settle(a)
     server.operator.requests.hold("app", "heartbeat", "a")
-    b = StreamsMember(server, "b")
+    b = connect(server, "b")
     for _ in range(4):
         b.beat()
     assert tasks(server)["a"]["active"] == ["0_0", "0_1", "1_0", "1_1"]
@@ -197,9 +159,9 @@ def test_a_task_is_expected_of_its_own_event_alone(server: SteeredNode) -> None:
 
 
 def test_a_member_that_keeps_what_it_has_to_give_up_is_found(server: SteeredNode) -> None:
-    a = StreamsMember(server, "a")
+    a = connect(server, "a")
     settle(a)
-    before, b = list(a._tasks), StreamsMember(server, "b")
+    before, b = list(a._tasks), connect(server, "b")
     for _ in range(4):
         b.beat()
         a._tasks = list(before)
@@ -219,10 +181,10 @@ def test_members_that_give_up_what_they_are_told_to_are_not(server: SteeredNode)
 
 
 def test_an_older_version_of_an_application_is_found(server: SteeredNode) -> None:
-    new = StreamsMember(server, "new")
+    new = connect(server, "new")
     new.topology = replace(TOPOLOGY, epoch=1)
     settle(new)
-    old = StreamsMember(server, "old")
+    old = connect(server, "old")
     old.beat()
     assert findings(server) == [("stale_topology", "old", "1 heartbeat, of an older topology than the group's")]
 

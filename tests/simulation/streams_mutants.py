@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from coordinator.core.assignors.task_spec import TaskAssignment, TaskGroupSpec
+from coordinator.core.decision import Steps
 from coordinator.core.kinds.streams import reconcile, replay, steps, streams_group_heartbeat, target, timers
 from coordinator.core.kinds.streams.owners import TaskOwners
 from coordinator.core.kinds.streams.tasks import ReportedTasks
@@ -32,36 +33,35 @@ def instead(owner: Any, name: str, *, every: int = 1) -> Callable[[Faulty], Faul
 
 
 @instead(target, "target_records")
-def leaves_a_task_out(method: Any, group: Any, targets: dict[str, TaskAssignment], now_ms: int) -> Any:
+def leaves_a_task_out(method: Any, group: Any, targets: dict[str, TaskAssignment]) -> Any:
     """Give nobody some of the tasks."""
     changed = dict(targets)
     for member_id in sorted(targets):
         if active := targets[member_id].active:
             changed[member_id] = replace(targets[member_id], active=dict(list(active.items())[1:]))
             break
-    return method(group, changed, now_ms)
+    return method(group, changed)
 
 
 @instead(target, "target_records")
-def gives_a_task_to_two(method: Any, group: Any, targets: dict[str, TaskAssignment], now_ms: int) -> Any:
+def gives_a_task_to_two(method: Any, group: Any, targets: dict[str, TaskAssignment]) -> Any:
     """Give one member the tasks of another one as well."""
     changed = dict(targets)
     for one, other in pairwise(sorted(targets)):
         changed[other] = replace(targets[other], active={**targets[other].active, **targets[one].active})
-    return method(group, changed, now_ms)
+    return method(group, changed)
 
 
 @instead(target, "target_records")
-def puts_standbys_beside_their_task(method: Any, group: Any, targets: dict[str, TaskAssignment], now_ms: int) -> Any:
+def puts_standbys_beside_their_task(method: Any, group: Any, targets: dict[str, TaskAssignment]) -> Any:
     """Give each member the copies of its own tasks."""
-    return method(group, {name: replace(one, standby=one.active) for name, one in targets.items()}, now_ms)
+    return method(group, {name: replace(one, standby=one.active) for name, one in targets.items()})
 
 
 @instead(target, "spec_of")
-def asks_for_no_standbys(method: Any, *args: Any) -> TaskGroupSpec:
+def asks_for_no_standbys(method: Any, *args: Any) -> Steps[TaskGroupSpec]:
     """Forget the setting of standbys."""
-    spec: TaskGroupSpec = replace(method(*args), standby_replicas=0)
-    return spec
+    return replace((yield from method(*args)), standby_replicas=0)
 
 
 @instead(steps, "_have_topics_changed")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from coordinator.core.assignors.spec import Assignment, Assignor, GroupSpec
 from coordinator.core.assignors.task_spec import TaskAssignment, TaskAssignor, TaskGroupSpec
+from coordinator.core.decision import Steps
 
 
 def _assign_uniformly(spec: GroupSpec) -> Mapping[str, Assignment]:
@@ -21,7 +22,7 @@ def _assign_ranges(spec: GroupSpec) -> Mapping[str, Assignment]:
     return range_assignor.assign(spec)
 
 
-def _assign_tasks_stickily(spec: TaskGroupSpec) -> Mapping[str, TaskAssignment]:
+def _assign_tasks_stickily(spec: TaskGroupSpec) -> Steps[Mapping[str, TaskAssignment]]:
     from coordinator.core.assignors import sticky_tasks
 
     return sticky_tasks.assign(spec)

@@ -19,13 +19,15 @@ from coordinator.core.assignors.hash_order import (
 from coordinator.core.assignors.java_queue import JavaQueue
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.assignors.task_spec import TaskAssignment, TaskGroupSpec, Tasks
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace
 
 Task = tuple[int, int]
 """The place of its subtopology among all in Java's order of strings, and the partition."""
 
 
-def assign(spec: TaskGroupSpec) -> Mapping[str, TaskAssignment]:
-    """Assign active tasks, then the standby tasks that are asked for."""
+def assign(spec: TaskGroupSpec) -> Steps[Mapping[str, TaskAssignment]]:
+    """Assign active tasks, then the standby tasks that are asked for, in steps."""
     subtopologies = sorted(spec.subtopologies, key=_order_as_java)
     counts = [spec.subtopologies[name].task_count for name in subtopologies]
     stateful = [place for place, name in enumerate(subtopologies) if spec.subtopologies[name].is_stateful]
@@ -35,11 +37,12 @@ def assign(spec: TaskGroupSpec) -> Mapping[str, TaskAssignment]:
         if active:
             raise AssignorError("a group without members has tasks")
         return {}
-    assignment = _Assignment(spec, subtopologies, len(active), len(standby) * spec.standby_replicas)
-    assignment.assign_active(active)
+    assignment = _Assignment(spec, len(active), len(standby) * spec.standby_replicas)
+    yield from assignment.gather_previous_tasks(spec, subtopologies)
+    yield from assignment.assign_active(active)
     if spec.standby_replicas:
-        assignment.assign_standby(standby, spec.standby_replicas)
-    return assignment.collect(spec, subtopologies)
+        yield from assignment.assign_standby(standby, spec.standby_replicas)
+    return (yield from assignment.collect(spec, subtopologies))
 
 
 def _order_as_java(text: str) -> bytes:
@@ -83,15 +86,17 @@ class _Process:
 class _Assignment:
     """An assignment under way. Members and processes are numbers; `_counts` has the tasks of each member."""
 
-    def __init__(self, spec: TaskGroupSpec, subtopologies: list[str], active: int, standby: int) -> None:
+    def __init__(self, spec: TaskGroupSpec, active: int, standby: int) -> None:
         self._ids = members_in_order(spec.members)
         self._counts = [0] * len(self._ids)
         self._active_tasks: list[list[Task]] = [[] for _ in self._ids]
         self._standby_tasks: list[list[Task]] = [[] for _ in self._ids]
         self._active_quota = _Quota(active, len(self._ids))
         self._total_quota = _Quota(active + standby, len(self._ids))
+        self._had_active: dict[Task, int] = {}
+        self._had_standby: dict[Task, list[int]] = {}
+        self._pace = Pace()
         self._gather_processes(spec)
-        self._gather_previous_tasks(spec, {name: place for place, name in enumerate(subtopologies)})
 
     def _gather_processes(self, spec: TaskGroupSpec) -> None:
         processes: dict[str, _Process] = {}
@@ -107,30 +112,40 @@ class _Assignment:
             ids = [self._ids[member] for member in process.members]
             process.members = [numbers[name] for name in names_in_order(ids, buckets_after_inserts(len(ids)))]
 
-    def _gather_previous_tasks(self, spec: TaskGroupSpec, places: Mapping[str, int]) -> None:
-        self._had_active: dict[Task, int] = {}
-        self._had_standby: dict[Task, list[int]] = {}
+    def gather_previous_tasks(self, spec: TaskGroupSpec, subtopologies: list[str]) -> Steps[None]:
+        """Note which members have a task."""
+        places = {name: place for place, name in enumerate(subtopologies)}
         for member, member_id in enumerate(self._ids):
             for task in _list_tasks(spec.members[member_id].active, places):
+                if self._pace.is_due():
+                    yield
                 self._had_active[task] = member
             for task in _list_tasks(spec.members[member_id].standby, places):
+                if self._pace.is_due():
+                    yield
                 self._had_standby.setdefault(task, []).append(member)
 
-    def assign_active(self, tasks: list[Task]) -> None:
+    def assign_active(self, tasks: list[Task]) -> Steps[None]:
         """Leave tasks with the members that have them, as active or as standby, then fill up the least loaded."""
         rest = []
         for task in sorted(tasks, key=_by_partition):
+            if self._pace.is_due():
+                yield
             member = self._had_active.get(task)
             if member is None or not self._give_active_within_quota(member, task):
                 rest.append(task)
         tasks, rest = rest, []
         for task in tasks:
+            if self._pace.is_due():
+                yield
             member = self._find_least_loaded(self._had_standby.get(task))
             if member is None or not self._give_active_within_quota(member, task):
                 rest.append(task)
         rest.sort()
         queue = self._queue_processes()
         for task in rest:
+            if self._pace.is_due():
+                yield
             number = queue.poll()
             self._note_active(self._give_to_least_loaded(self._processes[number], task, self._active_tasks))
             queue.add(self._processes[number].load, number)
@@ -145,10 +160,12 @@ class _Assignment:
         self._active_quota.note(member_count)
         self._total_quota.note(member_count)
 
-    def assign_standby(self, tasks: list[Task], replicas: int) -> None:
+    def assign_standby(self, tasks: list[Task], replicas: int) -> Steps[None]:
         """Leave copies with the members that have the task, then fill up the least loaded processes."""
         rest: list[tuple[Task, int]] = []
         for task in sorted(tasks, key=_by_partition, reverse=True):
+            if self._pace.is_due(replicas):
+                yield
             for number in range(replicas):
                 if not self._give_standby_within_quota(task):
                     rest.append((task, replicas - number))
@@ -157,6 +174,8 @@ class _Assignment:
         queue = self._queue_processes()
         for task, copies in rest:
             for _ in range(copies):
+                if self._pace.is_due():
+                    yield
                 if not self._give_standby_to_least_loaded(queue, task):
                     break
 
@@ -236,10 +255,12 @@ class _Assignment:
     def _queue_processes(self) -> JavaQueue:
         return JavaQueue((process.load, number) for number, process in enumerate(self._processes))
 
-    def collect(self, spec: TaskGroupSpec, subtopologies: list[str]) -> Mapping[str, TaskAssignment]:
+    def collect(self, spec: TaskGroupSpec, subtopologies: list[str]) -> Steps[Mapping[str, TaskAssignment]]:
         """Return what each member got; the mappings of before where they are the same."""
         assigned: dict[str, TaskAssignment] = {}
         for member, member_id in enumerate(self._ids):
+            if self._pace.is_due(1 + self._counts[member]):
+                yield
             previous = spec.members[member_id]
             active = _group_tasks(self._active_tasks[member], subtopologies)
             standby = _group_tasks(self._standby_tasks[member], subtopologies)

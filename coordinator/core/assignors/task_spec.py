@@ -1,12 +1,15 @@
 """The input and the output of a task assignor, which assigns the tasks of a Kafka Streams application (KIP-1071).
 
-A task assignor is one pure function, `assign(spec) -> {member id: assignment}`, as an assignor of partitions is. A task
-is one partition of a subtopology; an active task processes records, a standby task keeps a copy of its state.
+A task assignor is one pure function, `assign(spec) -> {member id: assignment}`, as an assignor of partitions is, but in
+steps. A task is one partition of a subtopology; an active task processes records, a standby task keeps a copy of its
+state.
 """
 
 from collections.abc import Callable, Mapping
 
 import msgspec
+
+from coordinator.core.decision import Steps
 
 Tasks = Mapping[str, tuple[int, ...]]
 """Subtopology id -> partitions in ascending order; no subtopology with no partitions."""
@@ -45,4 +48,4 @@ class TaskAssignment(msgspec.Struct, frozen=True, gc=False):
     warmup: Tasks = NO_TASKS
 
 
-TaskAssignor = Callable[[TaskGroupSpec], Mapping[str, TaskAssignment]]
+TaskAssignor = Callable[[TaskGroupSpec], Steps[Mapping[str, TaskAssignment]]]

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,10 +12,14 @@ import pytest
 from coordinator.core.assignors import TASK_ASSIGNORS
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.assignors.task_spec import SubtopologyTasks, TaskAssignment, TaskGroupSpec, TaskMemberSpec
+from coordinator.core.decision import finish_steps
 from tests.core.assignors.kafka_sticky.histories import as_answer, play
 
 GOLDEN = Path(__file__).parent / "golden" / "sticky-tasks-4.3.1.jsonl"
-assign = TASK_ASSIGNORS["sticky"]
+
+
+def assign(spec: TaskGroupSpec) -> Mapping[str, TaskAssignment]:
+    return finish_steps(TASK_ASSIGNORS["sticky"](spec))
 
 
 def read_question(question: dict[str, Any]) -> TaskGroupSpec:

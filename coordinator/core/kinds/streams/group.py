@@ -16,6 +16,7 @@ from coordinator.core.kinds.streams.owners import TaskOwners
 from coordinator.core.kinds.streams.states import GroupState, MemberState
 from coordinator.core.kinds.streams.tasks import NO_HELD_TASKS, HeldTasks
 from coordinator.core.kinds.streams.topology import Topology
+from coordinator.core.result import LongTarget
 from coordinator.core.streams_record_types import StreamsGroupMemberMetadataValue
 from coordinator.core.table import Table
 from coordinator.core.topics import Topics
@@ -76,6 +77,7 @@ class StreamsGroup(Struct, frozen=True):
     departed: tuple[str, ...] = ()  # members that this step has removed: their timers go with them
     topics_seen: Topics | None = None  # the topics as of the last check for changes of the required ones
     configured: ConfiguredTopology | None = None  # the topology held against them
+    long_target: LongTarget | None = None  # the target that is being computed in steps
     is_delayed: bool = False  # the initial delay is running: no target is computed
     endpoint_epoch: int = 0  # counts changes of what members with an endpoint are assigned
     creation_errors: Mapping[str, str] = {}  # internal topic -> why it could not be created

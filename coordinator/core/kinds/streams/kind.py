@@ -12,7 +12,7 @@ from coordinator.core.kinds.streams.states import GroupState
 from coordinator.core.limits import Limits
 from coordinator.core.moves import LoseMembers
 from coordinator.core.offsets.expiry import commit_time
-from coordinator.core.result import NoteCreatedTopics
+from coordinator.core.result import NoteCreatedTopics, TakeTarget
 from coordinator.core.timers import INITIAL, REBALANCE, SESSION
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
 from protocol.errors import ErrorCode
@@ -53,6 +53,7 @@ STREAMS: Final = Kind(
     handlers={
         StreamsGroupHeartbeatRequest: _heartbeat,
         JoinGroupRequest: late(f"{__package__}.join_group"),
+        TakeTarget: late(f"{__package__}.target", "take_target"),
         NoteCreatedTopics: late(f"{__package__}.internal_topics", "keep_errors"),
         RemoveMember: late(f"{__package__}.verbs", "remove_member"),
         Rebalance: late(f"{__package__}.verbs", "rebalance"),
@@ -65,6 +66,7 @@ STREAMS: Final = Kind(
     grows={StreamsGroupHeartbeatRequest: _grows},
     weighed=("members", "targets", "topology"),
     malformed={StreamsGroupHeartbeatRequest: late(f"{__package__}.streams_group_heartbeat", "refuse_malformed")},
+    too_large={TakeTarget: late("coordinator.core.kinds.modern.long_targets", "drop")},
     timers={
         **dict.fromkeys(_MEMBER_TIMERS, late(f"{__package__}.timers", "expire_member")),
         INITIAL: late(f"{__package__}.timers", "end_initial_delay"),

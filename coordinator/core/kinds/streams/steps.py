@@ -16,7 +16,7 @@ from coordinator.core.kinds.streams.group import NO_TARGET, Member, Metadata, St
 from coordinator.core.kinds.streams.reconcile import reconcile
 from coordinator.core.kinds.streams.sizes import InvalidTopologyError
 from coordinator.core.kinds.streams.states import MemberState
-from coordinator.core.kinds.streams.target import ASSIGNOR, compute_target, settings_of
+from coordinator.core.kinds.streams.target import compute_target, settings_of
 from coordinator.core.kinds.streams.tasks import ReportedTasks, describe_given
 from coordinator.core.kinds.streams.topology import Topology, read_topology, to_record
 from coordinator.core.kinds.streams.transition import GroupTransition
@@ -164,13 +164,14 @@ def _assign(
     elif is_within_interval(group, transition.limits.group_streams_assignment_interval_ms, transition.now_ms):
         detail = "the assignment interval is not over"
     else:
-        try:
-            records = compute_target(group, configured, group.settings, transition.now_ms)
-        except AssignorError:
-            return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
-        transition.write(*records)
-        transition.tell(Cause.ASSIGNMENT_COMPUTED, protocol=ASSIGNOR)
-        return None
+        if group.long_target is None:
+            try:
+                compute_target(transition, configured)
+            except AssignorError:
+                return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if transition.group.long_target is None:
+            return None
+        detail = "the assignment is being computed"
     statuses.append(StreamsGroupHeartbeatResponseStatus(StatusCode.ASSIGNMENT_DELAYED, f"assignment delayed: {detail}"))
     return None
 

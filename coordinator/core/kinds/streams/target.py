@@ -1,20 +1,27 @@
 """The target assignment: the tasks that each member shall have, computed when the group's epoch has run ahead of it.
 
-It is computed inside the request that finds it due, at most once an interval (KIP-1263), or by the timer that ends the
-initial delay. While the topology is not ready, the target is that nobody has any task.
+It is computed by the request that finds it due, at most once an interval (KIP-1263), or by the timer that ends the
+initial delay; for a large group in steps, after that (`modern/long_targets`). While the topology is not ready, the
+target is that nobody has any task.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from coordinator.core.assignors import TASK_ASSIGNORS
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.assignors.task_spec import SubtopologyTasks, TaskAssignment, TaskGroupSpec, TaskMemberSpec
+from coordinator.core.decision import Steps
+from coordinator.core.env import Env
+from coordinator.core.kinds.modern import long_targets
 from coordinator.core.kinds.streams import record_builders
 from coordinator.core.kinds.streams.configuration import ConfiguredTopology
 from coordinator.core.kinds.streams.group import NO_TARGET, StreamsGroup
+from coordinator.core.kinds.streams.transition import GroupTransition
 from coordinator.core.limits import Limits
+from coordinator.core.pace import Pace
 from coordinator.core.records import Record
+from coordinator.core.result import Result, TakeTarget
 
 ASSIGNOR: Final = "sticky"
 STANDBYS: Final = "num.standby.replicas"  # the setting of an assignment that is kept in the group's record
@@ -25,29 +32,39 @@ def settings_of(limits: Limits) -> Mapping[str, str]:
     return {STANDBYS: str(limits.group_streams_num_standby_replicas)}
 
 
-def compute_target(
-    group: StreamsGroup, configured: ConfiguredTopology, settings: Mapping[str, str], now_ms: int
-) -> tuple[Record, ...]:
-    """Return the records of a new target: of each member that it changes for, and of its epoch. Raises
-    AssignorError."""
-    answer = TASK_ASSIGNORS[ASSIGNOR](spec_of(group, configured, settings)) if configured.is_ready else {}
-    return target_records(group, answer, now_ms)
+def compute_target(transition: GroupTransition, configured: ConfiguredTopology) -> None:
+    """Compute a new target, or have it computed in steps. Raises AssignorError."""
+    group = transition.group
+    copies = 1 + int(group.settings.get(STANDBYS, "0"))
+    work = len(group.members) + copies * sum([each.task_count for each in configured.subtopologies.values()])
+    long_targets.compute(transition, work, _find_target(group, configured), ASSIGNOR, record_builders)
 
 
-def target_records(group: StreamsGroup, targets: Mapping[str, TaskAssignment], now_ms: int) -> tuple[Record, ...]:
-    """Return the records of a target for the group's epoch. A member that is not named gets nothing."""
-    records = []
-    for member_id in group.members:
-        target = targets.get(member_id, NO_TARGET)
-        if group.targets.get(member_id) != target:
-            records.append(record_builders.target(group.group_id, member_id, target))
-    return (*records, record_builders.target_epoch(group.group_id, group.epoch, now_ms))
+def take_target(group: StreamsGroup, computed: TakeTarget, env: Env) -> Result[Any]:
+    """Take a target that was computed in steps."""
+    return long_targets.take(GroupTransition(group, env, computed.target.by), computed, record_builders)
 
 
-def spec_of(group: StreamsGroup, configured: ConfiguredTopology, settings: Mapping[str, str]) -> TaskGroupSpec:
-    """Return the question for the assignor."""
-    members = {}
+def _find_target(group: StreamsGroup, configured: ConfiguredTopology) -> Steps[tuple[Record, ...]]:
+    """Return the records of the members that a new target changes, in steps."""
+    targets: Mapping[str, TaskAssignment] = {}
+    if configured.is_ready:
+        spec = yield from spec_of(group, configured, group.settings)
+        targets = yield from TASK_ASSIGNORS[ASSIGNOR](spec)
+    return (yield from target_records(group, targets))
+
+
+def target_records(group: StreamsGroup, targets: Mapping[str, TaskAssignment]) -> Steps[tuple[Record, ...]]:
+    """Return the records of the members that a target changes, in steps. A member that is not named gets nothing."""
+    return (yield from long_targets.target_records(group, targets, NO_TARGET, record_builders))
+
+
+def spec_of(group: StreamsGroup, configured: ConfiguredTopology, settings: Mapping[str, str]) -> Steps[TaskGroupSpec]:
+    """Return the question for the assignor, in steps."""
+    pace, members = Pace(), {}
     for member_id, member in group.members.items():
+        if pace.is_due():
+            yield
         last = group.target(member_id)
         members[member_id] = TaskMemberSpec(member.process_id, last.active, last.standby)
     subtopologies = {

@@ -13,7 +13,7 @@ from coordinator.core.kinds.modern.transition import with_deadline
 from coordinator.core.kinds.streams.group import Member, StreamsGroup
 from coordinator.core.kinds.streams.removal import remove_members
 from coordinator.core.kinds.streams.states import MemberState
-from coordinator.core.kinds.streams.target import ASSIGNOR, compute_target
+from coordinator.core.kinds.streams.target import compute_target
 from coordinator.core.kinds.streams.transition import GroupTransition
 from coordinator.core.result import Effect, Result, SetTimer
 from coordinator.core.timers import REBALANCE, SESSION, Due, rebalance, session
@@ -38,12 +38,12 @@ def end_initial_delay(group: StreamsGroup, timer: Due, env: Env) -> Result[Any]:
         return transition.result()
     if is_within_interval(group, env.limits.group_streams_assignment_interval_ms, env.call.now_ms):
         return transition.result()  # the next heartbeat computes it when it may
-    try:
-        transition.write(*compute_target(transition.group, configured, group.settings, env.call.now_ms))
-    except AssignorError:
-        return transition.result()  # the next heartbeat fails with it
+    waiting = transition.group
     transition.tell(Cause.INITIAL_DELAY_PASSED)
-    transition.tell(Cause.ASSIGNMENT_COMPUTED, protocol=ASSIGNOR)
+    try:
+        compute_target(transition, configured)
+    except AssignorError:
+        return Result(waiting)  # the next heartbeat fails with it
     return transition.result()
 
 

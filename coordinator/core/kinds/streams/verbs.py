@@ -5,9 +5,11 @@ from typing import Any
 
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.assignors.task_spec import TaskAssignment, Tasks
+from coordinator.core.decision import finish_steps
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.kinds.modern import verbs
+from coordinator.core.kinds.streams import record_builders
 from coordinator.core.kinds.streams.group import StreamsGroup
 from coordinator.core.kinds.streams.removal import raise_epoch, remove_members
 from coordinator.core.kinds.streams.target import check_target, spec_of, target_records
@@ -41,12 +43,13 @@ def set_target(group: StreamsGroup, verb: SetTarget, env: Env) -> Result[Any]:
         for member_id in {**verb.targets, **verb.standbys}
     }
     try:
-        check_target(spec_of(group, configured, group.settings), targets)
+        check_target(finish_steps(spec_of(group, configured, group.settings)), targets)
     except AssignorError as error:
         return verbs.refuse(f"invalid target: {error}")
     transition = GroupTransition(group, env, BY)
     raise_epoch(transition)
-    transition.write(*target_records(transition.group, targets, env.call.now_ms))
+    transition.write(*finish_steps(target_records(transition.group, targets)))
+    transition.write(record_builders.target_epoch(group.group_id, transition.group.epoch, env.call.now_ms))
     transition.tell(Cause.ASSIGNMENT_FORCED)
     return transition.result(VerbResponse())
 

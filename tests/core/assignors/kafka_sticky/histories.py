@@ -7,6 +7,7 @@ from typing import Any
 
 from coordinator.core.assignors import TASK_ASSIGNORS
 from coordinator.core.assignors.task_spec import SubtopologyTasks, TaskGroupSpec, TaskMemberSpec
+from coordinator.core.decision import finish_steps
 
 
 def play(dice: Random, questions: int) -> Iterator[TaskGroupSpec]:
@@ -16,7 +17,7 @@ def play(dice: Random, questions: int) -> Iterator[TaskGroupSpec]:
     replicas = dice.choice((0, 0, 1, 1, 2, 3))
     for _ in range(questions):
         yield (spec := TaskGroupSpec(members, subtopologies, replicas))
-        targets = TASK_ASSIGNORS["sticky"](spec)
+        targets = finish_steps(TASK_ASSIGNORS["sticky"](spec))
         members = {
             member_id: TaskMemberSpec(member.process_id, targets[member_id].active, targets[member_id].standby)
             for member_id, member in members.items()
@@ -81,7 +82,7 @@ def as_question(spec: TaskGroupSpec) -> dict[str, Any]:
 
 def as_answer(spec: TaskGroupSpec) -> dict[str, Any]:
     """Return our targets in the form of Kafka's."""
-    targets = TASK_ASSIGNORS["sticky"](spec)
+    targets = finish_steps(TASK_ASSIGNORS["sticky"](spec))
     return {
         member_id: [
             {name: list(partitions) for name, partitions in tasks.items()}

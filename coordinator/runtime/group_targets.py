@@ -1,0 +1,21 @@
+"""Compute the target assignment of a large group in steps, and give it to the group."""
+
+from coordinator.core.decision import Steps
+from coordinator.core.result import ComputeTarget, TakeTarget
+from coordinator.runtime.engine import Engine
+
+
+def compute_target_of_group(engine: Engine, wanted: ComputeTarget) -> Steps[None]:
+    """Do the steps of the assignor, the first one after the request that wants the target is answered.
+
+    Where they fail, the group is told so too, so that its next heartbeat has them done again.
+    """
+    yield
+    records = None
+    try:
+        records = yield from wanted.steps
+    finally:
+        partition = engine.partitions.owner(wanted.group_id)
+        if partition.is_loaded:
+            outcome = TakeTarget(wanted.group_id, wanted.target, records)
+            engine.take(partition, partition.shard.handle(outcome, wanted.call), wanted.group_id)
