@@ -8,7 +8,8 @@
 It only reads: it belongs to no group and commits nothing. Batches are handed on as the broker has them, with their
 offsets, leader epochs and producers, also those of aborted transactions, and the markers.
 
-One Fetch asks for many partitions of a leader, and brings at most `bytes_max` (or one larger batch). After an error
+One Fetch asks for many partitions of a leader, and brings at most `bytes_max` (or one larger batch), and no more than
+the link carries in a part of the timeout. After an error
 that passes (a leader that moved, a connection that broke, a broker that restarts) the reader goes on where it was; what
 lasts longer than `patience_s` is raised, and so is any error before the first answer (a wrong listener, say). A broker
 that throttles is left alone for as long as it says.
@@ -27,12 +28,20 @@ from coordinator.client.cluster import TIMEOUT_SECONDS, BrokerError, Cluster, ch
 from coordinator.client.connection import Client, ClientError, Security
 from coordinator.client.offsets import EARLIEST, LATEST, list_offsets
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic, FetchResponsePartitionData
+from protocol.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestTopic,
+    FetchResponse,
+    FetchResponsePartitionData,
+)
 
 T = TypeVar("T")
 
 BYTES_MAX: Final = 8 << 20  # of one Fetch: several times what two brokers and a link of 1 Gbit/s hold in the air
+BYTES_FIRST: Final = 1 << 20  # ... before it is known how fast the link is
 BYTES_LEAST: Final = 64 << 10  # ... on a link so slow that no larger response came in time
+QUICK: Final = 0.25  # of the timeout: a response that came within it may be followed by one of twice the size
 PATIENCE_SECONDS: Final = 60.0  # a rolling restart of brokers takes a leader away for some seconds
 PAUSE_LEAST_SECONDS: Final = 0.1
 PAUSE_MOST_SECONDS: Final = 2.0
@@ -100,7 +109,7 @@ class LogReader:
         self._security = security
         self._timeout = timeout
         self._patience_s = patience_s
-        self._bytes_max = self._bytes = bytes_max
+        self._bytes_max, self._bytes = bytes_max, min(bytes_max, BYTES_FIRST)
         self._addresses = list(bootstrap)
         self._cluster: Cluster | None = Cluster(bootstrap, timeout, security)
         self._leaders: Mapping[int, int] = {}
@@ -246,8 +255,9 @@ class LogReader:
         oldest, newest = FETCH_VERSIONS
         if oldest not in client.versions(FetchRequest()):
             raise ClientError(f"cannot read {self.topic}: the broker is older than Kafka 0.11")
+        asked_at_s = time.monotonic()
         response = client.ask(self._request(partitions, wait_ms), up_to=newest)
-        self._bytes = min(2 * self._bytes, self._bytes_max)
+        self._adapt(response, time.monotonic() - asked_at_s)
         self._resume_at[leader] = time.monotonic() + response.throttle_time_ms / 1000
         check(f"read {self.topic}", response.error_code)
         failed: list[tuple[int, int]] = []
@@ -262,6 +272,12 @@ class LogReader:
                 yield fetched
         for partition, code in failed:
             check(f"read {self.topic}:{partition}", code, sentences=FORBIDDEN)
+
+    def _adapt(self, response: FetchResponse, took_s: float) -> None:
+        """Ask for twice as much from now on, if a response of the size that was asked for came quickly."""
+        size = sum(len(data.records or b"") for topic in response.responses for data in topic.partitions)
+        if 2 * size >= self._bytes and took_s <= QUICK * self._timeout:
+            self._bytes = min(2 * self._bytes, self._bytes_max)
 
     def _request(self, partitions: Sequence[int], wait_ms: int) -> FetchRequest:
         parts = tuple(
