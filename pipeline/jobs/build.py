@@ -198,7 +198,7 @@ def build(
             report(name)
 
         batches, raw_commits, records = tables.raw("batches"), tables.raw("offset_commits"), tables.raw("group_records")
-        given = None if ends is None else read_ends(spark, ends, tables.manifest.read_ms)
+        given = None if ends is None else read_ends(spark, ends, find_read_ms(raw_commits, tables.manifest.read_ms))
         if now_ms is None:
             now_ms = max(_newest(raw_commits, "record_ts"), 0 if given is None else _newest(given, "ts"))
         copies = Copies(batches)
@@ -232,6 +232,16 @@ def build(
         put("log_health", health.log_health(batches, *shown))
         check()
         return tables.publish(made)
+
+
+def find_read_ms(raw_commits: DataFrame, begun_ms: int) -> int:
+    """Return up to when the logs were read, which began at `begun_ms`: commits of a moment later may be there as well.
+
+    If log ends stopped before them, a group that has read on meanwhile would be ahead of its topics. A commit of a time
+    to come, by a broker whose clock is wrong, does not count.
+    """
+    newest_ms = _newest(raw_commits, "record_ts")
+    return max(begun_ms, newest_ms) if newest_ms <= time.time() * 1000 else begun_ms
 
 
 def _newest(rows: DataFrame, column: str) -> int:

@@ -116,6 +116,28 @@ FROM (
         FROM (SELECT "group", arg_max(members, log_offset) AS members FROM group_metadata GROUP BY "group")
     )
 ) m, LATERAL (SELECT m.entry.key AS topic, unnest(m.entry.value) AS number) AS owned
+UNION ALL
+SELECT DISTINCT ON (now."group", names.topic, now.number)
+    now."group", names.topic, now.number AS partition, now.member_id, s.client_id, s.host AS client_host
+FROM (
+    SELECT "group", member_id, own.topic_id, unnest(own.partitions) AS number
+    FROM (
+        SELECT "group", member_id,
+            unnest(list_concat(value.assigned_partitions, value.partitions_pending_revocation)) AS own
+        FROM (
+            SELECT "group", member_id, from_json(payload, '{
+                "assigned_partitions": [{"topic_id": "VARCHAR", "partitions": ["INTEGER"]}],
+                "partitions_pending_revocation": [{"topic_id": "VARCHAR", "partitions": ["INTEGER"]}]
+            }') AS value
+            FROM (
+                SELECT "group", member_id, arg_max(payload, log_offset) AS payload
+                FROM new_group_records WHERE type = 'ConsumerGroupCurrentMemberAssignment' GROUP BY ALL
+            )
+        )
+    )
+) now
+JOIN (SELECT DISTINCT topic_id, topic FROM offset_commits WHERE topic_id IS NOT NULL) names USING (topic_id)
+LEFT JOIN member_sessions s ON s."group" = now."group" AND s.member_id = now.member_id AND s.to_ts IS NULL
 """
 QUERIES = {
     "groups": f"""
@@ -215,6 +237,15 @@ ENDED_SQL = """
     WHERE source <> 'max_committed'
 """
 
+# The latest records of members' assignments, and the last one of each member however old it is.
+ASSIGNMENTS_SQL = f"""
+SELECT record_ts, member_id, is_tombstone, payload FROM new_group_records
+WHERE "group" = $1 AND type = 'ConsumerGroupCurrentMemberAssignment'
+QUALIFY row_number() OVER (ORDER BY log_offset DESC) <= {DRAWN_REBALANCES}
+    OR row_number() OVER (PARTITION BY member_id ORDER BY log_offset DESC) = 1
+ORDER BY log_offset
+"""
+
 
 def _story(db: duckdb.DuckDBPyConnection, group: str) -> Story:
     metadata = rows(
@@ -223,13 +254,7 @@ def _story(db: duckdb.DuckDBPyConnection, group: str) -> Story:
         f"LIMIT {DRAWN_REBALANCES}",
         group,
     )
-    assignments = rows(
-        db,
-        "SELECT record_ts, member_id, is_tombstone, payload FROM new_group_records "
-        "WHERE \"group\" = $1 AND type = 'ConsumerGroupCurrentMemberAssignment' ORDER BY log_offset DESC "
-        f"LIMIT {DRAWN_REBALANCES}",
-        group,
-    )
+    assignments = rows(db, ASSIGNMENTS_SQL, group)
     named = rows(db, "SELECT DISTINCT topic_id, topic FROM offset_commits WHERE topic_id IS NOT NULL")
     names = {row["topic_id"]: row["topic"] for row in named}
     return Story(
@@ -247,7 +272,7 @@ def _story(db: duckdb.DuckDBPyConnection, group: str) -> Story:
             f'SELECT * FROM member_sessions WHERE "group" = $1 ORDER BY from_ts DESC LIMIT {DRAWN_SESSIONS}',
             group,
         )[::-1],
-        owners=ownership(metadata[::-1]) + consumer_ownership(assignments[::-1], names),
+        owners=ownership(metadata[::-1]) + consumer_ownership(assignments, names),
     )
 
 

@@ -302,6 +302,8 @@ def _partitions(data: ReportData) -> tuple[str, str]:
 def _lag(row: Row) -> Any:
     if row["lag"] is None and row.get("lag_at_least"):
         return Cell(f"at least {number(row['lag_at_least'])}", kind=NUMERIC)
+    if row["lag"] == 0 and row["current_offset"] > row["log_end_offset"]:
+        return Cell(f"0, {number(row['current_offset'] - row['log_end_offset'])} beyond the end", kind=NUMERIC)
     return row["lag"]
 
 

@@ -1,6 +1,7 @@
 """Log end offsets that are handed in: every form that is documented, and a clear word where nothing is told."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import UsageError
+from pipeline.jobs.build import find_read_ms
 from pipeline.jobs.ends import read_ends
 from pipeline.synth import Plan, write_logs
 
@@ -21,6 +23,15 @@ def written(path: Path, **columns: list[Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({name: [value] for name, value in ROW.items()} | columns), path)
     return path
+
+
+def test_ends_are_known_up_to_the_newest_commit_that_was_read(spark: Any) -> None:
+    """Reading began at 100; a commit of 150 was there when it came to it. Nothing was read in the time to come."""
+    schema = "record_ts bigint"
+    to_come = int(time.time() * 1000) + 3_600_000
+    for commits, read_ms in (([], 100), ([90], 100), ([90, 150], 150), ([90, to_come], 100)):
+        rows = spark.createDataFrame([(ts,) for ts in commits], schema)
+        assert find_read_ms(rows, 100) == read_ms
 
 
 def test_parquet_as_a_file_and_as_a_directory(spark: Any, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from pipeline import published
 from pipeline.report.data import (
+    DRAWN_REBALANCES,
     GROUPS,
     GROUPS_SQL,
     POINTS,
@@ -216,7 +217,7 @@ EMPTY = {
     "log_health": [("log_dir", text), ("bytes", big)],
     "log_problems": [("log_dir", text), ("severity", text), ("pos", big)],
     "unknown_records": [("key_version", pa.int16()), ("reason", text)],
-    "member_sessions": [("group", text), ("from_ts", big)],
+    "member_sessions": [("group", text), ("member_id", text), ("client_id", text), ("host", text), ("from_ts", big), ("to_ts", big)],
 }  # fmt: skip
 
 
@@ -296,6 +297,46 @@ def test_owners_of_a_consumer_group_s_partitions_over_time() -> None:
     ]
     assert sorted(spans) == [("orders", 0, "a", 1, 5), ("orders", 1, "a", 1, 3), ("orders", 1, "b", 4, None)]
     assert {row["topic"] for row in consumer_ownership(history, {})} == {"0a"}
+
+
+def test_partitions_name_the_members_that_have_them_now_in_groups_of_both_protocols(tmp_path: Path) -> None:
+    """A member that is gone has nothing any more, and one that was assigned its partitions long ago still has them."""
+
+    def assigned(*numbers: int, revoking: tuple[int, ...] = ()) -> str:
+        kinds = {"assigned_partitions": numbers, "partitions_pending_revocation": revoking}
+        return json.dumps({name: [{"topic_id": "0a", "partitions": part}] for name, part in kinds.items() if part})
+
+    kind = "ConsumerGroupCurrentMemberAssignment"
+    history = [
+        ("steady", 1, False, assigned(0)),
+        ("dead", 2, False, assigned(1)),
+        ("other", 3, False, assigned(2, revoking=(3,))),
+        ("dead", 4, True, "{}"),
+        *(("other", at, False, assigned(2, revoking=(3,))) for at in range(5, 5 + DRAWN_REBALANCES)),
+    ]
+    tables = published_tables(
+        tmp_path / "t",
+        offset_commits=rows_of("offset_commits", *(("g", "t", n, 1, 5, True, False, "0a") for n in range(4))),
+        lag_status=rows_of("lag_status", *(("g", "t", n, "OK", 0, 0, False) for n in range(4))),
+        lag_history=rows_of("lag_history", ("g", "t", 0, 1, 7)),
+        group_status=rows_of("group_status", ("g", "OK", 7, 7, 4)),
+        member_sessions=rows_of("member_sessions", ("g", "steady", "till", "10.0.0.1", 1, None)),
+        new_group_records=rows_of(
+            "new_group_records", *(("g", kind, who, at, at, is_gone, said) for who, at, is_gone, said in history)
+        ),
+    )
+    data = collect(tables)
+    owners = {row["partition"]: (row["member_id"], row["client_id"]) for row in data.partitions}
+    assert owners == {0: ("steady", "till"), 1: (None, None), 2: ("other", None), 3: ("other", None)}
+    (story,) = data.stories
+    drawn = [(row["partition"], row["owner"], row["from_ts"], row["to_ts"]) for row in story.owners]
+    assert [one for one in drawn if one[3] is None and one[1] == "steady"] == [(0, "steady", 1, None)]
+
+
+def test_a_group_ahead_of_its_topic_is_said_to_be(tmp_path: Path) -> None:
+    data = report_data(1)
+    data.partitions[0] |= {"current_offset": 9, "log_end_offset": 4, "lag": 0, "lag_at_least": 0}
+    assert "0, 5 beyond the end" in page(data, "Ahead")
 
 
 def test_members_have_short_names() -> None:
