@@ -35,6 +35,7 @@ class GroupView(Struct, frozen=True):
     assignor: str
     members: list[MemberView]
     offsets: dict[str, dict[str, int]]  # by topic and partition
+    problem: str | UnsetType = UNSET  # why a streams group is not ready
 
 
 def name_topics(owned: Mapping[bytes, Any], topics: Topics) -> Assignment:

@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from msgspec import UNSET
+
 from coordinator.core.env import Env
 from coordinator.core.events import Cause, Event
 from coordinator.core.group_view import GroupView
@@ -70,5 +72,5 @@ def view_group(group: Group, offsets: OffsetStore, topics: Topics) -> GroupView:
     }
     return GroupView(
         group.group_id, kind.name, group.state.value, kind.counts_by, kind.count(group), kind.assignor(group),
-        kind.view(group, topics), committed,
+        kind.view(group, topics), committed, kind.problem(group) or UNSET,
     )  # fmt: skip

@@ -132,7 +132,7 @@ def test_a_member_is_expired_and_a_group_held_by_buttons(browser: Browser, muste
         browser.wait("document.querySelectorAll('#members button').length == 3")
         browser.click("[data-do=hold]")
         browser.wait("document.querySelectorAll('#fault-list li').length == 1")
-        assert "JoinGroup" in browser.text("#fault-list")
+        assert "ConsumerGroupHeartbeat" in browser.text("#fault-list")
         browser.click("#fault-list button")
         browser.wait("document.querySelectorAll('#fault-list li').length == 0")
         browser.click("#fault button")

@@ -69,8 +69,8 @@ async def test_the_first_message_has_everything_and_the_next_what_is_different(a
     assert first["first"] and first["total"] == 2
     summary = {"type": "classic", "state": "Empty", "generation": 0, "members": 0}
     assert first["groups"] == [{"group": "bakery", **summary, "lag": None}, {"group": "shop", **summary, "lag": 2}]
-    position = {"topic": "orders", "partition": 0, "committed": 1, "end": 3, "lag": 2, "owner": None}
-    without_log = {"topic": "orders", "partition": 1, "committed": 0, "end": None, "lag": None, "owner": None}
+    position = {"topic": "orders", "partition": 0, "committed": 1, "end": 3, "lag": 2, "owners": []}
+    without_log = {"topic": "orders", "partition": 1, "committed": 0, "end": None, "lag": None, "owners": []}
     assert first["group"]["positions"] == [position, without_log]
     assert first["faults"] == []
     assert first["events"] == []
@@ -98,7 +98,7 @@ async def test_members_owners_and_deadlines_of_the_watched_group(autojump_clock:
     assert found["groups"][0]["members"] == 1
     (listed,) = found["group"]["view"]["members"]
     assert listed["client_id"] == "anna"
-    assert {one["owner"] for one in found["group"]["positions"]} == {listed["member_id"]}
+    assert {tuple(one["owners"]) for one in found["group"]["positions"]} == {(listed["member_id"],)}
     assert {one["kind"] for one in found["clock"]["deadlines"]} >= {"session"}
     assert {one["group"] for one in found["clock"]["deadlines"]} == {"g"}
 

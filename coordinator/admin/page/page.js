@@ -11,7 +11,14 @@ const TITLES_OF_RECORDS = {
   accept: "Accept them for their member: nobody gets them again",
   reject: "Archive them: nobody gets them again",
 };
+const STEPS = { // at which a group of a type can be held: the first is the one that moves it
+  classic: ["join", "sync", "commit", "heartbeat"],
+  consumer: ["assignment", "commit", "join", "sync", "heartbeat"],
+  share: ["assignment", "acquire", "acknowledge"],
+  streams: ["assignment", "commit"],
+};
 const $ = (id) => document.getElementById(id);
+const DONE = new Set(["acknowledged", "archived"]);
 const EVENTS_MAX = 500;
 const NAME_MAX = 120;
 const SETTLED = { Stable: "good", Empty: "", Dead: "bad" };
@@ -192,6 +199,7 @@ function showGroup() {
     $("members").replaceChildren();
     $("positions").replaceChildren();
     $("in-flight").hidden = true;
+    $("problem").textContent = "";
     return;
   }
   const lags = detail.positions.map((one) => one.lag).filter((lag) => lag !== null);
@@ -199,6 +207,10 @@ function showGroup() {
   if (view.assignor) facts.push(`assignor ${shorten(view.assignor, 40)}`);
   if (lags.length) facts.push(`lag ${number(lags.reduce((sum, lag) => sum + lag, 0))}`);
   setChildren($("facts"), stateChip(view.state), ...facts.flatMap((text) => [" ", chip(text)]));
+  $("problem").textContent = view.problem ? shorten(view.problem, 400) : "";
+  const steps = STEPS[view.type] ?? STEPS.classic;
+  if ($("hold-at").dataset.type !== view.type) $("hold-at").replaceChildren(...steps.map((step) => make("option", { text: step })));
+  $("hold-at").dataset.type = view.type;
   showMembers(view);
   showPositions(view);
   showRecords(view);
@@ -218,7 +230,7 @@ function showMembers(view) {
     if (row?.dataset.key === key) return row;
     return fillMember(make("tr", { "data-member": one.member_id, "data-key": key }), view.group, one, row !== undefined);
   }));
-  if (!view.members.length) $("members").append(make("tr", {}, make("td", { colspan: 5, className: "quiet", text: "none" })));
+  if (!view.members.length) $("members").append(make("tr", {}, make("td", { colspan: 4, className: "quiet", text: "none" })));
 }
 
 function fillMember(row, group, one, isKnown) {
@@ -229,28 +241,38 @@ function fillMember(row, group, one, isKnown) {
   const topics = Object.entries(one.assignment).filter(([, partitions]) => partitions.length);
   for (const [topic, partitions] of topics) assignment.append(make("div", {}, name(topic, 60), `: ${ranges(partitions)}`));
   if (!topics.length) assignment.append(make("span", { className: "quiet", text: "nothing" }));
-  for (const [role, tasks] of Object.entries(one.tasks ?? {}).filter(([, some]) => some.length)) assignment.append(make("div", { className: "quiet", text: shorten(`${role} tasks ${tasks.join(", ")}`, 400) }));
+  for (const [role, tasks] of Object.entries(one.tasks ?? {}).filter(([, some]) => some.length)) assignment.append(make("div", {}, make("span", { className: "quiet", text: `${role} tasks ` }), shorten(tasks.join(", "), 400)));
   if (one.process_id) assignment.append(make("div", { className: "quiet", text: `process ${shorten(one.process_id, 40)}` }));
   const verbs = ["expire", "kick", "fence"].map((verb) =>
     Object.assign(make("button", { type: "button", text: verb[0].toUpperCase() + verb.slice(1), title: TITLES[verb], "aria-label": `${verb} ${shorten(one.client_id, 40)}` }), {
       onclick: () => call("POST", groupPath(group, `/members/${encodeURIComponent(one.member_id)}/${verb}`), {}, `${verb}: done`),
     }),
   );
-  row.append(client, assignment, make("td", { className: "wide" }, name(one.member_id, 24)), make("td", { className: "wide" }, name(one.host, 40)), make("td", {}, make("div", { className: "row" }, ...verbs)));
+  row.append(client, assignment, make("td", { className: "wide" }, name(one.member_id, 24), make("div", { className: "quiet" }, name(one.host, 40))), make("td", {}, make("div", { className: "row" }, ...verbs)));
   if (isKnown) refresh(row);
   return row;
 }
 
 function showPositions(view) {
   const owners = new Map(view.members.map((one) => [one.member_id, one.instance_id ?? one.client_id]));
-  const most = Math.max(1, ...detail.positions.map((one) => one.lag ?? 0));
-  $("positions").replaceChildren(...detail.positions.map((one) => {
+  const positions = view.type === "share" ? detail.positions.map(withQueue) : detail.positions;
+  const most = Math.max(1, ...positions.map((one) => one.lag ?? 0));
+  $("done-until").textContent = view.type === "share" ? "Start" : "Committed";
+  $("positions").replaceChildren(...positions.map((one) => {
     const lag = make("td", { className: "n lag", text: number(one.lag) });
     lag.style.backgroundSize = `${(100 * (one.lag ?? 0)) / most}% 100%`;
-    const owner = one.owner === null ? make("span", { className: "quiet", text: "nobody" }) : name(owners.get(one.owner) ?? one.owner, 40);
+    const owner = one.owners.length ? name(one.owners.map((id) => owners.get(id) ?? id).join(", "), 80) : make("span", { className: "quiet", text: "nobody" });
     return make("tr", {}, make("td", {}, name(one.topic, 60), `:${one.partition}`), make("td", { className: "n", text: number(one.committed) }), make("td", { className: "n", text: number(one.end) }), lag, make("td", {}, owner));
   }));
   if (!detail.positions.length) $("positions").append(make("tr", {}, make("td", { colspan: 5, className: "quiet", text: "none" })));
+}
+
+// A partition of a share group: what is before the start of its queue is done, and so are some of its records in flight.
+function withQueue(one) {
+  const queue = detail.records.find((each) => each.topic === one.topic && each.partition === one.partition);
+  if (!queue) return one;
+  const done = queue.records.filter((run) => DONE.has(run.state)).reduce((sum, run) => sum + run.last - run.first + 1, 0);
+  return { ...one, committed: queue.start, lag: one.end === null ? null : Math.max(0, one.end - queue.start - done) };
 }
 
 // What a share group has in flight. The lock's end is drawn anew with the clock.
@@ -268,8 +290,7 @@ function showRecords(view) {
 
 function fillRun(row, group, run, members) {
   const offsets = run.first === run.last ? `${run.first}` : `${run.first}-${run.last}`;
-  const isDone = run.state === "acknowledged" || run.state === "archived";
-  const verbs = isDone ? [] : run.member ? ["expire", "accept", "reject"] : ["accept", "reject"];
+  const verbs = DONE.has(run.state) ? [] : run.member ? ["expire", "accept", "reject"] : ["accept", "reject"];
   const buttons = verbs.map((verb) => {
     const body = { topic: run.topic, partition: run.partition, first: run.first, last: run.last, do: verb };
     const button = make("button", { type: "button", text: verb[0].toUpperCase() + verb.slice(1), title: TITLES_OF_RECORDS[verb], "aria-label": `${verb} ${offsets}` });

@@ -35,14 +35,14 @@ class GroupSummary(Struct, frozen=True):
 
 
 class Position(Struct, frozen=True):
-    """A partition that has a committed offset or an owner."""
+    """A partition that has a committed offset, or a member that has it."""
 
     topic: str
     partition: int
     committed: int | None
     end: int | None
     lag: int | None
-    owner: str | None  # a member id
+    owners: tuple[str, ...]  # the ids of the members that have it: in a share group there may be several
 
 
 class Overview(Struct, frozen=True):
@@ -101,12 +101,11 @@ class OverviewVerbs:
 
     def positions(self, view: GroupView) -> list[Position]:
         """Return the first `POSITIONS_MAX` partitions of a group, sorted by topic and partition."""
-        owners = {
-            (topic, index): member.member_id
-            for member in view.members
-            for topic, partitions in member.assignment.items()
-            for index in partitions
-        }
+        owners: dict[tuple[str, int], tuple[str, ...]] = {}
+        for member in view.members:
+            for topic, partitions in member.assignment.items():
+                for index in partitions:
+                    owners[topic, index] = (*owners.get((topic, index), ()), member.member_id)
         committed = {
             (topic, int(index)): offset
             for topic, partitions in view.offsets.items()
@@ -116,7 +115,7 @@ class OverviewVerbs:
         for topic, index in nsmallest(POSITIONS_MAX, owners.keys() | committed.keys()):
             offset, end = committed.get((topic, index)), self._node().dataplane.end_offset(topic, index)
             lag = None if offset is None or end is None else max(end - offset, 0)
-            found.append(Position(topic, index, offset, end, lag, owners.get((topic, index))))
+            found.append(Position(topic, index, offset, end, lag, owners.get((topic, index), ())))
         return found
 
 

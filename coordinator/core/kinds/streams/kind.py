@@ -92,5 +92,6 @@ STREAMS: Final = Kind(
     ),
     assignor=lambda group: "sticky",
     view=late(f"{__package__}.view"),
+    problem=late(f"{__package__}.view", "find_problem"),
     fenced_by=_fenced_by,
 )

@@ -23,6 +23,12 @@ def view(group: StreamsGroup, topics: Topics) -> list[MemberView]:
     ]
 
 
+def find_problem(group: StreamsGroup) -> str:
+    """Return why the topology is not ready, as the members are told; "" if it is ready, or was not looked at yet."""
+    configured = group.configured
+    return "" if configured is None or configured.problem is None else configured.problem.detail
+
+
 def _partitions(group: StreamsGroup, member: Member, topics: Topics) -> Assignment:
     """Return the partitions of sources and repartition topics that the member's active tasks read."""
     named: dict[str, set[int]] = {}
