@@ -98,22 +98,22 @@ class StreamsMember:
     def __init__(self, peer: Any, name: str, group: str = "app") -> None:
         self.peer, self.name, self.group = peer, name, group
         self.epoch, self.topology = 0, TOPOLOGY
-        self._tasks: list[Any] = [(), (), ()]
+        self.tasks: list[Any] = [(), (), ()]
 
     def beat(self, **said: Any) -> Any:
         """Report what it has, and take what it is told. Returns the answer."""
         is_joining = self.epoch == 0
         request = StreamsGroupHeartbeatRequest(
             self.group, f"{self.name}-id", self.epoch, rebalance_timeout_ms=30_000 if is_joining else -1,
-            topology=self.topology if is_joining else None, process_id=self.name, active_tasks=self._tasks[0],
-            standby_tasks=self._tasks[1], warmup_tasks=self._tasks[2], **said,
+            topology=self.topology if is_joining else None, process_id=self.name, active_tasks=self.tasks[0],
+            standby_tasks=self.tasks[1], warmup_tasks=self.tasks[2], **said,
         )  # fmt: skip
         answer = self.peer.ask(request, 0)
         if answer.error_code:
             return answer
         self.epoch = answer.member_epoch
         if answer.active_tasks is not None:
-            self._tasks = [
+            self.tasks = [
                 tuple(StreamsGroupHeartbeatRequestTaskIds(each.subtopology_id, each.partitions) for each in listed)
                 for listed in (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)
             ]

@@ -174,7 +174,7 @@ class Control:
             Operation(
                 "PUT",
                 "/v1/groups/{group}/target",
-                "Force the target assignment of a consumer group",
+                "Force the target assignment of a group",
                 self._target,
                 body=TargetBody,
                 result=GroupView,
@@ -345,7 +345,9 @@ class Control:
         return view
 
     def _target(self, given: Input) -> GroupView:
-        view: GroupView = do(self._operator.groups.set_target, given.path["group"], given.body.members)
+        view: GroupView = do(
+            self._operator.groups.set_target, given.path["group"], given.body.members, given.body.standbys
+        )
         return view
 
     def _expire(self, given: Input) -> MemberView:

@@ -74,9 +74,10 @@ class ReasonBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TargetBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """The partitions that each member is to own."""
+    """The partitions that each member is to own: of a streams group, its active and its standby tasks."""
 
-    members: dict[str, dict[str, list[int]]]  # by client id, instance id or member id; by topic
+    members: dict[str, dict[str, list[int]]]  # by client id, instance id or member id; by topic, or by subtopology
+    standbys: dict[str, dict[str, list[int]]] = {}  # the same, of standby tasks
 
 
 class HoldBody(Struct, frozen=True, forbid_unknown_fields=True):

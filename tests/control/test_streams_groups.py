@@ -106,7 +106,7 @@ def test_a_member_is_removed_and_told(server: SteeredNode, verb: str, error: int
     assert a.beat().error_code == error
     settle(b)
     assert set(tasks(server)) == {"b"}
-    a.epoch, a._tasks = 0, [(), (), ()]
+    a.epoch, a.tasks = 0, [(), (), ()]
     settle(a, b)
     assert set(tasks(server)) == {"a", "b"}
 
@@ -161,10 +161,10 @@ def test_a_task_is_expected_of_its_own_event_alone(server: SteeredNode) -> None:
 def test_a_member_that_keeps_what_it_has_to_give_up_is_found(server: SteeredNode) -> None:
     a = connect(server, "a")
     settle(a)
-    before, b = list(a._tasks), connect(server, "b")
+    before, b = list(a.tasks), connect(server, "b")
     for _ in range(4):
         b.beat()
-        a._tasks = list(before)
+        a.tasks = list(before)
         a.beat()
     assert findings(server) == [
         ("tasks_not_given_up", "a", "3 reports in a row, of tasks that the member has to give up"),
@@ -175,7 +175,7 @@ def test_members_that_give_up_what_they_are_told_to_are_not(server: SteeredNode)
     a, b = pair(server)
     server.operator.groups.kick("app", "a")
     settle(b)
-    a.epoch, a._tasks = 0, [(), (), ()]
+    a.epoch, a.tasks = 0, [(), (), ()]
     settle(a, b)
     assert findings(server) == []
 

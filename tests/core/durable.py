@@ -11,7 +11,7 @@ from coordinator.core.table import Table
 from tests.core.kinds.streams.invariants import owned_by
 
 SOFT = {
-    *("topics_seen", "resolving", "long_target"),  # of groups with epochs
+    *("topics_seen", "resolving", "long_target", "forced_epoch"),  # of groups with epochs
     *("departed", "configured", "is_delayed", "endpoint_epoch", "creation_errors", "shutdown_by"),  # of streams groups
 }
 

@@ -131,6 +131,9 @@ class Records:
         return self._admin.call("POST", path_of("groups", self._group_id, "records"), {**where, **what})
 
 
+Target = Mapping[str, Mapping[str, Sequence[int]]]
+
+
 class Group:
     """A group, by its id on the server."""
 
@@ -181,9 +184,13 @@ class Group:
         """Make the members join again."""
         return self._post("rebalance", {"reason": reason})
 
-    def set_target(self, members: Mapping[str, Mapping[str, Sequence[int]]]) -> Json:
-        """Force what each member of a consumer group shall own: by member, and by topic."""
-        return self._admin.call("PUT", path_of("groups", self.id, "target"), {"members": members})
+    def set_target(self, members: Target, standbys: Target | None = None) -> Json:
+        """Force what each member of a consumer or share group shall own: by member, and by topic.
+
+        Of a streams group: active tasks, and `standbys`, by subtopology.
+        """
+        body = {"members": members} | ({} if standbys is None else {"standbys": standbys})
+        return self._admin.call("PUT", path_of("groups", self.id, "target"), body)
 
     def hold(self, at: str, client: str = "") -> Json:
         """Park the requests of the group at a step of its protocol.

@@ -77,6 +77,7 @@ class ShareGroup(Struct, frozen=True):
     # soft: gone when the server stops
     departed: tuple[str, ...] = ()  # members that this step has removed: their timers go with them
     topics_seen: Topics | None = None  # the topics as of the last check for changes of the subscribed ones
+    forced_epoch: int = 0  # of the latest target that an operator has forced
 
     @property
     def state(self) -> GroupState:

@@ -91,9 +91,9 @@ def note_failed(group: ShareGroup, told: NoteFailedStates, env: Env) -> Result[A
 def has_unassigned(group: ShareGroup) -> bool:
     """Return whether a subscribed topic has states of partitions that the target does not have.
 
-    Kafka: `initializedAssignmentPending`.
+    Kafka: `initializedAssignmentPending`. A target that an operator has forced leaves out what it leaves out.
     """
-    if not group.members or not group.initialized:
+    if not group.members or not group.initialized or group.forced_epoch == group.epoch:
         return False
     assigned: dict[bytes, set[int]] = {}
     for target in group.targets.values():

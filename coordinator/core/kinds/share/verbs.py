@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from coordinator.core.assignors.spec import NOTHING, Assignment
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
@@ -47,6 +49,7 @@ def set_target(group: ShareGroup, verb: SetTarget, env: Env) -> Result[Any]:
             targets[member_id] = {**targets.get(member_id, NOTHING), topic.id: tuple(sorted(set(partitions)))}
     transition = GroupTransition(group, env, BY)
     _raise_epoch(transition)
+    transition.group = replace(transition.group, forced_epoch=transition.group.epoch)
     return verbs.write_target(transition, targets, record_builders, NOTHING)
 
 
