@@ -2,6 +2,10 @@
 
 A broker looks at every record that it keeps, because every consumer and every later start-up must read it. To walk over
 the records costs a third of reading them. The layout is drawn in `protocol/records.py`.
+
+Records of one shape lie at equal distances: the same fields have the same lengths. The bytes that say so are a column,
+which a slice with a step takes out at once, and which is compared as a whole. Of two records of one length in a row the
+walk looks for such a run, which costs a tenth of going from record to record.
 """
 
 from __future__ import annotations
@@ -16,6 +20,16 @@ STEP_HEADERS = 8_192
 NAMED_MAX = 1_000
 """Records at fault that a walk remembers; it counts the others."""
 ANY_TIME = (-(1 << 64), 1 << 64, 0)
+RUN_MIN = 16
+"""Records of one shape in a row for which it pays to look for them."""
+_GOES_ON = bytes(range(0x80, 0x100))
+"""The bytes of a varint that another one follows."""
+_ENDS = bytes(range(0x80))
+_PLACES = [
+    bytes((2 * place) & 0x7F | 0x80 * (place >= 64) for place in range(8192)),
+    bytes(place >> 6 for place in range(8192)),
+]
+"""The first and the second byte of the offsets 0 to 8191, of which those below 64 have one."""
 
 
 class RecordWalk:
@@ -31,7 +45,10 @@ class RecordWalk:
         "_data",
         "_end",
         "_is_untimely",
+        "_length",
+        "_misses",
         "_position",
+        "_start",
         "_times",
         "headers",
         "index",
@@ -53,6 +70,8 @@ class RecordWalk:
         self.index = 0  # of the next record
         self._before = -1  # the raw time of the record before: mostly it is that of this one as well
         self._is_untimely = False
+        self._start, self._length = position, -1  # of the record before, and the raw number that it begins with
+        self._misses = 0  # how often a run was looked for in vain, less how often one was found
         self.latest = -(1 << 63)
         self.headers = 0
         self.keyless: list[int] = []  # the first of them, by index
@@ -64,8 +83,24 @@ class RecordWalk:
     def advance(self, most: int) -> bool:
         """Walk over at most `most` records, fewer if they have many headers. Return whether all are behind.
 
-        Raises `ProtocolError` unless the records fill their bytes exactly. This is on the way of every produced record,
-        and most of what one costs: that is why numbers of one byte or two, which nearly all are, are read in place.
+        Raises `ProtocolError` unless the records fill their bytes exactly.
+        """
+        stop_index = min(self._count, self.index + most)
+        while self.index < stop_index and self.headers < STEP_HEADERS:
+            if self._step_over(stop_index):
+                self._pass_run(stop_index)
+        if self.index < self._count:
+            return False
+        if self._position != self._end:
+            message = f"{self._end - self._position} bytes after the last record"
+            raise ProtocolError(message, path="records", offset=self._position)
+        return True
+
+    def _step_over(self, stop_index: int) -> bool:
+        """Walk from record to record. Return whether the last two are of one length, and a run of them may follow.
+
+        This is on the way of most produced records, and most of what one costs: that is why numbers of one byte or two,
+        which nearly all are, are read in place.
         """
         data, position, end, before, is_untimely = (
             self._data,
@@ -74,9 +109,12 @@ class RecordWalk:
             self._before,
             self._is_untimely,
         )
-        latest, stop_index = self.latest, min(self._count, self.index + most)
+        latest, start, alike, is_run = self.latest, self._start, self._length, False
+        if self._misses > 2 or self.misplaced is not None:
+            alike = -2  # no run is looked for
         try:
             for index in range(self.index, stop_index):
+                start = position
                 length = data[position]
                 if length < 0x80:
                     position += 1
@@ -154,15 +192,70 @@ class RecordWalk:
                     position += 1
                 if position != stop:
                     raise ProtocolError("a record's length is not that of its fields", path="records", offset=position)
+                if length == alike and index + 1 < stop_index:
+                    stop_index, is_run = index + 1, True
+                    break
+                if alike != -2:
+                    alike = length
         except IndexError:
             raise ProtocolError("a record is cut off", path="records", offset=position) from None
         self._position, self.index, self._before = position, stop_index, before
         self._is_untimely, self.latest = is_untimely, latest
-        if stop_index < self._count:
-            return False
-        if position != end:
-            raise ProtocolError(f"{end - position} bytes after the last record", path="records", offset=position)
-        return True
+        self._start, self._length = start, alike
+        return is_run and not is_untimely
+
+    def _pass_run(self, stop_index: int) -> None:
+        """Pass the records that follow and have the shape of the one before: their fields have the same lengths.
+
+        Where one has another shape, or is at fault, the walk goes on from record to record.
+        """
+        data, first, step = self._data, self._start, self._position - self._start
+        time_at = first + _size(data, first) + 1
+        place_at = time_at + _size(data, time_at)
+        key_at = place_at + _size(data, place_at)
+        value_at = _behind(data, key_at)
+        headers_at = _behind(data, value_at)
+        width = place_at - time_at
+        index = self.index
+        count = min(stop_index, len(_PLACES[0])) - index
+        count = min(count, (self._end - self._position) // step)
+        if headers_at != self._position - 1 or width > 2:  # it has headers, or a larger number
+            count = 0
+
+        def column(at: int) -> bytes:
+            return data[at + step : at + step * (count + 1) : step]
+
+        def keep(at: int, allowed: bytes) -> None:
+            nonlocal count
+            found = column(at)
+            count = len(found) - len(found.lstrip(allowed))
+
+        for at in (*range(first, time_at - 1), *range(key_at, key_at + _size(data, key_at)),
+                   *range(value_at, value_at + _size(data, value_at)), headers_at):  # fmt: skip
+            if count >= RUN_MIN:
+                keep(at, data[at : at + 1])
+        for at in range(time_at, place_at):
+            if count >= RUN_MIN:
+                keep(at, _ENDS if at == place_at - 1 else _GOES_ON)
+        places = [of_byte[index : index + count] for of_byte in _PLACES[: key_at - place_at]]
+        if count < RUN_MIN or places != [column(at) for at in range(place_at, key_at)]:
+            self._misses += 1
+            return
+        low, high = column(time_at), column(place_at - 1)
+        raws = set(low) if width == 1 else {one & 0x7F | two << 7 for one, two in set(zip(low, high, strict=True))}
+        times = [(raw >> 1) ^ -(raw & 1) for raw in raws]
+        least, greatest, none = self._times
+        if not all(least <= time <= greatest or time == none for time in times):
+            self._misses = 3  # which are remembered one by one
+            return
+        self._misses -= 1
+        if data[key_at] & 1:
+            self.keyless_count += count
+            self.keyless += range(index, min(index + count, index + NAMED_MAX - len(self.keyless)))
+        self.latest = max(self.latest, *times)
+        self._start += step * count
+        self._position += step * count
+        self.index += count
 
     def _note_untimely(self, index: int, raw: int) -> None:
         self.untimely_count += 1
@@ -209,6 +302,17 @@ def _skip_headers(data: bytes, position: int, stop: int) -> tuple[int, int]:
         if position > stop:
             raise ProtocolError("a header reaches beyond its record", path="records.headers", offset=position)
     return count, position
+
+
+def _size(data: bytes, position: int) -> int:
+    """Return how many bytes the number at a position has."""
+    return _number(data, position)[1] - position
+
+
+def _behind(data: bytes, position: int) -> int:
+    """Return the position behind a field that begins with its length, which may be that of null."""
+    raw, position = _number(data, position)
+    return position + (0 if raw & 1 else raw >> 1)
 
 
 def _number(data: bytes, position: int) -> tuple[int, int]:
