@@ -2,10 +2,10 @@
 
     python -m benchmarks.records [--megabytes 200] [--rounds 3] [--beside NAME=HOST:PORT@PID ...]
 
-Produced and consumed are records of 1,000 bytes and of 100 bytes, uncompressed, and of 1,000 bytes with lz4 (JSON of
-random numbers, which packs to about half); a megabyte is one of records, before compression. Then one record at a time:
-microseconds of the server for each produce that is waited for. Other brokers, which run already, are measured in turn
-with ours; what is printed are medians over the rounds.
+Produced and consumed are records of 1,000 bytes, of 100 bytes, and of 50 to 150 bytes, uncompressed, and of 1,000 bytes
+with lz4 (JSON of random numbers, which packs to about half); a megabyte is one of records, before compression. Then one
+record at a time: microseconds of the server for each produce that is waited for. Other brokers, which run already, are
+measured in turn with ours; what is printed are medians over the rounds.
 """
 
 import argparse
@@ -26,16 +26,22 @@ from benchmarks.server import RunningServer, cpu_seconds
 MEGABYTE = 1e6
 PARTITIONS = 4
 SINGLE = 2_000  # records that are produced one at a time
-WORKS = {"1,000 bytes": (1_000, "none"), "100 bytes": (100, "none"), "1,000 bytes, lz4": (1_000, "lz4")}
+WORKS = {
+    "1,000 bytes": (1_000, 0, "none"),
+    "100 bytes": (100, 0, "none"),
+    "50 to 150 bytes": (100, 50, "none"),
+    "1,000 bytes, lz4": (1_000, 0, "lz4"),
+}
 
 
-def values(size: int, count: int) -> Iterator[bytes]:
-    """Yield JSON-like values of this size, the same each time."""
-    dice = random.Random(7)
+def values(size: int, count: int, spread: int = 0) -> Iterator[bytes]:
+    """Yield JSON-like values of this size, give or take `spread`, the same each time."""
+    dice, sizes = random.Random(7), random.Random(8)
     kinds = []
     for _ in range(1_000):
-        numbers = ",".join(f'"field":{dice.getrandbits(40)}' for _ in range(size // 10 + 1))
-        kinds.append(("{" + numbers)[: size - 1].encode() + b"}")
+        own = size + sizes.randint(-spread, spread)
+        numbers = ",".join(f'"field":{dice.getrandbits(40)}' for _ in range(own // 10 + 1))
+        kinds.append(("{" + numbers)[: own - 1].encode() + b"}")
     for number in range(count):
         yield kinds[number % len(kinds)]
 
@@ -58,12 +64,12 @@ class Broker:
         time.sleep(0.3)  # what the server does behind the last response counts as well
         return (cpu_seconds(self.pid) - used) / units
 
-    def produce(self, topic: str, size: int, codec: str, megabytes: int) -> float:
+    def produce(self, topic: str, size: int, spread: int, codec: str, megabytes: int) -> float:
         """Produce so many megabytes; return how many they were."""
         count = int(megabytes * MEGABYTE / size)
         settings = {"linger.ms": 5, "compression.type": codec, "queue.buffering.max.messages": 1_000_000}
         producer = Producer({"bootstrap.servers": self.address, **settings})
-        for number, value in enumerate(values(size, count)):
+        for number, value in enumerate(values(size, count, spread)):
             while True:
                 try:
                     producer.produce(topic, value, partition=number // 1_000 % PARTITIONS)
@@ -99,10 +105,10 @@ class Broker:
 
 def measure(broker: Broker, megabytes: int, number: int) -> Iterator[tuple[str, float]]:
     """Yield what each work costs, one round of it."""
-    for name, (size, codec) in WORKS.items():
-        topic = f"records-{size}-{codec}-{number}"
+    for name, (size, spread, codec) in WORKS.items():
+        topic = f"records-{size}-{spread}-{codec}-{number}"
         broker.make_topic(topic)
-        produce = partial(broker.produce, topic, size, codec, megabytes)
+        produce = partial(broker.produce, topic, size, spread, codec, megabytes)
         yield f"produce {name} (ms a MB)", broker.cost(produce) * 1e3
         consume = partial(broker.consume, topic, size, megabytes)
         yield f"consume {name} (ms a MB)", broker.cost(consume) * 1e3

@@ -8,9 +8,10 @@ import pytest
 from coordinator.control.inputs import Kind
 from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from coordinator.core.moves import StartBroker, StopBroker
-from coordinator.core.result import Call
+from coordinator.core.result import BeginShareStates, Call, NoteFailedStates
 from coordinator.core.share_state.keys import coordinator_key, read_coordinator_key
 from coordinator.core.share_state.values import ShareState, StateBatch, StateKey, StateUpdate
+from coordinator.runtime import share_groups
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.share_state_requests import write_share_group_state
 from protocol.errors import ErrorCode
@@ -179,6 +180,66 @@ def test_records_that_no_share_partition_needs_are_deleted() -> None:
     assert source.start_offset == source.end_offset - 1, "what had not changed for long has a snapshot of its own"
     before = state_of(server)
     assert state_of(InMemory(server.files)) == before and len(before.batches) == 25
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_start_knows_which_records_are_needed(seed: int) -> None:
+    """As its writer did, however many records a batch of the log has: what it then deletes nobody misses."""
+    dice, settings = Random(seed), {"share_coordinator_snapshot_update_records_per_snapshot": 5}
+    server = begun(share_coordinator_state_topic_num_partitions=1, **settings)
+    for partition in (1, 2):
+        server.node.share_states.initialize(key_in(server, partition), 0, 0, WALL_MS)
+    for first in range(0, 80, 2):
+        acknowledge(server, first, partition=dice.randrange(3))
+        if dice.random() < 0.2:
+            server.node.flush()
+    server.node.flush()
+    before = {partition: state_of(server, partition) for partition in range(3)}
+    again = InMemory(server.files, share_coordinator_state_topic_num_partitions=1, **settings)
+    (here,), (there,) = server.node.share_states._logs, again.node.share_states._logs
+    assert there.machine.needed_offset == here.machine.needed_offset > 0
+    list(again.node.share_states.prune(WALL_MS))
+    last = InMemory(again.files, share_coordinator_state_topic_num_partitions=1, **settings)
+    assert {partition: state_of(last, partition) for partition in range(3)} == before
+
+
+def test_a_coordinator_that_moves_has_written_what_it_has_decided() -> None:
+    server = begun(virtual_brokers=2)
+    acknowledge(server, 3)
+    states = server.node.share_states
+    leader = server.node.coordinators.of_share_states[states.partition_of(key_in(server))]
+    states.unload(states.partition_of(key_in(server)))
+    server.node.command(StopBroker(leader, load_ms=1_000), server.clock.now_ms(), str)
+    server.rest()
+    server.advance(1.1)
+    assert [batch.first_offset for batch in state_of(server).batches] == [3]
+
+
+def test_states_of_a_topic_that_went_while_they_were_loaded_go_as_well() -> None:
+    server = begun(virtual_brokers=2)
+    states = server.node.share_states
+    leader = server.node.coordinators.of_share_states[states.partition_of(key_in(server))]
+    server.node.command(StopBroker(leader, load_ms=1_000), server.clock.now_ms(), str)
+    server.rest()
+    server.connect(broker=1 - leader).ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("orders"),)), 6)
+    server.advance(1.1)
+    assert not list(states.states())
+
+
+def test_of_states_that_cannot_be_begun_the_group_hears_though_others_are_being_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, told = begun(virtual_brokers=2, share_coordinator_state_topic_num_partitions=4), list[Any]()
+    states, topic_id = server.node.share_states, key_in(server).topic_id
+    home = states.partition_of(key_in(server))
+    loading = next(key for key in (key_in(server, n) for n in range(1, 4)) if states.partition_of(key) != home)
+    states.unload(states.partition_of(loading))
+    states.initialize(key_in(server), 7, 0, WALL_MS)
+    monkeypatch.setattr(share_groups, "_tell", lambda _engine, _partition, answer, _now_ms: told.append(answer))
+    wanted = BeginShareStates("g", {key_in(server): 5, loading: 5}, 3, WALL_MS)
+    share_groups.perform(server.node, server.node.partitions[0], wanted, None)
+    server.rest()
+    assert told == [NoteFailedStates("g", {topic_id: (0, loading.partition)})]
 
 
 def test_states_go_with_their_topic() -> None:

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from coordinator.server import outbox
+from coordinator.server.turn import Turn
 from coordinator.server.waker import Waker
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
@@ -194,6 +195,27 @@ def test_a_topic_whose_sync_fails_is_withdrawn_from_all_that_waits() -> None:
     assert kinds(member) == ["OffsetCommit"]
     held = [peer.connection.outgoing_bytes + peer.connection.held_bytes for peer in (first, second, reader, member)]
     assert held == [0, 0, 0, 0]
+
+
+def test_replies_that_no_turn_has_encoded_yet_are_withdrawn_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One a turn: a record answers more fetches than the turns before the failure have time for."""
+    disk, server = serving()
+    readers = [server.connect() for _ in range(5)]
+    for reader in readers:
+        reader.ask(*fetching(0, 1, wait_ms=60_000))
+    fail(disk, "sync", "t-0")
+    with monkeypatch.context() as patched:
+        patched.setattr(Turn, "check_time", lambda turn: False)
+        server.connect().ask(*producing(0))
+        assert len(server.frontend.outbox.replies) > 2
+        end_sync(disk, server)
+    while server.frontend.outbox.replies:
+        server.turn()
+    server.rest()
+    for reader in readers:
+        ((_, answer),) = reader.answers
+        (read,) = answer.responses[0].partitions
+        assert (read.error_code, read.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
 
 
 def test_what_a_closed_partition_has_not_synced_is_withdrawn() -> None:
