@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from coordinator.core.decision import Decision, Done, InSteps, Outcome, Steps
-from coordinator.core.share_partitions.sessions import FINAL_EPOCH
+from coordinator.core.share_partitions.sessions import FINAL_EPOCH, ShareSession
 from coordinator.dataplane.brokers import LEADER_EPOCH
 from coordinator.dataplane.share.acknowledging import Acknowledgement, Acknowledgements, acknowledge_all
 from coordinator.dataplane.share.changes import close_session, limits_of
@@ -35,17 +35,17 @@ def share_acknowledge(state: State, request: ShareAcknowledgeRequest, env: Env) 
     session = state.share.sessions.continue_acknowledging(member, request.share_session_epoch)
     if isinstance(session, ErrorCode):
         return Done(ShareAcknowledgeResponse(error_code=session))
-    return InSteps(_acknowledge_in_steps(state, member, request, env))
+    return InSteps(_acknowledge_in_steps(state, session, request, env))
 
 
 def _acknowledge_in_steps(
-    state: State, member: tuple[str, str], request: ShareAcknowledgeRequest, env: Env
+    state: State, session: ShareSession, request: ShareAcknowledgeRequest, env: Env
 ) -> Steps[Outcome]:
-    asked = Acknowledgements(*member, request.topics, "ShareAcknowledge", request.is_renew_ack)
+    asked = Acknowledgements(*session.key, request.topics, "ShareAcknowledge", request.is_renew_ack, session.number)
     done = yield from acknowledge_all(state, asked, env)
     if request.share_session_epoch == FINAL_EPOCH:
-        yield from close_session(state, member, env.call.now_ms)
-    lock_ms = limits_of(state, member[0]).lock_duration_ms if env.call.version >= LOCK_TIMEOUT_SINCE else 0
+        yield from close_session(state, session, env.call.now_ms)
+    lock_ms = limits_of(state, session.key[0]).lock_duration_ms if env.call.version >= LOCK_TIMEOUT_SINCE else 0
     return Done(_respond(state, done, lock_ms, env))
 
 

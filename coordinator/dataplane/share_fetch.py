@@ -52,7 +52,8 @@ class SharePoll(Struct, frozen=True, gc=False):
 
     asked: ShareFetch
     env: Env
-    session: ShareSession | None = None  # whose news are told; None: everything is
+    session: ShareSession | None = None  # as the request has left it; None: there was no room for one
+    tells_all: bool = False  # whether the response names partitions without news
     acknowledged: Sequence[Acknowledgement] = ()
     error: ErrorCode = ErrorCode.NONE  # with which the wait ends in any case
 
@@ -71,12 +72,12 @@ def share_fetch(state: State, request: ShareFetchRequest, env: Env) -> Decision:
         return Done(ShareFetchResponse(error_code=session))
     partitions = () if epoch == FINAL_EPOCH or request.is_renew_ack else tuple(session.partitions)
     keys = tuple([StateKey(member[0], topic_id, index) for topic_id, index in partitions])
-    asked = _resolve_request(state, member, keys, request)
-    poll = SharePoll(asked, env, None if epoch == INITIAL_EPOCH else session)
+    asked = _resolve_request(state, member, keys, request, session.number)
+    poll = SharePoll(asked, env, session, tells_all=epoch == INITIAL_EPOCH)
     is_simple = 0 < len(keys) <= FEW and not _has_acknowledgements(request) and env.call.rights is None
     if is_simple and all(key in state.share.served for key in keys):
         return _look_or_wait(state, poll, request)
-    return InSteps(_fetch_in_steps(state, member, poll, request))
+    return InSteps(_fetch_in_steps(state, session, poll, request))
 
 
 def _refuse(request: ShareFetchRequest) -> ErrorCode:
@@ -105,7 +106,7 @@ def _has_acknowledgements(request: ShareFetchRequest) -> bool:
 
 
 def _resolve_request(
-    state: State, member: SessionKey, keys: tuple[StateKey, ...], request: ShareFetchRequest
+    state: State, member: SessionKey, keys: tuple[StateKey, ...], request: ShareFetchRequest, session: int = 0
 ) -> ShareFetch:
     max_bytes = min(request.max_bytes, state.fetch_bytes_max)
     return ShareFetch(
@@ -117,6 +118,7 @@ def _resolve_request(
         max_records=request.max_records,
         batch_size=request.batch_size,
         is_exact=request.share_acquire_mode == EXACTLY,
+        session=session,
     )
 
 
@@ -128,20 +130,22 @@ def _wait_for_a_session(state: State, member: SessionKey, request: ShareFetchReq
     return _park(state, poll, request, 1)
 
 
-def _fetch_in_steps(state: State, member: SessionKey, poll: SharePoll, request: ShareFetchRequest) -> Steps[Outcome]:
+def _fetch_in_steps(state: State, session: ShareSession, poll: SharePoll, request: ShareFetchRequest) -> Steps[Outcome]:
     env, is_last = poll.env, request.share_session_epoch == FINAL_EPOCH
     acknowledged: Sequence[Acknowledgement] = ()
     if _has_acknowledgements(request):
-        asked = Acknowledgements(*member, request.topics, "ShareFetch", request.is_renew_ack)
+        asked = Acknowledgements(*session.key, request.topics, "ShareFetch", request.is_renew_ack, session.number)
         acknowledged = yield from acknowledge_all(state, asked, env)
     if is_last:
-        yield from close_session(state, member, env.call.now_ms)
+        yield from close_session(state, session, env.call.now_ms)
     refused = dict(_refused(state, poll.asked.keys, env))
     existing = [key for key in poll.asked.keys if key not in refused]
     refused |= yield from open_partitions(state, existing, env.call.now_ms)
     keys = tuple([key for key in existing if key not in refused])
     poll = replace(poll, asked=replace(poll.asked, keys=keys, refused=refused), acknowledged=acknowledged)
-    return _look_or_wait(state, poll, request) if keys else Done(_respond(state, poll, ()))
+    if not keys:
+        return Done(_respond(state, poll, ()))
+    return Done(_OUTDATED) if _is_outdated(state, poll) else _look_or_wait(state, poll, request)
 
 
 def _refused(state: State, keys: Iterable[StateKey], env: Env) -> Iterable[tuple[StateKey, ErrorCode]]:
@@ -203,15 +207,15 @@ def overdue(state: State, waiting: Waiting, now_ms: int) -> ShareFetchResponse:
 
 
 def _is_outdated(state: State, poll: SharePoll) -> bool:
-    """Return whether another connection has gone on with the session, or closed it, while the fetch has waited."""
+    """Return whether the session has been closed, or another connection has gone on with it, since the fetch came."""
     if poll.session is None:
         return False
     current = state.share.sessions.find(poll.session.key)
-    return current is None or current.epoch != poll.session.epoch
+    return current is None or (current.number, current.epoch) != (poll.session.number, poll.session.epoch)
 
 
 def _respond(state: State, poll: SharePoll, taken: Iterable[Taken]) -> ShareFetchResponse:
-    asked, session = poll.asked, poll.session
+    asked, session = poll.asked, None if poll.tells_all else poll.session
     results: dict[StateKey, ShareFetchResponsePartition] = {}
     for one in (*[Taken(key, error) for key, error in asked.refused.items()], *taken):
         is_told = session is None or session.note_answer(

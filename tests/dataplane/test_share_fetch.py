@@ -1,16 +1,24 @@
 """ShareFetch and ShareAcknowledge by hand: who gets which records, when, and what becomes of them."""
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.core.share_partitions.values import SharePartition
 from coordinator.core.share_state.values import NO_OFFSET, StateKey
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
-from tests.dataplane.broker import NOW, Broker, batch
+from protocol.messages.share_fetch import (
+    ShareFetchRequest,
+    ShareFetchRequestAcknowledgementBatch,
+    ShareFetchRequestPartition,
+    ShareFetchRequestTopic,
+)
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call, response_of
 from tests.dataplane.sharing import ACCEPT, REJECT, RELEASE, RENEW, Sharer, begin_sharing, got, share_partition
 from tests.dataplane.transactional import transactional_batch
 
 LOCK_MS = 30_000
+MANY = 200  # partitions: more than one step releases
 
 
 @pytest.fixture
@@ -136,6 +144,78 @@ def test_a_session_that_is_closed_releases_what_its_member_has(shared: Broker) -
     assert a.acknowledge((0, 0, ACCEPT), epoch=-1).error_code == 0
     assert b.take().acquired == [(1, 3, 2)]
     assert a.fetch().error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_what_a_member_acquires_after_its_return_stays_its_own() -> None:
+    """Its session of before is released in steps, and it is back before they come to the partition that it reads."""
+    broker = Broker()
+    broker.create("t", MANY)
+    for partition in range(MANY):
+        begin_sharing(broker, partition=partition)
+        broker.produce("t", partition, batch("0"))
+    before = Sharer(broker)
+    partitions = tuple([ShareFetchRequestPartition(index) for index in range(MANY)])
+    before.fetch(topics=(ShareFetchRequestTopic(before.topic_id, partitions),))
+    broker.produce("t", MANY - 1, batch("1"))
+    before.leave()
+    returned, other = Sharer(broker, connection=77), Sharer(broker, "b")
+    assert returned.take(partition=MANY - 1).acquired == [(1, 1, 1)]
+    assert other.take(partition=MANY - 1).acquired == [(0, 0, 2)], "what was released, and nothing else"
+    assert returned.settle((1, 1, ACCEPT), partition=MANY - 1) == 0
+
+
+def test_what_a_member_acquires_while_states_are_away_stays_its_own(shared: Broker) -> None:
+    """What its session of before had is released when the states are served again."""
+    node = shared.node
+    key = begin_sharing(shared, group="h")
+    before = Sharer(shared, group="h")
+    assert before.take(max_records=1, share_acquire_mode=1).acquired == [(0, 0, 1)]
+    index = node.share_states.partition_of(key)
+    node.share_states.unload(index)
+    before.leave()
+    returned, other = Sharer(shared, group="h", connection=77), Sharer(shared, "b", group="h")
+    assert returned.take(max_records=1, share_acquire_mode=1).acquired == [(1, 1, 1)]
+    for _ in node.share_states.replay(index):
+        pass
+    node.share_states.serve(index, NOW)
+    assert other.take(max_records=2, share_acquire_mode=1).acquired == [(0, 0, 2), (2, 2, 1)]
+    assert returned.settle((1, 1, ACCEPT)) == 0
+
+
+@pytest.mark.parametrize("opens_another", [False, True])
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_fetch_whose_session_is_closed_acquires_nothing(broker: Broker, epoch: int, opens_another: bool) -> None:
+    begin_sharing(broker)
+    a, b = Sharer(broker), Sharer(broker, "b")
+    for _ in range(epoch):
+        a.take()
+    assert a.fetch(max_wait_ms=500, ticket=7) is None
+    returned = Sharer(broker, connection=77)
+    assert returned.acknowledge(epoch=-1).error_code == 0
+    if opens_another:
+        assert returned.take(epoch=0, partition=1).acquired == []
+    broker.produce("t", 0, batch("x"))
+    ((_, answer),) = broker.replies()
+    assert answer.error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert b.take().acquired == [(0, 0, 1)]
+
+
+def test_a_fetch_whose_connection_is_lost_between_two_steps_acquires_nothing(shared: Broker) -> None:
+    a, b = Sharer(shared), Sharer(shared, "b")
+    a.take()
+    shared.produce("t", 0, batch("e"))
+    changing, key = shared.node.dataplane.share.changing, StateKey("g", a.topic_id, 0)
+    changing[key] = False  # by another request, which the acknowledgement waits for
+    accepted = ShareFetchRequestPartition(0, (ShareFetchRequestAcknowledgementBatch(0, 0, ACCEPT),))
+    topics = (ShareFetchRequestTopic(a.topic_id, (accepted,)),)
+    wanted = ShareFetchRequest("g", "a", 1, max_records=500, batch_size=500, topics=topics)
+    made = replace(call(wanted, 9, 2), connection=a.connection)
+    assert response_of(shared.node.handle(78, wanted, made, NODES)) is None
+    a.leave()
+    del changing[key]
+    while shared.node.has_steps:
+        shared.node.step()
+    assert b.take().acquired == [(1, 3, 2), (4, 4, 1)]
 
 
 def test_a_fetch_closes_a_session_as_well(shared: Broker) -> None:

@@ -55,9 +55,16 @@ def validate_batches(batches: Iterable[AcknowledgementBatch], highest_type: int)
 
 
 def acknowledge(
-    partition: SharePartition, member_id: str, batches: Iterable[AcknowledgementBatch], limits: Limits, now_ms: int
+    partition: SharePartition,
+    member_id: str,
+    batches: Iterable[AcknowledgementBatch],
+    limits: Limits,
+    now_ms: int,
+    session: int = 0,
 ) -> Steps[Change | ErrorCode]:
     """Return what becomes of the partition, or why the ranges, which are valid, are refused.
+
+    What the member renews it has in this session from now on.
 
     With checkpoints: the caller lets nobody else change the partition until the last step is done.
     """
@@ -74,7 +81,7 @@ def acknowledge(
                 yield
             if run.state != DeliveryState.ACQUIRED or run.member_id != member_id or run.locked_until_ms <= now_ms:
                 return ErrorCode.INVALID_RECORD_STATE
-            changed.append(_apply(run, segment.type, limits, now_ms))
+            changed.append(_apply(run, segment.type, limits, now_ms, session))
     yield
     return change_runs(partition, changed) if changed else Change(partition)
 
@@ -121,10 +128,10 @@ def _runs_of(partition: SharePartition, segment: Segment) -> Iterator[Run]:
         first, at = run.last_offset + 1, at + 1
 
 
-def _apply(run: Run, acknowledge_type: int, limits: Limits, now_ms: int) -> Run:
+def _apply(run: Run, acknowledge_type: int, limits: Limits, now_ms: int, session: int) -> Run:
     match acknowledge_type:
         case AcknowledgeType.RENEW:
-            return replace(run, locked_until_ms=now_ms + limits.lock_duration_ms)
+            return replace(run, locked_until_ms=now_ms + limits.lock_duration_ms, session=session)
         case AcknowledgeType.RELEASE:
             return free(run, limits.delivery_count_limit)
         case _:

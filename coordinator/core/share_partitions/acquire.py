@@ -36,6 +36,7 @@ class Wish(Struct, frozen=True, gc=False):
     max_records: int
     batch_size: int = 1
     is_exact: bool = False
+    session: int = 0  # the number of the member's session
 
 
 class Acquisition(Struct, frozen=True, gc=False):
@@ -122,6 +123,7 @@ class _Taker:
                 delivery_count=run.delivery_count + 1,
                 member_id=self.wish.member_id,
                 locked_until_ms=self.until_ms,
+                session=self.wish.session,
             )
         )
         self.count += last - run.first_offset + 1
@@ -165,9 +167,10 @@ class _Taker:
             delivery_count=0,
             member_id=NO_MEMBER,
             locked_until_ms=NEVER_MS,
+            session=0,
         )
         return [part(whole, first, first + room - 1), rest]
 
     def _new_run(self, first: int, last: int) -> Run:
-        member_id = self.wish.member_id
-        return Run(first, last, DeliveryState.ACQUIRED, 1, first, last, member_id, self.until_ms)
+        wish = self.wish
+        return Run(first, last, DeliveryState.ACQUIRED, 1, first, last, wish.member_id, self.until_ms, wish.session)

@@ -77,6 +77,7 @@ def _is_continued(run: Run, following: Run) -> bool:
         and run.delivery_count == following.delivery_count
         and run.member_id == following.member_id
         and run.locked_until_ms == following.locked_until_ms
+        and run.session == following.session
         and run.batch_first == following.batch_first
     )
 

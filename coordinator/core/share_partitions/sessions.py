@@ -27,13 +27,14 @@ EPOCH_MAX: Final = 2**31 - 1
 
 
 class ShareSession(Struct, frozen=True, gc=False):
-    """A session. `epoch` is that of the request that is expected next."""
+    """A session. `epoch` is that of the request that is expected next, `number` is higher than that of any before."""
 
     key: SessionKey
     connection: int
     epoch: int
     partitions: dict[SessionPartition, bool]
     """In the order in which they are read, and whether the next response names the partition though it has no news."""
+    number: int = 0
 
     def note_answer(self, partition: SessionPartition, *, has_records: bool, has_error: bool) -> bool:
         """Return whether the response names a partition. One with records is read last next time; one with an error is
@@ -56,6 +57,7 @@ class ShareSessions:
         self._by_connection: dict[int, dict[SessionKey, None]] = {}
         self._by_group: dict[str, int] = {}  # how many there are
         self._partitions = 0  # of all
+        self._opened = 0  # since the start
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -80,7 +82,8 @@ class ShareSessions:
         if not self._has_room(len(named), self._sessions.get(key)):
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         self._remove(key)
-        session = ShareSession(key, connection, _next(INITIAL_EPOCH), named)
+        self._opened += 1
+        session = ShareSession(key, connection, _next(INITIAL_EPOCH), named, self._opened)
         self._partitions += len(named)
         self._sessions[key] = session
         self._by_connection.setdefault(connection, {})[key] = None
@@ -122,10 +125,11 @@ class ShareSessions:
             return session
         return self._replace(replace(session, epoch=_next(epoch)))
 
-    def close(self, key: SessionKey) -> ShareSession | ErrorCode:
-        """Close a session and return it. The caller releases what its member has acquired."""
-        session = self._remove(key)
-        return ErrorCode.SHARE_SESSION_NOT_FOUND if session is None else session
+    def close(self, session: ShareSession) -> ShareSession | None:
+        """Close a session and return it as it is; None if the member has another one, or none. The caller releases what
+        the member has acquired in it."""
+        current = self._sessions.get(session.key)
+        return self._remove(session.key) if current is not None and current.number == session.number else None
 
     def close_connection(self, connection: int) -> list[ShareSession]:
         """Close the sessions of a connection that is lost, and return them."""

@@ -38,7 +38,7 @@ def free(run: Run, delivery_count_limit: int) -> Run:
 
 def settle(run: Run, state: DeliveryState) -> Run:
     """Return the run in a state in which nobody holds it."""
-    return replace(run, state=state, member_id=NO_MEMBER, locked_until_ms=NEVER_MS)
+    return replace(run, state=state, member_id=NO_MEMBER, locked_until_ms=NEVER_MS, session=0)
 
 
 def advance(partition: SharePartition) -> SharePartition:

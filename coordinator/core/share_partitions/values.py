@@ -45,6 +45,7 @@ class Run(Struct, frozen=True, gc=False):
     batch_last: int
     member_id: str = NO_MEMBER  # of the member that has acquired the records
     locked_until_ms: int = NEVER_MS
+    session: int = 0  # the number of the member's session in which it has them
 
     @property
     def size(self) -> int:

@@ -61,6 +61,7 @@ class Acknowledgements(Struct, frozen=True):
     topics: Iterable[TopicToAcknowledge]
     by: str  # the API
     is_renewal: bool  # whether the request announces that it renews locks
+    session: int = 0  # the number of the member's session
 
 
 def acknowledge_all(state: State, asked: Acknowledgements, env: Env) -> Steps[list[Acknowledgement]]:
@@ -122,7 +123,7 @@ def _acknowledge(
     share.changing[key] = False
     try:
         limits = limits_of(state, key.group_id)
-        change = yield from acknowledge(partition, asked.member_id, batches, limits, now_ms)
+        change = yield from acknowledge(partition, asked.member_id, batches, limits, now_ms, asked.session)
         if share.find(key) is not partition:  # its topic has gone between two steps
             return _refused(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         error = change if isinstance(change, ErrorCode) else apply(state, key, change, asked.by, now_ms)

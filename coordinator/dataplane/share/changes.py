@@ -14,7 +14,7 @@ from coordinator.core.decision import Steps
 from coordinator.core.pace import Pace
 from coordinator.core.share_partitions.acquire import next_fetch_offset
 from coordinator.core.share_partitions.locks import expire_locks, next_lock_ms, release_member
-from coordinator.core.share_partitions.sessions import SessionKey, SessionPartition, ShareSession
+from coordinator.core.share_partitions.sessions import ShareSession
 from coordinator.core.share_partitions.tally import LOCK
 from coordinator.core.share_partitions.values import Change, Limits, SharePartition
 from coordinator.core.share_state.values import StateKey
@@ -119,14 +119,14 @@ def expire_due(state: State, now_ms: int, most: int) -> None:
         state.runtime.edge.attempt("timer lock", expire, state, key, now_ms)
 
 
-def release(state: State, session: SessionKey, partitions: Iterable[SessionPartition], now_ms: int) -> Steps[None]:
-    """Free all records of these partitions that the member of a closed session has acquired, in steps."""
-    (group_id, member_id), pace = session, Pace()
+def release(state: State, session: ShareSession, now_ms: int) -> Steps[None]:
+    """Free all records that the member of a closed session has acquired in it or before it, in steps."""
+    (group_id, member_id), pace = session.key, Pace()
 
     def decide(partition: SharePartition, limits: Limits) -> Change:
-        return release_member(partition, member_id, limits)
+        return release_member(partition, member_id, limits, session.number)
 
-    for topic_id, index in tuple(partitions):
+    for topic_id, index in tuple(session.partitions):
         key = StateKey(group_id, topic_id, index)
         found = state.share.find(key)
         if pace.is_due(1 if found is None else 1 + len(found.runs) // RUNS_A_UNIT):
@@ -171,7 +171,7 @@ def _close_in_steps(
     state: State, sessions: Iterable[ShareSession], empty_groups: Iterable[str], now_ms: int
 ) -> Steps[None]:
     for session in sessions:
-        yield from release(state, session.key, session.partitions, now_ms)
+        yield from release(state, session, now_ms)
     pace = Pace()
     for group_id in empty_groups:
         for key in tuple(state.share.of_group(group_id)):
@@ -191,8 +191,8 @@ def _drop_unused(state: State, key: StateKey) -> None:
         state.runtime.share_states.call_when_served(key, lambda _: _drop_unused(state, key))
 
 
-def close_session(state: State, session: SessionKey, now_ms: int) -> Steps[None]:
-    """Close a member's session, and release what it has acquired."""
+def close_session(state: State, session: ShareSession, now_ms: int) -> Steps[None]:
+    """Close a member's session unless it has another one by now, and release what it has acquired."""
     closed = state.share.sessions.close(session)
-    if not isinstance(closed, ErrorCode):
-        yield from release(state, session, closed.partitions, now_ms)
+    if closed is not None:
+        yield from release(state, closed, now_ms)

@@ -38,6 +38,7 @@ class ShareFetch(Struct, frozen=True, gc=False):
     max_records: int
     batch_size: int
     is_exact: bool
+    session: int = 0  # its number
     refused: Mapping[StateKey, ErrorCode] = {}  # partitions that are not read
 
 
@@ -141,7 +142,7 @@ def take(state: State, asked: ShareFetch, found: Iterable[Look], now_ms: int) ->
             continue
         batches = [header for _, header in record_batch.batches(one.records)]
         partition = archive_missing(partition, one.offset, batches[0].base_offset)
-        wish = Wish(asked.member_id, left, asked.batch_size, asked.is_exact)
+        wish = Wish(asked.member_id, left, asked.batch_size, asked.is_exact, asked.session)
         fetched = [Produced(header.base_offset, header.last_offset) for header in batches]
         acquisition = acquire(partition, wish, fetched, limits, now_ms)
         left -= acquisition.count

@@ -8,6 +8,7 @@ from coordinator.core.share_partitions.sessions import (
     INITIAL_EPOCH,
     SESSION_PARTITIONS_MAX,
     SESSIONS_PARTITIONS_MAX,
+    SessionKey,
     SessionPartition,
     ShareSession,
     ShareSessions,
@@ -27,6 +28,12 @@ def opened(*partitions: SessionPartition, connection: int = 7, sessions_max: int
 def known(session: ShareSession | ErrorCode | None) -> list[SessionPartition]:
     assert isinstance(session, ShareSession)
     return list(session.partitions)
+
+
+def close(sessions: ShareSessions, key: SessionKey) -> ShareSession | None:
+    session = sessions.find(key)
+    assert session is not None
+    return sessions.close(session)
 
 
 @pytest.mark.parametrize("epoch", [2, 0, -2, 5])
@@ -57,7 +64,6 @@ def test_an_acknowledgement_cannot_open_a_session() -> None:
     for epoch in (1, FINAL_EPOCH):
         assert sessions.continue_acknowledging(KEY, epoch) == ErrorCode.SHARE_SESSION_NOT_FOUND
     assert sessions.continue_fetching(KEY, 1) == ErrorCode.SHARE_SESSION_NOT_FOUND
-    assert sessions.close(KEY) == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
 def test_partitions_are_added_and_forgotten() -> None:
@@ -83,7 +89,7 @@ def test_a_session_is_opened_anew_and_counts_once() -> None:
 def test_a_lost_connection_closes_its_sessions_alone() -> None:
     sessions = opened(A)
     sessions.open(("bills", "a"), 7, (A,), False)
-    sessions.close(KEY)
+    close(sessions, KEY)
     assert sessions.continue_fetching(("bills", "a"), 1) != ErrorCode.SHARE_SESSION_NOT_FOUND
     assert sessions.close_connection(8) == []
     assert [session.key for session in sessions.close_connection(7)] == [("bills", "a")]
@@ -93,7 +99,17 @@ def test_a_lost_connection_closes_its_sessions_alone() -> None:
 def test_a_final_acknowledgement_leaves_the_session_to_be_closed() -> None:
     sessions = opened(A)
     assert known(sessions.continue_acknowledging(KEY, FINAL_EPOCH)) == [A]
-    assert known(sessions.close(KEY)) == [A]
+    assert known(close(sessions, KEY)) == [A]
+    assert sessions.find(KEY) is None
+
+
+def test_the_session_of_before_cannot_be_closed_in_place_of_the_one_that_is_open() -> None:
+    sessions = opened(A)
+    before = sessions.find(KEY)
+    assert before is not None
+    after = sessions.open(KEY, 8, (B,), False)
+    assert sessions.close(before) is None
+    assert sessions.find(KEY) == after
 
 
 def test_epochs_begin_again_at_one() -> None:
@@ -135,5 +151,5 @@ def test_sessions_have_so_many_partitions() -> None:
     for number in range(others):
         assert isinstance(sessions.open(("g", str(number)), 1, many[1:], False), ShareSession)
     assert sessions.open(("g", "last"), 1, (A,), False) == ErrorCode.SHARE_SESSION_LIMIT_REACHED
-    sessions.close(("g", "0"))
+    close(sessions, ("g", "0"))
     assert isinstance(sessions.open(("g", "last"), 1, (A,), False), ShareSession)

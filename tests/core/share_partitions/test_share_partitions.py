@@ -46,11 +46,12 @@ class Fate(Struct):
     count: int = 0
     member_id: str = ""
     until_ms: int = 0
+    session: int = 0
 
 
 def fates(partition: SharePartition) -> dict[int, tuple[Any, ...]]:
     return {
-        offset: (run.state, run.delivery_count, run.member_id, run.locked_until_ms if run.member_id else 0)
+        offset: (run.state, run.delivery_count, run.member_id, run.locked_until_ms if run.member_id else 0, run.session)
         for run in partition.runs
         for offset in range(run.first_offset, run.last_offset + 1)
     }
@@ -72,6 +73,9 @@ class RecordByRecord(RuleBasedStateMachine):
         self.start_written = 0
         self.log: list[Produced] = []
         self.now_ms = 1_000
+        self.sessions = {"a": 1, "b": 2, "c": 3}
+        self.opened = 3
+        self.closed: list[tuple[str, int]] = []  # sessions that are closed, and not released yet
 
     def note(self, change: Change) -> None:
         self.partition = change.partition
@@ -81,7 +85,7 @@ class RecordByRecord(RuleBasedStateMachine):
 
     def free(self, fate: Fate) -> None:
         fate.state = ARCHIVED if fate.count >= LIMITS.delivery_count_limit else AVAILABLE
-        fate.member_id, fate.until_ms = "", 0
+        fate.member_id, fate.until_ms, fate.session = "", 0, 0
 
     @rule(size=st.integers(1, 9))
     def produce(self, size: int) -> None:
@@ -93,7 +97,8 @@ class RecordByRecord(RuleBasedStateMachine):
         begin = next_fetch_offset(self.partition)
         fetched = [batch for batch in self.log if batch.last_offset >= begin]
         before = self.partition
-        found = acquire(before, Wish(member, most, batch_size, is_exact), fetched, LIMITS, self.now_ms)
+        wish = Wish(member, most, batch_size, is_exact, self.sessions[member])
+        found = acquire(before, wish, fetched, LIMITS, self.now_ms)
         taken = offsets(found.acquired)
         assert taken == sorted(set(taken)), "in order, and none twice"
         assert found.count == len(taken)
@@ -112,7 +117,7 @@ class RecordByRecord(RuleBasedStateMachine):
             assert fate.state == AVAILABLE, "nobody else holds it, and it is not done"
             assert offset not in self.accepted
             fate.state, fate.member_id, fate.until_ms = ACQUIRED, member, self.now_ms + LIMITS.lock_duration_ms
-            fate.count += 1
+            fate.count, fate.session = fate.count + 1, wish.session
             assert fate.count <= LIMITS.delivery_count_limit
         last_chance = [offset for offset in taken if self.records[offset].count == LIMITS.delivery_count_limit]
         assert not last_chance or len(taken) == 1, "the last delivery has a single record"
@@ -140,7 +145,7 @@ class RecordByRecord(RuleBasedStateMachine):
             for offset in range(batch.first_offset, batch.last_offset + 1)
             if offset >= self.partition.start_offset
         }
-        answer = finish(acknowledge(self.partition, member, batches, LIMITS, self.now_ms))
+        answer = finish(acknowledge(self.partition, member, batches, LIMITS, self.now_ms, self.sessions[member]))
         held = all(
             offset in self.records
             and (self.records[offset].state, self.records[offset].member_id) == (ACQUIRED, member)
@@ -153,21 +158,30 @@ class RecordByRecord(RuleBasedStateMachine):
         for offset, kind in said.items():
             fate = self.records[offset]
             if kind == AcknowledgeType.RENEW:
-                fate.until_ms = self.now_ms + LIMITS.lock_duration_ms
+                fate.until_ms, fate.session = self.now_ms + LIMITS.lock_duration_ms, self.sessions[member]
             elif kind == AcknowledgeType.RELEASE:
                 self.free(fate)
             else:
                 fate.state = ACKNOWLEDGED if kind == AcknowledgeType.ACCEPT else ARCHIVED
-                fate.member_id, fate.until_ms = "", 0
+                fate.member_id, fate.until_ms, fate.session = "", 0, 0
                 if kind == AcknowledgeType.ACCEPT:
                     self.accepted.add(offset)
         self.note(answer)
 
     @rule(member=MEMBERS)
     def close_session(self, member: str) -> None:
-        self.note(release_member(self.partition, member, LIMITS))
+        """And open another one at once: what the member had in this one is released later."""
+        self.closed.append((member, self.sessions[member]))
+        self.opened += 1
+        self.sessions[member] = self.opened
+
+    @precondition(lambda self: self.closed)
+    @rule()
+    def release(self) -> None:
+        member, session = self.closed.pop(0)
+        self.note(release_member(self.partition, member, LIMITS, session))
         for fate in self.records.values():
-            if fate.state == ACQUIRED and fate.member_id == member:
+            if fate.state == ACQUIRED and fate.member_id == member and fate.session <= session:
                 self.free(fate)
 
     @rule(ms=st.integers(0, 120))
@@ -211,7 +225,7 @@ class RecordByRecord(RuleBasedStateMachine):
         partition, found = self.partition, fates(self.partition)
         assert list(found) == list(range(partition.start_offset, partition.end_offset)), "runs leave no gap"
         assert found == {
-            offset: (fate.state, fate.count, fate.member_id, fate.until_ms)
+            offset: (fate.state, fate.count, fate.member_id, fate.until_ms, fate.session)
             for offset, fate in sorted(self.records.items())
             if offset >= partition.start_offset
         }
@@ -367,6 +381,14 @@ def test_a_batch_that_is_larger_than_the_window_is_acquired_in_parts(is_exact: b
         )
         assert isinstance(done, Change)
         partition = done.partition
+
+
+def test_what_a_member_renews_it_has_in_its_session_of_now() -> None:
+    found = acquire(SharePartition(0), Wish("a", 500, session=1), [Produced(0, 9)], Limits(), 0)
+    renewed = finish(acknowledge(found.partition, "a", [Batch(3, 5, (4,))], Limits(), 0, 2))
+    assert isinstance(renewed, Change)
+    released = release_member(renewed.partition, "a", Limits(), 1).partition
+    assert [(run.first_offset, run.last_offset) for run in released.runs if run.member_id] == [(3, 5)]
 
 
 def test_a_lock_ends_at_its_time_and_not_before() -> None:
