@@ -87,7 +87,7 @@ def _cluster(parser: Parser) -> None:
 
 def _reading(parser: Parser) -> None:
     _cluster(parser)
-    parser.add_argument("--topic", default="__consumer_offsets", help="whose logs (__consumer_offsets)")
+    parser.add_argument("--topic", help="whose logs (__consumer_offsets, and __share_group_state in directories)")
     parser.add_argument(
         "--on-error",
         choices=("record", "salvage", "fail"),
@@ -176,6 +176,9 @@ def _verify(parser: Parser) -> None:
 
 def _dump(parser: Parser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="segment files")
+    parser.add_argument(
+        "--topic", help="whose records they are: __share_group_state, else __consumer_offsets (by the file's directory)"
+    )
 
 
 def _synth(parser: Parser) -> None:

@@ -21,7 +21,7 @@ from coordinator.client import ClientError
 from coordinator.control.printable import printable
 from pipeline import locks, manifest
 from pipeline.decode.files import Store, is_cluster, is_uri, normalize, with_command_config, without_secrets
-from pipeline.decode.layout import TOPIC, logs_at
+from pipeline.decode.layout import TOPIC, TOPICS, logs_at
 from pipeline.errors import CompactionRefusedError, LogDamagedError, TablesInUseError, UsageError
 from pipeline.session import JavaNotFoundError, Settings, check, check_values
 
@@ -208,7 +208,7 @@ def _report_tasks(spark: Any, progress: Progress, every_s: float = 5.0) -> Itera
 
 
 def _options(args: argparse.Namespace) -> dict[str, str]:
-    return {"topic": args.topic, "on_error": args.on_error}
+    return {"on_error": args.on_error} | ({"topic": args.topic} if args.topic else {})
 
 
 def ingest(args: argparse.Namespace) -> int:
@@ -428,11 +428,12 @@ def dump(args: argparse.Namespace) -> int:
         if not Path(name).is_file():
             raise FileNotFoundError(f"invalid path {name}: expected a segment file")
     from pipeline.dump import dump as lines
-    from pipeline.dump import is_problem
+    from pipeline.dump import form_of, is_problem
 
     code = OK
     for name in args.files:
-        for line in lines(name, Path(name).read_bytes()):
+        form = form_of(args.topic or Path(name).resolve().parent.name.rpartition("-")[0])
+        for line in lines(name, Path(name).read_bytes(), form):
             print(printable(line))
             code = PROBLEMS if is_problem(line) else code
     return code
@@ -443,7 +444,7 @@ def scan(args: argparse.Namespace) -> int:
     paths = _log_paths(args)
     from pipeline.jobs.scan import scan as job
 
-    found = job(paths, args.topic, args.on_error, Progress())
+    found = job(paths, _topics(args), args.on_error, Progress())
     show(args, msgspec.to_builtins(found))
     return PROBLEMS if any(p["severity"] == "problem" for p in found.problems) else OK
 
@@ -496,8 +497,15 @@ def _check_new(path: Path, given_by: str) -> None:
 def _log_paths(args: argparse.Namespace) -> list[str]:
     """Return the paths of logs, as `_paths` does. Raises FileNotFoundError if none of them holds a log."""
     paths = _with_settings(_paths(args.paths), args)
-    logs_at(paths, getattr(args, "topic", TOPIC))
+    logs_at(paths, _topics(args))
     return paths
+
+
+def _topics(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the topics whose logs a job reads: without `--topic` all of coordinators, if it takes that option."""
+    if not hasattr(args, "topic"):
+        return (TOPIC,)
+    return (args.topic,) if args.topic else TOPICS
 
 
 def _with_settings(paths: list[str], args: argparse.Namespace) -> list[str]:

@@ -1,16 +1,19 @@
-"""Print segments line by line as `kafka-dump-log.sh --offsets-decoder` does: batches, and below them their records.
+"""Print segments line by line as `kafka-dump-log.sh` does: batches, and below them their records.
 
-Kafka's tool stops at the first byte that is no batch, and so does this one.
+The records are decoded as with `--offsets-decoder`, those of `__share_group_state` as with
+`--share-group-state-decoder`. Kafka's tool stops at the first byte that is no batch, and so does this one.
 """
 
 import base64
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import msgspec
 
 from coordinator.core import records as facts
+from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from coordinator.core.record_schemas import BY_KEY
+from coordinator.core.share_state import records as states
 from pipeline.decode import plain
 from pipeline.decode.codecs import NAMES, InflateError
 from protocol.errors import ProtocolError
@@ -30,7 +33,28 @@ CODECS = {0: "none", **NAMES}
 HORIZON_BIT = 64  # of the attributes: the first timestamp is the delete horizon
 
 
-def dump(name: str, data: bytes) -> Iterator[str]:
+class RecordFormat(msgspec.Struct, frozen=True):
+    """How the records of a topic are read, and by which schemas they are printed: of a key and of its value."""
+
+    decode: Callable[[bytes, bytes | None], Any]
+    schemas: Callable[[Any], tuple[Schema, Schema] | None]  # by the key; None for a type that nobody here knows
+
+
+def _schemas_of_group_record(key: Any) -> tuple[Schema, Schema] | None:
+    kind = BY_KEY.get(type(key))
+    return None if kind is None else (kind.key, kind.value)
+
+
+OFFSETS: Final = RecordFormat(facts.decode, _schemas_of_group_record)
+SHARE_STATES: Final = RecordFormat(states.decode, states.schemas_of)
+
+
+def form_of(topic: str) -> RecordFormat:
+    """Return the format of a topic's records: that of `__consumer_offsets` for any but `__share_group_state`."""
+    return SHARE_STATES if topic == SHARE_STATE_TOPIC else OFFSETS
+
+
+def dump(name: str, data: bytes, form: RecordFormat = OFFSETS) -> Iterator[str]:
     """Yield the lines for one segment file."""
     yield f"Dumping {name}"
     digits = name.rsplit("/", 1)[-1].removesuffix(".log")
@@ -43,7 +67,7 @@ def dump(name: str, data: bytes) -> Iterator[str]:
             continue
         try:
             for record in plain.records(data, batch):
-                yield _record_line(batch, record)
+                yield _record_line(batch, record, form)
         except (InflateError, ValueError, IndexError) as error:
             yield f"{UNREAD}at offset {batch.base_offset}, skipping: {error}"
     if end < len(data):
@@ -86,7 +110,7 @@ def _time_name(batch: plain.PlainBatch) -> str:
     return "LogAppendTime" if batch.attributes & 8 else "CreateTime"
 
 
-def _record_line(batch: plain.PlainBatch, record: plain.PlainRecord) -> str:
+def _record_line(batch: plain.PlainBatch, record: plain.PlainRecord, form: RecordFormat) -> str:
     sequence = batch.base_sequence + record.offset - batch.base_offset if batch.base_sequence >= 0 else -1
     sizes = [-1 if part is None else len(part) for part in (record.key, record.value)]
     head = (
@@ -95,7 +119,7 @@ def _record_line(batch: plain.PlainBatch, record: plain.PlainRecord) -> str:
     )
     if batch.is_control:
         return f"{head} {_control(record)}"
-    return f"{head} {_key_and_payload(record)}"
+    return f"{head} {_key_and_payload(record, form)}"
 
 
 def _control(record: plain.PlainRecord) -> str:
@@ -108,23 +132,24 @@ def _control(record: plain.PlainRecord) -> str:
     return f"endTxnMarker: {CONTROL_TYPES[kind]} coordinatorEpoch: {epoch}"
 
 
-def _key_and_payload(record: plain.PlainRecord) -> str:
+def _key_and_payload(record: plain.PlainRecord, form: RecordFormat) -> str:
     if record.key is None or len(record.key) < 2:
         return "key: <none>"
     number = int.from_bytes(record.key[:2], "big", signed=True)
     try:
-        fact = facts.decode(record.key, record.value)
+        fact = form.decode(record.key, record.value)
     except ProtocolError as error:
         return f"key: {_text({'type': str(number), 'data': record.key[2:].hex()})} payload: <cannot be read: {error}>"
-    kind = BY_KEY.get(type(fact.key))
-    if kind is None:
+    schemas = form.schemas(fact.key)
+    if schemas is None:
         value = "<DELETE>" if record.value is None else _text(record.value.hex())
         return f"key: {_text({'type': str(number), 'data': record.key[2:].hex()})} payload: {value}"
-    key = _text({"type": str(number), "data": to_json(kind.key, fact.key, 0)})
+    of_key, of_value = schemas
+    key = _text({"type": str(number), "data": to_json(of_key, fact.key, 0)})
     if record.value is None:
         return f"key: {key} payload: <DELETE>"
     version = int.from_bytes(record.value[:2], "big", signed=True)
-    return f"key: {key} payload: {_text({'version': str(version), 'data': to_json(kind.value, fact.value, version)})}"
+    return f"key: {key} payload: {_text({'version': str(version), 'data': to_json(of_value, fact.value, version)})}"
 
 
 def to_json(schema: Schema, message: Any, version: int) -> dict[str, Any]:

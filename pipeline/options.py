@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from pipeline.decode import rows
 from pipeline.decode.files import with_command_config
-from pipeline.decode.layout import TOPIC
+from pipeline.decode.layout import TOPIC, TOPICS
 from pipeline.decode.logs import Position
 from pipeline.decode.schema import TABLES
 from pipeline.errors import UsageError
@@ -26,7 +27,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
 
     path: str
     table: str = "offset_commits"
-    topic: str = TOPIC
+    topic: str = ""  # that of the table; with `sink` those of all tables
     reduce: str = "none"  # latest: only the last effective commit of every key
     sink: str = "none"  # parquet:<directory>: workers write the raw tables, rows say which files
     group: str = ""
@@ -46,6 +47,15 @@ class SourceOptions(msgspec.Struct, frozen=True):
     def paths(self) -> list[str]:
         """The paths that were given."""
         return with_command_config([line for line in self.path.split("\n") if line], self.command_config)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics whose logs are read."""
+        if self.topic:
+            return (self.topic,)
+        if self.sink != "none":
+            return TOPICS
+        return (SHARE_STATE_TOPIC,) if self.table == "share_records" else (TOPIC,)
 
     @property
     def starts(self) -> dict[str, Position]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from pipeline.decode.layout import entries, logs_at, newest_ts
 from pipeline.decode.logs import START, LogDir, Position, Span
 from pipeline.decode.positions import between
@@ -18,13 +19,16 @@ class Task(msgspec.Struct, frozen=True):
 
 
 def logs(options: SourceOptions) -> list[LogDir]:
-    """Return the logs to read: all of the topic, or those that may hold the wanted groups."""
-    found = logs_at(options.paths, options.topic)
+    """Return the logs to read: all of the topics, or those that may hold the wanted groups.
+
+    The states of share partitions are spread by group, topic and partition, so each of their logs may hold any group.
+    """
+    found = logs_at(options.paths, options.topics)
     if options.log_partitions is not None:
         found = [log for log in found if log.partition in options.log_partitions]
     if (groups := options.wanted_groups) is not None and options.num_partitions:
         homes = {partition_of(group, options.num_partitions) for group in groups}
-        found = [log for log in found if log.partition in homes]
+        found = [log for log in found if log.partition in homes or log.topic == SHARE_STATE_TOPIC]
     return found
 
 

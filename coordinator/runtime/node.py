@@ -174,6 +174,7 @@ class Node(Engine):
         for kind, name in self.ledger.catalog.configs:
             if kind == GROUP:
                 self._configure(name)
+        self.share_states.adopt_topic(now_ms)
         self._compare_logs(now_ms)
         self.share_states.open()
 

@@ -157,6 +157,17 @@ class ShareStates:
 
     def create_topic(self, now_ms: int) -> None:
         """Make the topic, and serve its partitions, which are empty."""
+        self._record(self._topic(now_ms), now_ms)
+        self.open()
+        for one in self._logs:
+            self.serve(one.index, now_ms)
+
+    def adopt_topic(self, now_ms: int) -> None:
+        """Make the topic if there are logs of it that the catalog does not know: a copy of another broker's."""
+        if SHARE_STATE_TOPIC not in self._world.ledger.catalog.topics_by_name and self._stored():
+            self._world.ledger.record(self._topic(now_ms), now_ms)
+
+    def _topic(self, now_ms: int) -> Result[Any]:
         config = self._world.config
         count: int = config["share.coordinator.state.topic.num.partitions"]
         configs = {
@@ -169,10 +180,7 @@ class ShareStates:
         records = [CatalogRecord(TopicKey(SHARE_STATE_TOPIC), topic)]
         records += [CatalogRecord(ConfigKey(TOPIC, SHARE_STATE_TOPIC, name), ConfigValue(value))
                     for name, value in configs.items()]  # fmt: skip
-        self._record(Result(records=tuple(records)), now_ms)
-        self.open()
-        for index in range(count):
-            self.serve(index, now_ms)
+        return Result(records=tuple(records))
 
     def open(self) -> None:
         """Make the partitions of the topic, if it exists. They are served once they are loaded."""

@@ -53,12 +53,23 @@ def decode(records: Records, others: Array, versions: Array) -> tuple[list[Group
 
 def undecoded_row(records: Records, index: int, key_version: int, reason: str) -> UndecodedRecord:
     """Return the row that keeps a record's bytes."""
-    key, value = _bytes(records.data, records.key[index], records.key_length[index]), _value(records, index)
-    return UndecodedRecord(index, key_version, _version(value), key, value, reason)
+    key, value = key_and_value(records, index)
+    return UndecodedRecord(index, key_version, value_version(value), key, value, reason)
+
+
+def key_and_value(records: Records, index: int) -> tuple[bytes | None, bytes | None]:
+    """Return the bytes of a record."""
+    key = _bytes(records.data, records.key[index], records.key_length[index])
+    return key, _bytes(records.data, records.value[index], records.value_length[index])
+
+
+def value_version(value: bytes | None) -> int | None:
+    """Return the version with which a value begins; None without one."""
+    return int.from_bytes(value[:2], "big", signed=True) if value is not None and len(value) >= 2 else None
 
 
 def _one(records: Records, index: int, key_version: int) -> GroupRecord | UndecodedRecord:
-    key, value = _bytes(records.data, records.key[index], records.key_length[index]), _value(records, index)
+    key, value = key_and_value(records, index)
     if key is None:
         return undecoded_row(records, index, key_version, "no key")
     try:
@@ -74,19 +85,11 @@ def _one(records: Records, index: int, key_version: int) -> GroupRecord | Undeco
         group=group_of(record),
         member_id=member_of(record),
         epoch=epoch_of(record),
-        value_version=_version(value),
+        value_version=value_version(value),
         is_tombstone=value is None,
         payload=msgspec.json.encode(readable(record)).decode(),
     )
 
 
-def _value(records: Records, index: int) -> bytes | None:
-    return _bytes(records.data, records.value[index], records.value_length[index])
-
-
 def _bytes(data: bytes, start: int, length: int) -> bytes | None:
     return None if length < 0 else data[start : start + length]
-
-
-def _version(value: bytes | None) -> int | None:
-    return int.from_bytes(value[:2], "big", signed=True) if value is not None and len(value) >= 2 else None

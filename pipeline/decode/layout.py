@@ -7,27 +7,32 @@ would see nothing in `__consumer_offsets-0` and say nothing about it.
 
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from pipeline.decode.files import Entry, Store, is_cluster, without_secrets
 from pipeline.decode.logs import START, LogDir, Segment, Span, join_path
 
 TOPIC = "__consumer_offsets"
+TOPICS = (TOPIC, SHARE_STATE_TOPIC)  # of coordinators
 HEADER_BYTES = 61
 _SEGMENT = re.compile(r"^(\d{20})\.log$")
 _PASSED_OVER = (".cleaned", ".deleted", ".swap")  # of unfinished cleaning, and of files about to be deleted
 
 
-def _partition(name: str, topic: str) -> int | None:
+def _partition(name: str, topics: Sequence[str]) -> int | None:
     head, _, number = name.rpartition("-")
-    return int(number) if head == topic and number.isdecimal() else None
+    return int(number) if head in topics and number.isdecimal() else None
 
 
-def log_dirs(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
-    """Return all logs of the topic under the paths, by partition and then by name; one that two paths lead to once."""
-    at = {log.place: log for path in reversed(list(paths)) for log in _below(Store.of(path), topic)}
+def log_dirs(paths: Iterable[str], topics: Sequence[str] = (TOPIC,)) -> list[LogDir]:
+    """Return all logs of the topics under the paths, by partition and then by name; one that two paths lead to once.
+
+    Of a cluster, those of the topic that the path names, or of the first of these.
+    """
+    at = {log.place: log for path in reversed(list(paths)) for log in _below(Store.of(path), topics)}
     found = list(at.values())
     shown = [log.name for log in found]
     unique = [
@@ -37,32 +42,32 @@ def log_dirs(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
     return sorted(unique, key=lambda log: (log.partition, log.name))
 
 
-def logs_at(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
+def logs_at(paths: Iterable[str], topics: Sequence[str] = (TOPIC,)) -> list[LogDir]:
     """Return the same, at least one: raises FileNotFoundError without any, since nothing to read is hardly what was
     meant."""
     given = list(paths)
-    if found := log_dirs(given, topic):
+    if found := log_dirs(given, topics):
         return found
     shown = ", ".join(without_secrets(path) for path in given)
-    raise FileNotFoundError(f"no directory {topic}-<n> at or below {shown}")
+    raise FileNotFoundError(f"no directory {topics[0]}-<n> at or below {shown}")
 
 
-def _below(store: Store, topic: str) -> Iterator[LogDir]:
+def _below(store: Store, topics: Sequence[str]) -> Iterator[LogDir]:
     if is_cluster(store.uri):
         from pipeline.decode.cluster import list_logs
 
-        yield from list_logs(store, topic)
+        yield from list_logs(store, topics[0])
         return
-    own = _partition(store.name(), topic)
+    own = _partition(store.name(), topics)
     if own is not None:
         yield LogDir(store, "", store.name(), own)
         return
     names = [entry.name for entry in store.list() if entry.is_dir]
-    logs = [name for name in names if _partition(name, topic) is not None]
+    logs = [name for name in names if _partition(name, topics) is not None]
     brokers = [name for name in names if name not in logs]
     inner = [f"{name}/{log}" for name in brokers for log in _directories(store, name, is_beside_logs=bool(logs))]
     for path in [*logs, *inner]:
-        number = _partition(path.rpartition("/")[2], topic)
+        number = _partition(path.rpartition("/")[2], topics)
         if number is not None:
             yield LogDir(store, path, path, number)
 

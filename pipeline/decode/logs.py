@@ -22,6 +22,11 @@ class LogDir(msgspec.Struct, frozen=True):
     partition: int
 
     @property
+    def topic(self) -> str:
+        """The topic whose partition it is."""
+        return self.name.rpartition("/")[2].rpartition("-")[0]
+
+    @property
     def place(self) -> str:
         """Where it lies, whatever it is called: the same for every way to name the directory, without credentials."""
         uri = self.store.display_uri

@@ -1,16 +1,25 @@
-"""A span becomes rows of the five raw tables, chunk by chunk."""
+"""A span becomes rows of the raw tables, chunk by chunk: those that the topic of its log has."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from pipeline.decode import groups
+from coordinator.core.catalog.names import SHARE_STATE_TOPIC
+from pipeline.decode import groups, shares
 from pipeline.decode.logs import Span
 from pipeline.decode.offsets import Commits
 from pipeline.decode.records import Records, find_unread_markers, read_markers, read_records
-from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS, TABLES, UNKNOWN_RECORDS
+from pipeline.decode.schema import (
+    BATCHES,
+    GROUP_RECORDS,
+    LOG_PROBLEMS,
+    OFFSET_COMMITS,
+    SHARE_RECORDS,
+    TABLES,
+    UNKNOWN_RECORDS,
+)
 from pipeline.decode.spans import CHUNK_BYTES, Chunk, Problem, SpanReader
 from pipeline.errors import LogDamagedError
 
@@ -79,13 +88,18 @@ class SpanDecoder:
             return
         found, problems = read_records(chunk)
         self._report(problems + find_unread_markers(chunk, markers))
+        if self.span.log.topic == SHARE_STATE_TOPIC:
+            states, unread = shares.decode(found)
+            yield Rows("share_records", self._keep_wanted_rows(self._rows_of(SHARE_RECORDS, found, states)))
+            yield Rows("unknown_records", self._unknown_rows(found, unread))
+            return
         commits = Commits(found)
         self._doubtful(chunk, found, commits)
         yield Rows("offset_commits", self._keep_wanted_rows(self._commit_rows(found, commits)))
         unknown = [self._undecoded_rows(found, commits)]
         if len(commits.others):
             decoded, undecoded = groups.decode(found, commits.others, commits.key_versions)
-            yield Rows("group_records", self._keep_wanted_rows(self._group_rows(found, decoded)))
+            yield Rows("group_records", self._keep_wanted_rows(self._rows_of(GROUP_RECORDS, found, decoded)))
             unknown.append(undecoded)
         yield Rows("unknown_records", self._unknown_rows(found, [row for rows in unknown for row in rows]))
 
@@ -191,16 +205,18 @@ class SpanDecoder:
             },
         )
 
-    def _group_rows(self, found: Records, decoded: list[groups.GroupRecord]) -> pa.RecordBatch:
+    def _rows_of(
+        self, schema: pa.Schema, found: Records, decoded: Sequence[groups.GroupRecord | shares.ShareRecord]
+    ) -> pa.RecordBatch:
         at = np.array([row.index for row in decoded], np.int64)
         columns: dict[str, object] = {
             "log_offset": found.offset[at],
             "leader_epoch_of_log": found.headers.leader_epoch[found.batch[at]],
             "record_ts": found.ts[at],
         }
-        for name in GROUP_RECORDS.names[5:]:
+        for name in schema.names[5:]:
             columns[name] = [getattr(row, name) for row in decoded]
-        return self._batch(GROUP_RECORDS, len(decoded), columns)
+        return self._batch(schema, len(decoded), columns)
 
     def _undecoded_rows(self, found: Records, commits: Commits) -> list[groups.UndecodedRecord]:
         """Return offset commits whose value is of a later version, or cannot be read."""

@@ -76,6 +76,42 @@ GROUP_RECORDS = pa.schema(
     ]
 )
 
+STATE_BATCHES = pa.list_(
+    pa.struct(
+        [
+            ("first_offset", pa.int64()),
+            ("last_offset", pa.int64()),
+            ("delivery_state", pa.int8()),  # 0 available, 2 acknowledged, 4 archived; what is acquired is in no log
+            ("delivery_count", pa.int16()),
+        ]
+    )
+)
+
+SHARE_RECORDS = pa.schema(
+    [
+        ("log_dir", pa.string()),
+        ("log_partition", pa.int32()),
+        ("log_offset", pa.int64()),
+        ("leader_epoch_of_log", pa.int32()),
+        ("record_ts", pa.int64()),
+        ("key_version", pa.int16()),  # 0 snapshot, 1 update
+        ("type", pa.string()),
+        ("group", pa.string()),
+        ("topic_id", pa.string()),  # hex of 16 bytes
+        ("partition", pa.int32()),
+        ("value_version", pa.int16()),
+        ("is_tombstone", pa.bool_()),
+        ("snapshot_epoch", pa.int32()),
+        ("state_epoch", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("start_offset", pa.int64()),
+        ("delivery_complete_count", pa.int32()),
+        ("create_ts", pa.int64()),
+        ("write_ts", pa.int64()),
+        ("batches", STATE_BATCHES),
+    ]
+)
+
 UNKNOWN_RECORDS = pa.schema(
     [
         ("log_dir", pa.string()),
@@ -109,6 +145,7 @@ TABLES = {
     "batches": BATCHES,
     "offset_commits": OFFSET_COMMITS,
     "group_records": GROUP_RECORDS,
+    "share_records": SHARE_RECORDS,
     "unknown_records": UNKNOWN_RECORDS,
     "log_problems": LOG_PROBLEMS,
 }
@@ -121,6 +158,9 @@ _SPARK = {
     pa.int16(): "smallint",
     pa.int32(): "int",
     pa.int64(): "bigint",
+    STATE_BATCHES: (
+        "array<struct<first_offset:bigint,last_offset:bigint,delivery_state:tinyint,delivery_count:smallint>>"
+    ),
 }
 
 

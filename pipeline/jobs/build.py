@@ -15,11 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 from pyspark.sql.types import StructType
 
+from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from pipeline import locks, manifest, published
 from pipeline.decode.files import Place, Store, escape_pattern
 from pipeline.decode.schema import TABLES, ddl
 from pipeline.jobs.ends import read_ends
-from pipeline.tables import commits, groups, health, history, lag
+from pipeline.tables import commits, groups, health, history, lag, shares
 from pipeline.tables.copies import Copies, log_problems, strays
 from pipeline.tables.events import read_events, with_events
 
@@ -28,7 +29,7 @@ Report = Callable[[str], None]
 DERIVED = (
     "offset_commits", "latest_offsets", "commit_velocity", "group_metadata", "new_group_records", "group_state",
     "partition_moves", "stickiness", "rebalances", "member_sessions", "log_end_offsets", "lag_history", "lag_status",
-    "group_status",
+    "group_status", "share_partitions", "share_deliveries", "archived_ranges",
     "log_health", "log_problems", "unknown_records",
 )  # fmt: skip
 
@@ -37,6 +38,7 @@ DERIVED = (
 HISTORY = {
     "offset_commits": "record_ts", "commit_velocity": "window_start", "group_metadata": "record_ts",
     "new_group_records": "record_ts", "partition_moves": "record_ts", "rebalances": "at_ms", "lag_history": "ts",
+    "archived_ranges": "at_ms",
 }  # fmt: skip
 # Tables of which Delta replaces only the rows that have changed, and what tells their rows apart.
 KEYS = {
@@ -197,12 +199,16 @@ def build(
             made[name] = tables.write(name, rows)
             report(name)
 
-        batches, raw_commits, records = tables.raw("batches"), tables.raw("offset_commits"), tables.raw("group_records")
+        raw_commits, records, states = (
+            tables.raw(name) for name in ("offset_commits", "group_records", "share_records")
+        )
+        all_batches, is_of_states = tables.raw("batches"), F.col("log_dir").rlike(rf"(^|/){SHARE_STATE_TOPIC}-\d+$")
+        batches, copies_of_states = all_batches.where(~is_of_states), Copies(all_batches.where(is_of_states))
         given = None if ends is None else read_ends(spark, ends, find_read_ms(raw_commits, tables.manifest.read_ms))
         if now_ms is None:
             now_ms = max(_newest(raw_commits, "record_ts"), 0 if given is None else _newest(given, "ts"))
         copies = Copies(batches)
-        further = copies.problems(raw_commits)
+        further = copies.problems(raw_commits) + copies_of_states.find_diverged()
         batches_once, raw_commits, records = copies.reduce_batches(), copies.reduce(raw_commits), copies.reduce(records)
         elsewhere = strays(raw_commits, records).cache()
         records = records.join(F.broadcast(elsewhere), ["group", "log_partition"], "left_anti")
@@ -224,12 +230,19 @@ def build(
         put("rebalances", with_events(history.rebalances(happened), read_events(spark, events or [])))
         put("member_sessions", history.member_sessions(happened))
         happened.unpersist()
+        names = shares.topic_names(records).cache()
+        shared = shares.share_histories(copies_of_states.reduce(states)).persist(StorageLevel.DISK_ONLY)
+        put("share_partitions", shares.share_partitions(shared, names))
+        put("share_deliveries", shares.share_deliveries(shared, names))
+        put("archived_ranges", shares.archived_ranges(shared, names))
+        shared.unpersist()
+        names.unpersist()
         put("log_end_offsets", lag.log_end_offsets(given, made["offset_commits"]))
         put("lag_history", lag.lag_history(made["offset_commits"], made["log_end_offsets"]))
         put("lag_status", lag.lag_status(made["offset_commits"], made["log_end_offsets"], now_ms))
         put("group_status", lag.group_status(made["lag_status"]))
         shown = [made[name] for name in ("offset_commits", "latest_offsets", "log_problems")]
-        put("log_health", health.log_health(batches, *shown))
+        put("log_health", health.log_health(all_batches, *shown))
         check()
         return tables.publish(made)
 

@@ -15,7 +15,7 @@ import msgspec
 from pipeline import locks, manifest, plan, sink
 from pipeline.decode.files import Place, Store
 from pipeline.decode.identity import identify
-from pipeline.decode.layout import TOPIC, logs_at
+from pipeline.decode.layout import TOPICS, logs_at
 from pipeline.decode.logs import START, LogDir, Position
 from pipeline.decode.positions import find_unread, newest
 from pipeline.decode.schema import TABLES
@@ -46,7 +46,7 @@ def ingest(spark: Any, paths: list[str], out: Place, report: Report = lambda _li
             rows = _by_spark(spark, given)
         manifest.check_tables_unchanged(out, known)
         check()
-        after = _after(known, rows, paths, logs_at(paths, options.get("topic", TOPIC)), begun_ms)
+        after = _after(known, rows, paths, logs_at(paths, topics_of(options)), begun_ms)
         manifest.save(out, after)
         return after
 
@@ -68,10 +68,15 @@ def source_options(paths: list[str], known: Manifest, out: Place, options: Mappi
 
 def read_manifest(paths: list[str], out: Place, options: Mapping[str, str]) -> Manifest:
     """Return the manifest, with where the logs lie that are there now."""
-    logs = logs_at(paths, options.get("topic", TOPIC))
+    logs = logs_at(paths, topics_of(options))
     known = manifest.load(out).add_places({log.name: log.place for log in logs})
     known.check_identities(logs)
     return known
+
+
+def topics_of(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the topics whose logs are read: the one of the options, or all of coordinators."""
+    return (options["topic"],) if options.get("topic") else TOPICS
 
 
 def _now_ms() -> int:
@@ -143,7 +148,7 @@ class Follower:
     def step(self) -> int:
         """Read up to the last whole batch of every log; how many offsets that were. Logs may appear and disappear."""
         begun_ms = _now_ms()
-        logs = logs_at(self.paths, self.options.get("topic", TOPIC))
+        logs = logs_at(self.paths, topics_of(self.options))
         known = self.known.add_places({log.name: log.place for log in logs})
         most = None if self.max_bytes is None else max(1, self.max_bytes // len(logs))
         ends = {log.name: newest(log, known.logs.get(log.name, START), most) for log in logs}

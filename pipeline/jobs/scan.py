@@ -1,6 +1,6 @@
 """Summarize logs without Spark: totals of each log, and every problem."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -28,12 +28,14 @@ class ScanReport(msgspec.Struct, frozen=True):
     problems: list[dict[str, Any]]
 
 
-def scan(paths: list[str], topic: str, on_error: str = "record", report: Report = lambda _line: None) -> ScanReport:
+def scan(
+    paths: list[str], topics: Sequence[str], on_error: str = "record", report: Report = lambda _line: None
+) -> ScanReport:
     """Read all logs once; nothing is kept but counts and problems."""
     rows = dict.fromkeys(TABLES, 0)
     logs: dict[str, LogTotals] = {}
     problems: list[dict[str, Any]] = []
-    for log in logs_at(paths, topic):
+    for log in logs_at(paths, topics):
         report(f"reading {log.name}")
         size = batches = 0
         for span in spans(log):

@@ -53,6 +53,8 @@ class ReportData(msgspec.Struct):
     stickiness: Rows = []
     trouble: Rows = []
     restless: Rows = []  # groups that rebalance all the time
+    queues: Rows = []  # share groups, and what stands in their partitions
+    given_up: Rows = []  # records of share groups that were archived
     health: Rows = []
     problems: Rows = []
     unknown: Rows = []
@@ -68,7 +70,8 @@ def collect(out: Place) -> ReportData:
         data = ReportData(
             paths=list(known.paths), logs={log: position.next_offset for log, position in known.logs.items()}
         )
-        for name, query in QUERIES.items():
+        queries = QUERIES | (SHARE_QUERIES if "share_partitions" in snapshot.tables else {})
+        for name, query in queries.items():
             setattr(data, name, rows(db, query))
         for name, query in TOTALS.items():
             setattr(data, name, rows(db, query)[0]["n"])
@@ -177,6 +180,20 @@ QUERIES = {
     "health": f"SELECT * FROM log_health ORDER BY bytes DESC NULLS LAST, log_dir LIMIT {LISTED}",
     "problems": f"SELECT * FROM log_problems ORDER BY severity DESC, log_dir, pos LIMIT {LISTED}",
     "unknown": "SELECT key_version, reason, count(*) AS count FROM unknown_records GROUP BY ALL ORDER BY key_version",
+}
+SHARE_QUERIES = {  # of tables that earlier releases have not built
+    "queues": f"""
+        SELECT p."group", s.members, count(*) AS partitions, sum(p.available)::BIGINT AS available,
+            sum(p.acknowledged)::BIGINT AS acknowledged, max(p.max_delivery_count) AS max_delivery_count,
+            any_value(a.records) AS archived, max(p.record_ts) AS last_ts
+        FROM share_partitions p LEFT JOIN group_state s ON s."group" = p."group" LEFT JOIN (
+            SELECT "group", sum(records)::BIGINT AS records FROM archived_ranges GROUP BY "group"
+        ) a ON a."group" = p."group"
+        GROUP BY p."group", s.members ORDER BY archived DESC NULLS LAST, available DESC, p."group" LIMIT {GROUPS}
+    """,
+    "given_up": f"""
+        SELECT * FROM archived_ranges ORDER BY at_ms DESC, "group", topic_id, partition, first_offset LIMIT {LISTED}
+    """,
 }
 TOTALS = {
     "groups_total": f"SELECT count(*) AS n FROM ({GROUPS_SQL})",

@@ -36,7 +36,7 @@ def page(data: ReportData, title: str) -> str:
     """Return the whole HTML file."""
     sections = [
         _problems(data), _news(data), _groups(data), *(_story(story) for story in data.stories), _partitions(data),
-        _trouble(data), _rebalances(data), _stickiness(data), _logs(data),
+        _trouble(data), _queues(data), _rebalances(data), _stickiness(data), _logs(data),
     ]  # fmt: skip
     shown = [(number, one) for number, one in enumerate(sections) if one is not None]
     contents = "".join(f'<li><a href="#s{i}">{safe(name, 80)}</a></li>' for i, (name, _) in shown)
@@ -324,6 +324,38 @@ def _trouble(data: ReportData) -> tuple[str, str]:
     }  # fmt: skip
     unrest = _how("Groups that rebalance all the time.") + table(often, data.restless, "None.")
     return "Went back, stuck, silent", unrest + _how(how) + table(columns, data.trouble, "No offset went back.")
+
+
+def _queues(data: ReportData) -> tuple[str, str] | None:
+    if not data.queues and not data.given_up:
+        return None
+    columns = {
+        "Group": _get("group"), "Members": _get("members"), "Partitions": _get("partitions"),
+        "Given back": _get("available"), "Accepted ahead": _get("acknowledged"), "Archived": _get("archived"),
+        "Deliveries at most": _get("max_delivery_count"), "Last change (UTC)": _since("last_ts"),
+    }  # fmt: skip
+    given_up = {
+        "At (UTC)": _since("at_ms"), "Group": _get("group"),
+        "Topic": lambda r: r["topic"] or Cell(r["topic_id"][:8], r["topic_id"]), "Partition": _get("partition"),
+        "Offsets": lambda r: Cell(_offsets(r), kind="w"), "Records": _get("records"),
+        "Deliveries": _get("delivery_count"),
+    }  # fmt: skip
+    how = (
+        "Records between a group's start offset and the last one that was delivered: 'given back' wait for their next"
+        " delivery, 'accepted ahead' are done while one before them is not. No log tells which records a member has at"
+        " this moment."
+    )
+    why = (
+        "Poison records: a member rejected them, or they were delivered as often as the group's limit has it. An offset"
+        " without a record is archived as well, mostly after one delivery."
+    )
+    text = _how(how) + table(columns, data.queues, "No state of a share group was read.")
+    return "Share groups", text + "<h3>Archived</h3>" + _how(why) + table(given_up, data.given_up, "None.")
+
+
+def _offsets(row: Row) -> str:
+    first, last = row["first_offset"], row["last_offset"]
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def _rebalances(data: ReportData) -> tuple[str, str]:

@@ -64,8 +64,11 @@ class Copies:
 
     def problems(self, commits: DataFrame) -> list[dict[str, Any]]:
         """Return rows of `log_problems`: tails that have diverged, and copies that contradict each other."""
-        tails = [row for partition, epochs in self.epochs.items() for row in find_divergence(partition, epochs)]
-        return tails + self._conflicts(commits)
+        return self.find_diverged() + self._conflicts(commits)
+
+    def find_diverged(self) -> list[dict[str, Any]]:
+        """Return rows of `log_problems` for tails that have diverged."""
+        return [row for partition, epochs in self.epochs.items() for row in find_divergence(partition, epochs)]
 
     def _conflicts(self, commits: DataFrame) -> list[dict[str, Any]]:
         if not self:

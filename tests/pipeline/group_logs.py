@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pipeline.decode.layout import log_dirs, spans
+from pipeline.decode.layout import TOPICS, log_dirs, spans
 from pipeline.decode.rows import Options, read_table
 from pipeline.synth import Writer, commit
 
@@ -25,6 +25,6 @@ def flip(file: Path, at: int = -1) -> None:
 
 def read_rows(directory: Path, table: str, **options: Any) -> list[dict[str, Any]]:
     """The rows of a raw table, of all logs below a directory."""
-    cut = [span for log in log_dirs([str(directory)]) for span in spans(log)]
+    cut = [span for log in log_dirs([str(directory)], TOPICS) for span in spans(log)]
     found: list[dict[str, Any]] = read_table(cut, table, Options(**options)).to_pylist()
     return found

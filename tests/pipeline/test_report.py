@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -214,6 +215,8 @@ EMPTY = {
     "new_group_records": [("group", text), ("type", text), ("member_id", text), ("log_offset", big), ("record_ts", big), ("is_tombstone", yes), ("payload", text)],
     "rebalances": [("group", text), ("cause", text), ("cause_source", text), ("sync_ms", big), ("at_ms", big)],
     "stickiness": [("group", text), ("common", big), ("stickiness", pa.float64())],
+    "share_partitions": [*KEY, ("available", big), ("acknowledged", big), ("max_delivery_count", big), ("record_ts", big)],
+    "archived_ranges": [*KEY, ("topic_id", text), ("first_offset", big), ("last_offset", big), ("records", big), ("delivery_count", big), ("at_ms", big)],
     "log_health": [("log_dir", text), ("bytes", big)],
     "log_problems": [("log_dir", text), ("severity", text), ("pos", big)],
     "unknown_records": [("key_version", pa.int16()), ("reason", text)],
@@ -259,6 +262,36 @@ def test_a_group_that_committed_any_number_has_a_page(tmp_path: Path) -> None:
     data = collect(tables)
     assert max(row["per_s"] for row in data.stories[0].consumed) == pytest.approx(2**64, rel=1e-6)
     assert "group g" in page(data, "Large").lower()
+
+
+def test_share_groups_with_what_was_archived(tmp_path: Path) -> None:
+    tables = published_tables(
+        tmp_path / "t",
+        group_state=rows_of("group_state", ("queue", "share", 3, None, 2, None)),
+        share_partitions=rows_of(
+            "share_partitions", ("queue", "orders", 0, 7, 5, 3, 1000), ("queue", "orders", 1, 1, 0, 1, 2000)
+        ),
+        archived_ranges=rows_of(
+            "archived_ranges",
+            ("queue", "orders", 0, "0a", 11, 12, 2, 5, 900),
+            ("queue", None, 1, "0b0c", 4, 4, 1, 1, 950),
+        ),
+    )
+    data = collect(tables)
+    (queue,) = data.queues
+    assert (queue["partitions"], queue["available"], queue["acknowledged"], queue["archived"]) == (2, 8, 5, 3)
+    assert [(one["first_offset"], one["delivery_count"]) for one in data.given_up] == [(4, 1), (11, 5)]
+    shown = page(data, "Queues")
+    assert "<h2>Share groups</h2>" in shown
+    assert "11 to 12" in shown
+
+
+def test_tables_of_a_release_without_share_groups_are_a_page(tmp_path: Path) -> None:
+    tables = published_tables(tmp_path / "t")
+    known = published.load(tables)
+    older = {name: table for name, table in known.tables.items() if name not in ("share_partitions", "archived_ranges")}
+    published.publish(tables, msgspec.structs.replace(known, tables=older), "")
+    assert "Share groups" not in page(collect(tables), "Nothing")
 
 
 def test_nothing_that_was_built_is_a_page_too(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from pipeline.stream_limits import LimitedStreamReader
 from pipeline.synth import Plan, Writer, commit, write_logs
 from tests.pipeline.sources import load, offsets, replayed
 
+SHARED = Path(__file__).parents[1] / "storage" / "data" / "share" / "kafka"
+
 pytestmark = pytest.mark.xdist_group("spark")
 
 
@@ -30,12 +33,14 @@ pytestmark = pytest.mark.xdist_group("spark")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("logs")
     write_logs(directory, Plan(records=1500, segment_bytes=30_000))
+    shutil.copytree(SHARED / "__share_group_state-0", directory / "__share_group_state-0")
     return directory
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_every_raw_table(spark: Any, logs: Path, table: str) -> None:
-    want = read_table([span for log in log_dirs([str(logs)]) for span in spans(log)], table)
+    topics = ("__share_group_state",) if table == "share_records" else (TOPIC,)
+    want = read_table([span for log in log_dirs([str(logs)], topics) for span in spans(log)], table)
     got = load(spark, logs, table=table, split_bytes=15_000).select(*TABLES[table].names).toArrow()
     place = "pos" if table in ("batches", "log_problems") else "log_offset"
     order = [("log_partition", "ascending"), (place, "ascending")]

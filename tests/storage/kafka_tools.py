@@ -58,13 +58,13 @@ def write(directory: Path) -> None:
     log.close()
 
 
-def dump(jars: Path, directory: Path) -> str:
+def dump(jars: Path, directory: Path, records_decoder: str = "--offsets-decoder") -> str:
     """What Kafka's tool prints of every file, without the directory's name."""
     text = ""
     for suffix in ("log", "index", "timeindex", "txnindex"):
         files = sorted(str(path) for path in directory.glob(f"*.{suffix}"))
         if files:
-            decoder = ["--offsets-decoder"] if suffix == "log" else []
+            decoder = [records_decoder] if suffix == "log" else []
             command = [
                 "java",
                 "-cp",

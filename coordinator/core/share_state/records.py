@@ -109,6 +109,11 @@ _SCHEMAS: Final[dict[int, tuple[Schema, Schema]]] = {0: (SNAPSHOT_KEY, SNAPSHOT_
 _TYPES: Final[dict[type, int]] = {ShareSnapshotKey: 0, ShareUpdateKey: 1}
 
 
+def schemas_of(key: StateRecordKey) -> tuple[Schema, Schema] | None:
+    """Return the schemas of a key and of its value; None for a key of an unknown type."""
+    return None if isinstance(key, UnknownStateKey) else _SCHEMAS[_TYPES[type(key)]]
+
+
 def encode(record: StateRecord) -> tuple[bytes, bytes | None]:
     """Return the key and the value of a record of the log; no value for a tombstone."""
     key, value = record.key, record.value
