@@ -12,8 +12,11 @@ import pytest
 
 from coordinator.cli import main
 from coordinator.client import Client
+from coordinator.client.cluster import Cluster
 from coordinator.client.log_reader import LogReader
-from coordinator.client.offsets import LATEST
+from coordinator.client.offsets import EARLIEST, LATEST
+from protocol import record_batch
+from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.cli.command import Command, records
 from tests.live import Muster, wait_until
@@ -216,6 +219,51 @@ def test_following_shows_a_rebalance_when_it_happens(muster: Muster) -> None:
             finally:
                 process.terminate()
     assert all(json.loads(line)["source"] == "inferred" for line in lines)
+
+
+def test_a_reader_follows_a_log_over_moves_and_restarts_of_brokers(tmp_path: Path) -> None:
+    """Two brokers: the group moves to the other one, and each of them stops and comes back. Every batch comes once."""
+    with Muster(tmp_path, *OPTIONS, "--brokers", "2") as muster:
+        brokers = muster.ready["listeners"]
+
+        def commit_once(offset: int) -> None:
+            def codes(answer: OffsetCommitResponse) -> list[int]:
+                return [one.error_code for topic in answer.topics for one in topic.partitions]
+
+            with Cluster(brokers) as cluster:
+                answer = cluster.ask_coordinator("shop", commit("shop", {"orders": {0: offset}}), codes, up_to=7)
+            assert codes(answer) == [0]
+
+        commit_once(0)
+        with LogReader(brokers, "__consumer_offsets", timeout=10.0) as reader:
+            followed = dict.fromkeys(reader.describe().leaders, b"")
+            reader.seek(reader.offsets(EARLIEST))
+
+            def read_on() -> bool:
+                for fetched in reader.poll(50):
+                    followed[fetched.partition] += fetched.batches
+                return reader.positions == reader.offsets(LATEST)
+
+            home = muster.steer("GET", "/coordinators/shop")["broker"]
+            for number, happen in enumerate(
+                [
+                    lambda: muster.steer("POST", "/coordinators/shop/move", to=1 - home),
+                    lambda: muster.steer("POST", "/brokers/0/stop"),
+                    lambda: muster.steer("POST", "/brokers/0/start"),
+                    lambda: muster.steer("POST", "/brokers/rolling-restart"),
+                ],
+                1,
+            ):
+                wait_until("everything was read", read_on)
+                happen()
+                commit_once(number)
+            wait_until("everything was read", read_on)
+        with LogReader(brokers, "__consumer_offsets") as reader:
+            afresh = dict.fromkeys(followed, b"")
+            for fetched in reader.read(reader.offsets(EARLIEST), reader.offsets(LATEST)):
+                afresh[fetched.partition] += fetched.batches
+    assert followed == afresh
+    assert sum(len(list(record_batch.batches(one))) for one in followed.values()) >= 5
 
 
 def test_a_table_of_all_groups_shows_state_lag_and_cause(muster: Muster, command: Command) -> None:
