@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from pipeline.history.departures import together
+from pipeline.history.departures import follow
 from pipeline.history.group import GroupHistory
 from pipeline.history.ownership import Partition
 from pipeline.history.records import (
@@ -62,7 +62,7 @@ def gather_activity(records: list[Record], commits: Iterable[Mapping[str, Any]])
         step = found[offsets[at - 1] if at else -1]
         key = (row["topic"], row["partition"])
         one = activity_of(row["record_ts"], is_txn=row["is_txn"])
-        step[key] = together([step[key], one]) or one if key in step else one
+        step[key] = follow(step[key], one) if key in step else one
     return found
 
 

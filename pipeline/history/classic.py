@@ -18,7 +18,15 @@ none of these, or nothing before it is in the log    unknown
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from pipeline.history.departures import classify_departure, may_have_expired, may_have_missed_rebalance, together
+from pipeline.history.departures import (
+    SLEW_MS,
+    UNKNOWN,
+    classify_departure,
+    has_clock_gone_back,
+    may_have_expired,
+    may_have_missed_rebalance,
+    together,
+)
 from pipeline.history.ownership import Change, Ownership, Partition, partitions_of
 from pipeline.history.records import (
     Activity,
@@ -49,6 +57,8 @@ class ClassicHistory:
         self._value: Generation | None = None  # the one before; None for a group that is new or was deleted
         self._is_seen = False  # whether anything about the group came before
         self._formed_ts = 0
+        self._record_ts = 0  # of the record before
+        self._has_clock_gone_back = False  # since all members have joined
         self._alive: dict[str, int] = {}  # member id -> when it last joined
         self._ownership = Ownership()
         self._sessions: dict[str, Session] = {}
@@ -65,6 +75,7 @@ class ClassicHistory:
             yield from self._delete(record)
             return
         now = {member.member_id: member for member in value.members}
+        self._has_clock_gone_back |= has_clock_gone_back(self._record_ts, record.record_ts, step.values())
         before, known = self._value, self._is_seen or value.generation <= 1
         came = now.keys() - self.members.keys()
         gone = self.members.keys() - now.keys()
@@ -76,7 +87,7 @@ class ClassicHistory:
                 self._ownership.advance(value.members, _at(record, value))
         yield from self._continue_sessions(record, now)
         self._note_alive(record, value, now, is_new_generation)
-        self.members, self._value, self._is_seen = now, value, True
+        self.members, self._value, self._is_seen, self._record_ts = now, value, True, record.record_ts
 
     def end(self) -> Iterator[Row]:
         """Yield the sessions that last."""
@@ -169,6 +180,8 @@ class ClassicHistory:
     ) -> dict[str, str]:
         """Say of each member that is gone how it left."""
         at_ts = _at(record, value)
+        if self._has_clock_gone_back:
+            return dict.fromkeys(left, UNKNOWN)
         stayed = [
             _activity(member, step)
             for member_id, member in self.members.items()
@@ -199,16 +212,16 @@ class ClassicHistory:
     ) -> dict[str, str]:
         """Say of each static member that is back whether it took its place, or may have been removed before."""
         is_same_generation = self._value is not None and value.generation == self._value.generation
+
+        def may_have_gone(member_id: str) -> bool:
+            member = self.members[member_id]
+            alive_ts, committed = self._alive.get(member_id, 0), _activity(member, step)
+            return self._has_clock_gone_back or may_have_expired(member, alive_ts, _at(record, value), committed)
+
         return {
-            member_id: "static_rejoin"
-            if is_same_generation
-            or not may_have_expired(
-                self.members[member_id],
-                self._alive.get(member_id, 0),
-                _at(record, value),
-                _activity(self.members[member_id], step),
-            )
-            else "static_rejoin_or_join"
+            member_id: "static_rejoin_or_join"
+            if not is_same_generation and may_have_gone(member_id)
+            else "static_rejoin"
             for member_id in replaced
         }
 
@@ -216,7 +229,7 @@ class ClassicHistory:
         """Remember when each member was there for certain: at the end of the join phase, or when it took over."""
         joined_ts = value.current_state_timestamp if value.current_state_timestamp > 0 else 0
         if is_new_generation:
-            self._formed_ts = joined_ts
+            self._formed_ts, self._has_clock_gone_back = joined_ts, joined_ts > record.record_ts + SLEW_MS
             self._alive = dict.fromkeys(now, joined_ts)
         else:
             self._alive = {member_id: self._alive.get(member_id, record.record_ts) for member_id in now}

@@ -16,16 +16,22 @@ Members of a cooperative group commit while they wait, so theirs is no such sign
 The other way round, silence proves nothing, however long it is: a member that pauses, or that has nothing to read, may
 say goodbye at any time. So a timeout is never certain: `leave_or_timeout`.
 
+All of that is counted by the broker's clock. If that went back since the members joined, or the group is at another
+broker whose clock is behind, nothing is certain that follows from how much time has passed.
+
 A static member that is back in a new generation took its own place, unless its session may have ended before: then it
 may have been removed, and have joined like a stranger.
 """
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from pipeline.history.records import Activity, ClassicMember
 
 LEAVE, UNKNOWN = "leave", "leave_or_timeout"
 SHARE_OF_PATIENCE = 0.5  # in which all that stayed must have committed
+SLEW_MS = 1_000  # by which a time may be earlier than one before it: far less than a session
 
 
 def classify_departure(
@@ -78,4 +84,23 @@ def together(parts: Iterable[Activity]) -> Activity | None:
         max(one.last_ts for one in known),
         max(plain, default=None),
         sum(one.commits for one in known),
+        max(one.back_ms for one in known),
     )
+
+
+def follow(before: Activity, later: Activity) -> Activity:
+    """Join the activity of one partition, of which the later one lies behind the other in the log."""
+    both = together([before, later])
+    assert both is not None, "there are two"
+    return msgspec.structs.replace(both, back_ms=max(both.back_ms, before.last_ts - later.first_ts))
+
+
+def has_clock_gone_back(begun_ts: int, record_ts: int, step: Iterable[Activity]) -> bool:
+    """Return whether a later record of a step has an earlier time than one before it, by more than clocks are slewed.
+
+    `begun_ts` is that of the record that began the step, `record_ts` that of the one that ends it.
+    """
+    known = list(step)
+    newest_ts = max([begun_ts, *(one.last_ts for one in known)])
+    back_ms = [newest_ts - record_ts, *(one.back_ms for one in known), *(begun_ts - one.first_ts for one in known)]
+    return max(back_ms) > SLEW_MS

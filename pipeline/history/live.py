@@ -14,7 +14,7 @@ import msgspec
 
 from coordinator.core import records as facts
 from pipeline.history.activity import activity_of
-from pipeline.history.departures import together
+from pipeline.history.departures import follow
 from pipeline.history.group import GroupHistory
 from pipeline.history.ownership import Partition
 from pipeline.history.records import STEPS, Activity, Rebalance, Record
@@ -49,7 +49,7 @@ class GroupReplay:
         """Note a commit of the group."""
         one, key = activity_of(ts, is_txn=is_txn), (topic, partition)
         self.last_commits[key] = ts
-        self._commits[key] = together([self._commits[key], one]) or one if key in self._commits else one
+        self._commits[key] = follow(self._commits[key], one) if key in self._commits else one
 
     def apply(self, record: Record) -> list[Rebalance]:
         """Apply a record, and return the rebalances that are known now."""

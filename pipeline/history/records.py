@@ -92,12 +92,14 @@ def read_generation(record: Record) -> Generation:
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """Commits of some partitions within a step. `last_plain_ts` leaves transactional ones out."""
+    """Commits of some partitions within a step. `last_plain_ts` leaves transactional ones out. `back_ms` is by how much
+    a commit of a partition was earlier, at most, than one before it in the log: the broker's clock went back."""
 
     first_ts: int
     last_ts: int
     last_plain_ts: int | None = None
     commits: int = 1
+    back_ms: int = 0
 
 
 class Rebalance(msgspec.Struct):

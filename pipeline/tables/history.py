@@ -133,14 +133,19 @@ def step_activity(records: DataFrame, commits: DataFrame) -> DataFrame:
     placed = (
         both.withColumn("step", F.last("step", ignorenulls=True).over(until_now))
         .where("record_ts is not null")
+        .withColumnRenamed("log_offset", "at")
         .withColumn("log_offset", F.coalesce("step", F.lit(-1).cast("bigint")))
     )
+    before = Window.partitionBy("group", "log_offset", "topic", "partition").orderBy("at")
+    newest = F.max("record_ts").over(before.rowsBetween(Window.unboundedPreceding, -1))
+    placed = placed.withColumn("back_ms", F.coalesce(newest - F.col("record_ts"), F.lit(0)))
     plain = F.when(~F.col("is_txn"), F.col("record_ts"))
     return placed.groupBy("group", "log_offset", "topic", "partition").agg(
         F.min("record_ts").alias("first_ts"),
         F.max("record_ts").alias("last_ts"),
         F.max(plain).alias("last_plain_ts"),
         F.count("*").alias("commits"),
+        F.greatest(F.lit(0), F.max("back_ms")).alias("back_ms"),
     )
 
 

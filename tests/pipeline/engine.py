@@ -8,6 +8,7 @@
 """
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -129,6 +130,31 @@ class Engine(ShardDriver):
 
     def fresh_id(self) -> str:
         return f"{self.index}-{int(super().fresh_id()):032d}"
+
+
+class EngineOfWrongClock(Engine):
+    """The same, at brokers whose clocks are wrong, now this way and now the other, in all that they write."""
+
+    def __init__(self, directory: Path, dice: Random) -> None:
+        super().__init__(directory)
+        self.dice = dice
+        self.off_ms = 0
+
+    def _write(self, result: Result[Any]) -> int:
+        if self.dice.random() < 0.01:
+            self.off_ms = self.dice.choice((-600_000, -60_000, -20_000, 0, 20_000, 60_000, 600_000))
+        written = tuple(self._date(record) for record in single_records(result.records))
+        self.now_ms += self.off_ms
+        try:
+            return super()._write(msgspec.structs.replace(result, records=written))
+        finally:
+            self.now_ms -= self.off_ms
+
+    def _date(self, record: records.Record) -> records.Record:
+        if not isinstance(record.value, records.GroupMetadataValue):
+            return record
+        ts = record.value.current_state_timestamp + self.off_ms
+        return msgspec.structs.replace(record, value=msgspec.structs.replace(record.value, current_state_timestamp=ts))
 
 
 def replayed(directory: Path, number: int = 0, limits: Limits | None = None) -> Shard:

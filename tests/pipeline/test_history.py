@@ -5,7 +5,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,11 +16,11 @@ import pytest
 from coordinator.core.events import Cause
 from pipeline.decode.layout import TOPIC
 from pipeline.history.activity import activity_of, gather_activity
-from pipeline.history.departures import together
+from pipeline.history.departures import follow
 from pipeline.history.group import HELD_MAX, GroupHistory
 from pipeline.history.records import OF_EPOCHS, Move, Rebalance, Record, Role, Row, Session
 from pipeline.synth_groups import write_lives
-from tests.pipeline.engine import TOLD, Engine
+from tests.pipeline.engine import TOLD, Engine, EngineOfWrongClock
 from tests.pipeline.group_logs import read_rows
 from tests.pipeline.read_histories import read
 from tests.pipeline.simulated_groups import live, live_hard
@@ -31,6 +31,10 @@ CERTAIN = (
 )  # fmt: skip
 MODERN = {Cause.SUBSCRIPTION_CHANGED: "subscription_change", Cause.STATIC_MEMBER_RETURNED: "static_rejoin"}
 GROUPS, HAPPENINGS = 60, 15
+
+
+def every(seconds: float, first: float, last: float) -> list[float]:
+    return [first + n * seconds for n in range(int((last - first) / seconds) + 1)]
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +99,44 @@ def test_what_is_easily_mistaken_is_not_named(tmp_path: Path) -> None:
     certain, wrong_ends = find_wrong_ends(made, read(made.directory))
     assert certain > 10
     assert len(wrong_ends) <= 0.02 * certain, wrong_ends
+
+
+def test_nothing_is_certain_by_a_clock_that_went_back(tmp_path: Path) -> None:
+    made = EngineOfWrongClock(tmp_path / f"{TOPIC}-0", Random(5))
+    for number in range(GROUPS // 3):
+        (live_hard if number % 2 else live)(made, f"group-{number}", Random(1000 + number), HAPPENINGS)
+    rows = read(made.directory)
+    claimed, wrong = score(made, rows)
+    assert claimed["leave"] > 10
+    assert wrong.total() <= 0.02 * claimed.total()
+    assert wrong["leave"] <= 0.02 * claimed["leave"]
+    certain, wrong_ends = find_wrong_ends(made, rows)
+    assert len(wrong_ends) <= 0.02 * certain, wrong_ends
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "end"),
+    [
+        pytest.param(every(3, 0, 99), every(3, 99, 147), "leave", id="the clock is right"),
+        pytest.param(every(3, 0, 99), every(3, 60, 147), "leave_or_timeout", id="it went back for the other one"),
+    ],
+)
+def test_a_member_is_gone_by_a_wrong_clock(first: list[float], second: list[float], end: str) -> None:
+    """Member a has committed until 147 s, and the one that is still there goes on from an earlier time."""
+    script = Script()
+    script.generation(0, 1, a=[0], b=[1])
+    script.commits(p0=every(3, 0, 147), p1=[*first, *second])
+    script.generation(148, 2, b=[0, 1])
+    assert script.end().causes()[1] == [end]
+
+
+@pytest.mark.parametrize(("at", "end"), [(148, "leave"), (146.5, "leave"), (140, "leave_or_timeout")])
+def test_a_generation_may_be_older_than_the_commits_before_it(at: float, end: str) -> None:
+    script = Script()
+    script.generation(0, 1, a=[0], b=[1])
+    script.commits(p0=every(3, 0, 147), p1=every(3, 0, 147))
+    script.generation(at, 2, b=[0, 1])
+    assert script.end().causes()[1] == [end]
 
 
 @pytest.mark.long
@@ -188,8 +230,7 @@ class Script:
         """Commits since the last generation: partition `p<number>` -> times."""
         for partition, ats in times.items():
             parts = [activity_of(int(at * 1000), is_txn=False) for at in ats]
-            activity = together(parts)
-            assert activity is not None
+            activity = reduce(follow, parts)
             self.history.observe("t", int(partition[1:]), activity)
 
     def member(self, at: float, name: str, instance: str | None = None, topics: tuple[str, ...] = ("t",)) -> None:
@@ -214,10 +255,6 @@ class Script:
     def moves(self, offset: int) -> dict[int, tuple[str, str | None]]:
         moves = [row for row in self.rows if isinstance(row, Move) and row.log_offset == offset]
         return {row.partition: (row.kind, row.from_owner) for row in moves}
-
-
-def every(seconds: float, first: float, last: float) -> list[float]:
-    return [first + n * seconds for n in range(int((last - first) / seconds) + 1)]
 
 
 def test_a_cooperative_handover_is_a_cause_of_its_own_and_a_move() -> None:
