@@ -101,12 +101,27 @@ class Broker:
 
     def start(self) -> None:
         """Start, and wait until the broker listens."""
+        self.launch()
+        self.await_port()
+
+    def launch(self) -> None:
+        """Start."""
         with (self.directory / "out.log").open("ab") as log:
             logs = f"-Dlog4j.configuration=file:{self.directory / 'log4j.properties'}"  # of versions before 4
             self._process = subprocess.Popen(
                 java(logs, "kafka.Kafka", str(self.directory / "server.properties")), stdout=log, stderr=log
             )
+
+    def await_port(self) -> None:
+        """Wait until the broker listens."""
+        assert self._process is not None, "it was started"
         await_port(self.port, self._process)
+
+    def kill(self) -> None:
+        """End the process as a crash would."""
+        assert self._process is not None, "it was started"
+        self._process.kill()
+        self._process.wait(STOP_S)
 
     def stop(self) -> None:
         """Stop as on SIGTERM."""
@@ -147,17 +162,45 @@ def broker(settings: Mapping[str, str], users: Iterable[str] = ()) -> Iterator[B
         directory, users_port = Path(home), third if has_users(settings) else None
         if users_port is not None:
             settings = {**listener_of_users(port, controller, users_port, users), **settings}
-        conf = directory / "server.properties"
-        conf.write_text(properties(directory, port, controller, settings))
-        (directory / "log4j.properties").write_text(LOG4J)
-        form = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(conf)]
-        subprocess.run(java(*form), check=True, timeout=START_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        prepare(directory, port, controller, settings)
         one = Broker(directory, port, users_port)
         try:
             one.start()
             yield one
         finally:
             one.stop()
+
+
+@contextlib.contextmanager
+def cluster(settings: Mapping[str, str], nodes: int = 3) -> Iterator[list[Broker]]:
+    """Fresh nodes of Kafka that are one cluster, each a broker and a controller, stopped afterwards."""
+    with tempfile.TemporaryDirectory(prefix="muster-kafka-") as home, reserve_ports(*[0] * 2 * nodes) as ports:
+        of_brokers, of_controllers = ports[:nodes], ports[nodes:]
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(of_controllers))
+        brokers = []
+        for node, (port, controller) in enumerate(zip(of_brokers, of_controllers, strict=True)):
+            (directory := Path(home, str(node))).mkdir()
+            own = {"node.id": str(node), "controller.quorum.voters": voters}
+            prepare(directory, port, controller, {**settings, **own})
+            brokers.append(Broker(directory, port))
+        try:
+            for one in brokers:
+                one.launch()
+            for one in brokers:
+                one.await_port()
+            yield brokers
+        finally:
+            for one in brokers:
+                one.stop()
+
+
+def prepare(directory: Path, port: int, controller: int, settings: Mapping[str, str]) -> None:
+    """Write a node's settings, and format its storage."""
+    conf = directory / "server.properties"
+    conf.write_text(properties(directory, port, controller, settings))
+    (directory / "log4j.properties").write_text(LOG4J)
+    form = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(conf)]
+    subprocess.run(java(*form), check=True, timeout=START_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:

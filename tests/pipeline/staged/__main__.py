@@ -2,11 +2,12 @@
 
     python -m tests.pipeline.staged [STORY ...] [--classic-only]
     python -m tests.pipeline.staged tables
+    python -m tests.pipeline.staged leaders
 
 Needs what `tests.conformance.kafka` needs; MUSTER_KAFKA_VERSION and MUSTER_KAFKA_JARS choose the broker. It prints each
 cause as it is told, and at the end of a story how many of the answers the broker's own log says too. A command that follows the
 group all the while, over restarts of the broker, must have printed as many rebalances. `tables` compares
-the tables of the cluster with those of its directory instead, under load. Exit code 1 if anything differs.
+the tables of the cluster with those of its directory instead, under load. `leaders` follows a cluster of three nodes whose leaders are killed. Exit code 1 if anything differs.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import sys
 from collections import Counter
 
 from tests.conformance import kafka
-from tests.pipeline.staged import tables
+from tests.pipeline.staged import leaders, tables
 from tests.pipeline.staged.broker_log import compare, read
 from tests.pipeline.staged.follower import Follower, make_topic_of_groups
 from tests.pipeline.staged.stage import Stage
@@ -29,12 +30,17 @@ SETTINGS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.pipeline.staged", description=__doc__.splitlines()[0])
-    parser.add_argument("story", nargs="*", default="all", choices=[*STORIES, "all", "tables"], metavar="STORY")
+    parser.add_argument(
+        "story", nargs="*", default="all", choices=[*STORIES, "all", "tables", "leaders"], metavar="STORY"
+    )
     parser.add_argument("--classic-only", action="store_true", help="for brokers without consumer groups")
     args = parser.parse_args()
     if args.story == ["tables"]:
         with kafka.broker(tables.SETTINGS) as broker:
             return 1 if tables.check(broker) else 0
+    if args.story == ["leaders"]:
+        with kafka.cluster(leaders.SETTINGS) as brokers:
+            return 1 if leaders.check(brokers) else 0
     wanted = STORIES if "all" in args.story else args.story
     names = [one for one in wanted if not (args.classic_only and one in NEED_CONSUMER_GROUPS)]
     total = Counter[str]()

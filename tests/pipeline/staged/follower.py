@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.live import wait_until
 
@@ -15,7 +15,15 @@ PATIENCE_S = 60
 def make_topic_of_groups(address: str) -> None:
     """Ask for a group's offsets, upon which the cluster makes `__consumer_offsets`."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "first", "log_level": 0})
-    consumer.committed([TopicPartition("none", 0)], timeout=60)
+
+    def has_offsets() -> bool:
+        try:
+            consumer.committed([TopicPartition("none", 0)], timeout=60)
+        except KafkaException:
+            return False  # the coordinator has just been elected
+        return True
+
+    wait_until("there is a topic of groups", has_offsets, PATIENCE_S)
     consumer.close()
 
 
@@ -35,13 +43,17 @@ class Follower:
             PATIENCE_S,
         )
         found = self.offsets()
-        assert self._process.poll() is None, "the command has ended"
+        assert self.poll() is None, "the command has ended"
         assert len(found) == len(set(found)) == number, found
 
     def offsets(self) -> list[int]:
         """Return the offsets of the records that were told of."""
         with open(self._printed.name) as printed:  # noqa: PTH123
             return [json.loads(line)["number"] for line in printed if line.endswith("\n")]
+
+    def poll(self) -> int | None:
+        """Return the exit code of the command; None while it runs."""
+        return self._process.poll()
 
     def close(self) -> None:
         """End the command."""
