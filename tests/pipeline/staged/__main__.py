@@ -4,13 +4,15 @@
     python -m tests.pipeline.staged tables
     python -m tests.pipeline.staged leaders
 
-Needs what `tests.conformance.kafka` needs; MUSTER_KAFKA_VERSION and MUSTER_KAFKA_JARS choose the broker. It prints each
+Needs what `tests.conformance.kafka` needs; MUSTER_KAFKA_VERSION and MUSTER_KAFKA_JARS choose the broker; the story `streams` is told
+where MUSTER_STREAMS_JARS names a directory of Kafka Streams' jars. It prints each
 cause as it is told, and at the end of a story how many of the answers the broker's own log says too. A command that follows the
 group all the while, over restarts of the broker, must have printed as many rebalances. `tables` compares
 the tables of the cluster with those of its directory instead, under load. `leaders` follows a cluster of three nodes whose leaders are killed. Exit code 1 if anything differs.
 """
 
 import argparse
+import os
 import sys
 from collections import Counter
 
@@ -19,12 +21,17 @@ from tests.pipeline.staged import leaders, tables
 from tests.pipeline.staged.broker_log import compare, read
 from tests.pipeline.staged.follower import Follower, make_topic_of_groups
 from tests.pipeline.staged.stage import Stage
-from tests.pipeline.staged.stories import NEED_CONSUMER_GROUPS, STORIES
+from tests.pipeline.staged.stories import NEED_CONSUMER_GROUPS, NEED_STREAMS_JARS, STORIES
 
 SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    "group.share.min.session.timeout.ms": "10000",
+    "group.share.session.timeout.ms": "15000",
+    "group.streams.min.session.timeout.ms": "10000",
+    "group.streams.session.timeout.ms": "15000",
+    "group.streams.initial.rebalance.delay.ms": "0",
 }
 
 
@@ -42,7 +49,9 @@ def main() -> int:
         with kafka.cluster(leaders.SETTINGS) as brokers:
             return 1 if leaders.check(brokers) else 0
     wanted = STORIES if "all" in args.story else args.story
-    names = [one for one in wanted if not (args.classic_only and one in NEED_CONSUMER_GROUPS)]
+    lacking = {*(NEED_CONSUMER_GROUPS if args.classic_only else ())}
+    lacking |= set() if "MUSTER_STREAMS_JARS" in os.environ else {*NEED_STREAMS_JARS}
+    names = [one for one in wanted if one not in lacking]
     total = Counter[str]()
     with kafka.broker(SETTINGS) as broker:
         make_topic_of_groups(f"127.0.0.1:{broker.port}")

@@ -23,16 +23,17 @@ _CONVERTED = re.compile(r"\[GroupId (\S+)\] Converted the .*group to a")
 _RETURNED = re.compile(r"Static member with (?:groupInstanceId=|instance id )(\S+) .*?[Rr]eplac(?:e|ing)")
 _CAME = (
     re.compile(r"Adding new member (\S+) with group instance id"),
-    re.compile(r"Member (\S+) joins the consumer group"),
+    re.compile(r"Member (\S+) joins the (?:consumer|share) group"),
+    re.compile(r"\[MemberId (\S+)\] Member joins the streams group"),
     re.compile(r"Static member (\S+) with instance id \S+ joins the consumer group"),
 )
 _GONE: Mapping[re.Pattern[str], str] = {
     re.compile(r"[Mm]ember (\S+) (?:with instance id \S+ )?has left group"): LEFT,
     re.compile(r"Removing member (\S+) on LeaveGroup"): LEFT,
-    re.compile(r"Member (\S+) left the consumer group"): LEFT,
+    re.compile(r"Member (\S+) left the (?:consumer|share|streams) group"): LEFT,
     re.compile(r"Static member (\S+) with instance id \S+ left the consumer group"): LEFT,
     re.compile(r"Member (\S+) in group \S+ has failed"): FAILED,
-    re.compile(r"Member (\S+) fenced from the group"): FAILED,
+    re.compile(r"[Mm]ember (\S+) fenced from the group"): FAILED,
     re.compile(r"removed dynamic members who haven't joined: (.*)"): FAILED,
     re.compile(r"Removing (.*) on pending sync request expiration"): FAILED,
 }

@@ -1,13 +1,15 @@
 """A group with members in processes of their own, two topics, and what its log says."""
 
 import json
+import os
 import secrets
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
@@ -26,11 +28,45 @@ PATIENCE_S = 60
 QUIET_S = 3.0  # in which further rebalances of a cause show up
 Member = subprocess.Popen[bytes]
 
+Command = Callable[[dict[str, Any], list[str]], list[str]]
+
+
+def consumer(conf: dict[str, Any], topics: list[str]) -> list[str]:
+    """A consumer of librdkafka."""
+    return [sys.executable, "-m", "tests.pipeline.staged.member", json.dumps(conf), *topics]
+
+
+def python_consumer(conf: dict[str, Any], topics: list[str]) -> list[str]:
+    """A consumer of kafka-python."""
+    return [sys.executable, "-m", "tests.pipeline.staged.python_member", json.dumps(conf), *topics]
+
+
+def share_consumer(conf: dict[str, Any], topics: list[str]) -> list[str]:
+    """A share consumer of librdkafka."""
+    return [sys.executable, "-m", "tests.pipeline.staged.share_member", json.dumps(conf), *topics]
+
+
+def application(conf: dict[str, Any], topics: list[str]) -> list[str]:
+    """An instance of a Kafka Streams application, by the class path of MUSTER_STREAMS_JARS."""
+    jars, program = os.environ["MUSTER_STREAMS_JARS"], Path(__file__).parent / "Application.java"
+    return [
+        "java",
+        "-Xmx192M",
+        "-cp",
+        f"{jars}/*",
+        str(program),
+        conf["bootstrap.servers"],
+        conf["group.id"],
+        topics[0],
+    ]
+
 
 class Stage:
     """One group on one broker."""
 
-    def __init__(self, broker: Broker, name: str, **conf: Any) -> None:
+    def __init__(self, broker: Broker, name: str, command: Command = consumer, **conf: Any) -> None:
+        """`command` makes the words that run a member of the settings and topics that it is given."""
+        self.command = command
         self.broker, self.group = broker, f"{name}-{secrets.token_hex(3)}"
         self.topics = [f"{self.group}-a", f"{self.group}-b"]
         self.address = f"127.0.0.1:{broker.port}"
@@ -45,8 +81,8 @@ class Stage:
 
     def start(self, **conf: Any) -> Member:
         """Start a member."""
-        words = ["-m", "tests.pipeline.staged.member", json.dumps({**self.conf, **conf}), *self.topics]
-        self.members.append(subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL))
+        words = self.command({**self.conf, **conf}, self.topics)
+        self.members.append(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         return self.members[-1]
 
     def stop(self, member: Member) -> None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.pipeline.staged.stage import Stage
+from tests.pipeline.staged.stage import Stage, application, python_consumer, share_consumer
 
 FAST = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 1_000, "max.poll.interval.ms": 8_000}
 COOPERATIVE = {**FAST, "partition.assignment.strategy": "cooperative-sticky"}
@@ -122,6 +122,43 @@ def migrate(group: Stage) -> None:
         group.start(**CONSUMER)
 
 
+def come_and_go_in_python(group: Stage) -> None:
+    with group.expect("join", "join"):
+        first = group.start()
+    with group.expect("second join", "join"):
+        second = group.start()
+    with group.expect("leave", *GONE):
+        group.stop(second)
+    with group.expect("third join", "join"):
+        third = group.start()
+    with group.expect("kill", "leave_or_timeout"):
+        third.kill()
+    with group.expect("new subscription", "subscription_change"):
+        first.send_signal(signal.SIGUSR1)
+    with group.expect("stuck in processing", *GONE):
+        stuck = group.start()
+        time.sleep(8)
+        stuck.send_signal(signal.SIGUSR2)
+    for member in group.members:
+        member.kill()
+    with group.expect("end", "emptied"):
+        pass
+
+
+def share(group: Stage) -> None:
+    """Members of a group with epochs, of which no record says how they went."""
+    with group.expect("join", "join"):
+        group.start()
+    with group.expect("second join", "join"):
+        second = group.start()
+    with group.expect("leave", "leave_or_timeout"):
+        group.stop(second)
+    with group.expect("third join", "join"):
+        third = group.start()
+    with group.expect("kill", "leave_or_timeout"):
+        third.kill()
+
+
 STORIES: dict[str, tuple[Callable[[Stage], None], dict[str, Any]]] = {
     "eager": (come_and_go, FAST),
     "static": (return_under_a_name, FAST),
@@ -130,6 +167,10 @@ STORIES: dict[str, tuple[Callable[[Stage], None], dict[str, Any]]] = {
     "cooperative": (hand_over, COOPERATIVE),
     "consumer": (consume, CONSUMER),
     "moving": (migrate, {}),
+    "kafka-python": (come_and_go_in_python, {**FAST, "command": python_consumer}),
+    "share": (share, {"command": share_consumer}),
+    "streams": (share, {"command": application}),
 }
 """By name: what happens, and the settings of the members."""
-NEED_CONSUMER_GROUPS = ("consumer", "moving")
+NEED_CONSUMER_GROUPS = ("consumer", "moving", "share", "streams")
+NEED_STREAMS_JARS = ("streams",)

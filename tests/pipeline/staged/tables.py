@@ -2,9 +2,10 @@
 
 Records of a compacted topic only ever disappear. So of three readings one after the other, of the cluster, of a copy of
 the directory, and of the cluster again, each has all rows of the next one up to the end of the first. When the load has
-ended and the cleaner has no more to do, the rows are the same.
+ended and the cleaner has no more to do, the rows are the same, and the latest offsets are those that the broker answers.
 """
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,9 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from coordinator.cli.cluster import Cluster
+from coordinator.cli.group_list import list_groups
+from coordinator.cli.group_offsets import fetch_offsets
 from coordinator.client.log_reader import LogReader
 from coordinator.client.offsets import LATEST
 from pipeline.decode.cluster import open_reader
@@ -61,17 +65,20 @@ def check(broker: Broker) -> int:
             print(f"  under load, {number + 1}: {format_counts(first)}; {removed} cleaned away so far", flush=True)
             time.sleep(2)
     await_quiet(logs)
-    before = sizes(logs)
+    before = contents(logs)
     here, there = read_rows(f"kafka://{cluster}"), read_rows(str(logs))
     for words in (["why"], ["events"], ["groups", "watch", "--count", "1"]):
         with (broker.directory / "said.txt").open("w") as said:
             command = [sys.executable, "-m", "coordinator", *words, "--bootstrap-server", cluster]
             wrong += subprocess.run(command, stdout=said, timeout=120).returncode != 0
-    wrong += sum(here[table] != there[table] for table in here) + (sizes(logs) != before)
+    wrong += sum(here[table] != there[table] for table in here) + (contents(logs) != before)
     newest = [read_latest(path) for path in (f"kafka://{cluster}", str(logs))]
-    wrong += newest[0] != newest[1]
-    print(f"  at rest: {format_counts(here)}, {len(newest[0])} latest offsets")
-    print(f"  bytes of the cluster's logs: {sum(before.values())} before and {sum(sizes(logs).values())} after")
+    answers = ask_offsets(cluster)
+    wrong += (newest[0] != newest[1]) + len(newest[0].items() ^ answers.items())
+    print(f"  at rest: {format_counts(here)}, {len(newest[0])} latest offsets, {len(answers)} by OffsetFetch")
+    print(
+        f"  bytes of the cluster's logs: {sum(sizes(logs).values())}, the same before and after: {contents(logs) == before}"
+    )
     print(f"  {wrong} differences" if removed else "  nothing was cleaned away, so this shows little", flush=True)
     return wrong + (not removed)
 
@@ -125,11 +132,20 @@ def _keyed(rows: list[dict[str, Any]]) -> Iterator[tuple[Key, dict[str, Any]]]:
         )
 
 
-def read_latest(path: str) -> list[str]:
+def read_latest(path: str) -> dict[tuple[str, str, int], int]:
     """Return the latest offsets of all groups, transactions considered."""
     open_reader.cache_clear()
     rows = [row for log in logs_at([path]) for row in latest(spans(log), Options()).to_pylist()]
-    return sorted(str({name: value for name, value in row.items() if name not in PLACE}) for row in rows)
+    return {(row["group"], row["topic"], row["partition"]): row["committed_offset"] for row in rows}
+
+
+def ask_offsets(address: str) -> dict[tuple[str, str, int], int]:
+    """Return the committed offsets of all groups as the broker answers them."""
+    with Cluster([address]) as cluster:
+        groups = [one["group"] for one in list_groups(cluster, [], [])]
+        return {
+            (group, one.topic, one.partition): one.offset for group in groups for one in fetch_offsets(cluster, group)
+        }
 
 
 def read_ends(cluster: str) -> dict[int, int]:
@@ -142,6 +158,11 @@ def sizes(logs: Path) -> dict[str, int]:
     """Return the bytes of each log; not of the one into which the controller writes by itself, twice a second."""
     files = [file for file in logs.rglob("*.log") if not file.parent.name.startswith("__cluster_metadata")]
     return {str(file): file.stat().st_size for file in files}
+
+
+def contents(logs: Path) -> dict[str, str]:
+    """Return a digest of each log, but for that of the controller."""
+    return {file: hashlib.blake2b(Path(file).read_bytes()).hexdigest() for file in sizes(logs)}
 
 
 def await_quiet(logs: Path) -> None:
