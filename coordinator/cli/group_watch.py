@@ -92,7 +92,12 @@ class GroupWatcher:
             if change is None:
                 break
             self._note(change)
-        listed = {one["group"]: one for one in list_groups(self._cluster, [], [])}
+        unlisted = {
+            name: {"type": last.type, "state": None}  # this user may not describe it
+            for name, (_, last) in self._last.items()
+            if "deleted" not in last.causes
+        }
+        listed = unlisted | {one["group"]: one for one in list_groups(self._cluster, [], [])}
         names = sorted(listed, key=lambda name: (-self._last[name][1].at_ms if name in self._last else 0, name))
         return [self._row(name, listed[name]) for name in names[:ROWS_MAX]]
 

@@ -307,3 +307,20 @@ def test_what_a_cluster_forbids_is_said_in_one_line_with_what_to_grant(
         code, lines, complaint = command("groups", "watch", "--count", "1")
         assert (code, len(lines)) == (0, 1), "the table is shown without rebalances"
         assert "rebalances are not shown" in complaint
+
+
+def test_a_group_that_the_user_may_not_describe_is_in_the_table_by_its_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    everybody = ("--set", authorizer, "--set", "allow.everyone.if.no.acl.found=true")
+    with Muster(tmp_path, *OPTIONS, *everybody) as muster:
+        command = Command(muster.kafka, capsys)
+        with Client.to(muster.kafka, client_id="till") as client:
+            leave(client, join_alone(client, "shop"))
+        denied = ("acls", "add", "--deny-principal", "User:*", "--operation", "DESCRIBE")
+        assert [command(*denied, *what)[0] for what in (("--group", "*"), ("--cluster",))] == [0, 0]
+        head, row = command.lines("groups", "watch", "--count", "1")
+    assert head == "GROUP TYPE STATE MEMBERS LAG LAG/S REBALANCED AGO WHY"
+    assert row.startswith("shop classic - - - - 2 ")
+    assert 'member left: "till"' in row
