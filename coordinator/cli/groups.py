@@ -14,7 +14,7 @@ from coordinator.cli.group_list import list_groups
 from coordinator.cli.group_view import GroupView, describe_group
 from coordinator.cli.group_watch import add_watch_arguments, watch_groups
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, one_of
-from coordinator.cli.positions import find_positions, owner_of, total_lag
+from coordinator.cli.positions import SHARE, find_positions, owner_of, total_lag
 from coordinator.cli.reset_offsets import add_reset_arguments, reset_offsets
 from coordinator.cli.tables import ABSENT, count, format_partitions, print_json, print_table
 from coordinator.cli.watch import add_watch, watch
@@ -135,7 +135,12 @@ def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:
 
 
 def _print_positions(group: GroupView, positions: list[dict[str, Any]]) -> None:
-    """Print a table as `kafka-consumer-groups --describe` does: members without partitions come last."""
+    """Print a table as `kafka-consumer-groups --describe` does: members without partitions come last. That of a share
+    group is as `kafka-share-groups --describe` has it."""
+    if group.type == SHARE:
+        if positions:
+            print_table(("TOPIC", "PARTITION", "START-OFFSET", "LAG"), [list(one.values()) for one in positions])
+        return
     idle = [member for member in group.members if not any(member.assignment.values())]
     rows = [list(one.values()) for one in positions]
     rows += [[None] * 5 + list(owner_of(member).values()) for member in idle]

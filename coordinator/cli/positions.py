@@ -1,11 +1,17 @@
 """Where a group stands in each partition: offset, end, lag, owner. Not a subcommand."""
 
-from typing import Any
+from typing import Any, Final
 
-from coordinator.cli.cluster import Cluster
+from coordinator.cli.cluster import Cluster, check
 from coordinator.cli.group_offsets import fetch_offsets
 from coordinator.cli.group_view import GroupView, MemberView
 from coordinator.client.offsets import LATEST, list_offsets
+from protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+
+SHARE: Final = "share"  # a type of groups
 
 
 def total_lag(positions: list[dict[str, Any]]) -> int | None:
@@ -16,7 +22,29 @@ def total_lag(positions: list[dict[str, Any]]) -> int | None:
 
 def find_positions(cluster: Cluster, group: GroupView) -> list[dict[str, Any]]:
     """Return the partitions that have a committed offset or an owner: the offset, the end, the lag and the owner of
-    each."""
+    each; of a share group, whose members share them, those that it has read, with start offset and lag."""
+    return _find_start_offsets(cluster, group) if group.type == SHARE else _find_committed_offsets(cluster, group)
+
+
+def _find_start_offsets(cluster: Cluster, group: GroupView) -> list[dict[str, Any]]:
+    request = DescribeShareGroupOffsetsRequest((DescribeShareGroupOffsetsRequestGroup(group.group),))
+    response = cluster.ask_coordinator(group.group, request, lambda found: [one.error_code for one in found.groups])
+    (found,) = response.groups
+    check(f"describe the offsets of {group.group}", found.error_code, found.error_message)
+    return [
+        {
+            "topic": topic.topic_name,
+            "partition": one.partition_index,
+            "start_offset": None if one.start_offset < 0 else one.start_offset,
+            "lag": None if one.lag < 0 else one.lag,
+        }
+        for topic in sorted(found.topics, key=lambda topic: topic.topic_name)
+        for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+        if not one.error_code
+    ]
+
+
+def _find_committed_offsets(cluster: Cluster, group: GroupView) -> list[dict[str, Any]]:
     committed = {(one.topic, one.partition): one.offset for one in fetch_offsets(cluster, group.group)}
     owners = {
         (topic, number): member

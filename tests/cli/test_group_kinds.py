@@ -10,12 +10,23 @@ from coordinator.client import Client
 from coordinator.core import dispatch as dispatch  # registers the kinds
 from coordinator.core.kinds.kind import DEAD
 from coordinator.core.kinds.registry import KINDS, seen_states
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.share_acknowledge import (
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeRequestAcknowledgementBatch,
+    ShareAcknowledgeRequestPartition,
+    ShareAcknowledgeRequestTopic,
+)
+from protocol.messages.share_fetch import ShareFetchRequest, ShareFetchRequestPartition, ShareFetchRequestTopic
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequestSubtopology as Subtopology
 from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequestTopology as Topology
-from tests.cli.command import Command
+from tests.cli.command import Command, records
 from tests.live import Muster
-from tests.requests import commit
+from tests.requests import alter_configs, commit
+
+GROUP_CONFIGS = 32  # as a kind of resource
 
 
 def test_groups_are_filtered_by_each_state_and_each_type_that_there_is() -> None:
@@ -50,3 +61,39 @@ def test_a_streams_group_is_described_by_the_partitions_that_its_tasks_read(must
     assert members[-1] == "m - /127.0.0.1 till streams 2 - orders:0-3"
     assert command.json("groups", "list", "--type", "streams")[0]["group"] == "app"
     assert any("app" in line for line in command.lines("offsets", "export")), "it has offsets, as consumer groups have"
+
+
+def test_a_share_group_is_described_by_where_its_partitions_begin(muster: Muster, command: Command) -> None:
+    with Client.to(muster.kafka, client_id="till") as client:
+        topic = client.ask(MetadataRequest((MetadataRequestTopic(name="orders"),))).topics[0]
+        assert client.ask(alter_configs(GROUP_CONFIGS, "queue", {"share.auto.offset.reset": "earliest"})).responses
+        epoch = 0
+        while epoch < 2:  # the second epoch has the states of all partitions
+            found = client.ask(
+                ShareGroupHeartbeatRequest("queue", "m", epoch, None, ("orders",) if not epoch else None)
+            )
+            assert found.error_code == 0
+            epoch = found.member_epoch
+        records(muster.kafka, "orders", {0: 10})
+        take = ShareFetchRequest("queue", "m", 0, 0, 1, 1 << 20, 4, 4, 1, topics=(
+            ShareFetchRequestTopic(topic.topic_id, (ShareFetchRequestPartition(0),)),
+        ))  # fmt: skip
+        assert client.ask(take).error_code == 0
+        accepted = ShareAcknowledgeRequestPartition(0, (ShareAcknowledgeRequestAcknowledgementBatch(0, 2, (1,)),))
+        done = ShareAcknowledgeRequest(
+            "queue", "m", 1, topics=(ShareAcknowledgeRequestTopic(topic.topic_id, (accepted,)),)
+        )
+        assert client.ask(done).error_code == 0
+    head, *rows = command.lines("groups", "describe", "queue")
+    assert head == "queue: Stable, share, 1 member, assignor simple, epoch 2, lag 7"
+    assert [row.split() for row in rows[:2]] == [
+        ["TOPIC", "PARTITION", "START-OFFSET", "LAG"],
+        ["orders", "0", "3", "7"],
+    ]
+    assert command.json("groups", "describe", "queue")[0]["offsets"][0] == {
+        "topic": "orders",
+        "partition": 0,
+        "start_offset": 3,
+        "lag": 7,
+    }
+    assert "till share 2 orders" in command.lines("groups", "describe", "queue", "--members")[-1]
