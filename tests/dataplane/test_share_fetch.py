@@ -348,6 +348,29 @@ def test_a_fenced_member_reads_the_share_partition_again(shared: Broker) -> None
     assert a.take().acquired == [(2, 3, 1)]
 
 
+def test_a_fetch_that_waits_takes_nothing_once_its_session_has_gone_on(broker: Broker) -> None:
+    begin_sharing(broker)
+    a, again, b = Sharer(broker, "a"), Sharer(broker, "a", connection=2), Sharer(broker, "b")
+    a.take()
+    assert a.fetch(max_wait_ms=500, ticket=7) is None
+    again.epoch = a.epoch
+    assert again.take().acquired == []
+    broker.produce("t", 0, batch("x"))
+    ((ticket, answer),) = broker.replies()
+    assert (ticket, answer.error_code) == (7, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+    assert b.take().acquired == [(0, 0, 1)]
+
+
+def test_a_response_that_has_no_room_for_another_batch_leaves() -> None:
+    """Though the client asks for more bytes than two thirds of what a response may hold."""
+    one = batch("x" * 800)
+    broker = Broker(topics={"t": 1}, fetch_max_bytes=max(len(one) * 3 // 2, 1024))
+    begin_sharing(broker)
+    for _ in range(2):
+        broker.produce("t", 0, one)
+    assert got(Sharer(broker).fetch(max_wait_ms=500, min_bytes=10_000)).acquired == [(0, 0, 1)]
+
+
 def test_a_deleted_topic_ends_the_wait(shared: Broker) -> None:
     a = Sharer(shared)
     a.take()

@@ -24,6 +24,7 @@ from protocol.messages.read_share_group_state import (
     ReadShareGroupStateRequestPartitionData,
     ReadShareGroupStateRequestReadStateData,
 )
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.messages.write_share_group_state import (
     WriteShareGroupStateRequest,
     WriteShareGroupStateRequestPartitionData,
@@ -180,6 +181,30 @@ def test_records_that_no_share_partition_needs_are_deleted() -> None:
     assert source.start_offset == source.end_offset - 1, "what had not changed for long has a snapshot of its own"
     before = state_of(server)
     assert state_of(InMemory(server.files)) == before and len(before.batches) == 25
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_whenever_it_crashes_no_group_has_states_that_are_not_there(*, is_synced: bool) -> None:
+    """Killed, and with --fsync without power: of each file then something else is left."""
+    disk, after = CrashingDisk(), list[CrashingDisk]()
+    server = InMemory(disk, is_synced=is_synced, offsets_topic_num_partitions=1)
+
+    def crash(_operation: str, _path: str) -> None:
+        after.extend(left for how, left in disk.crashes() if is_synced or how == "killed")
+
+    disk.after_call = crash
+    joining = ShareGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=("orders",))
+    assert server.connect().ask(joining, 1).error_code == ErrorCode.NONE
+    server.rest()
+    counts = set[int]()
+    for left in after[:: 4 if is_synced else 1]:
+        again = InMemory(left, offsets_topic_num_partitions=1)
+        groups = [one.shard.groups["g"] for one in again.node.partitions if "g" in one.shard.groups]
+        begun_states = {key.partition for key, _ in again.node.share_states.states()}
+        initialized = {index for group in groups for held in group.initialized.values() for index in held.partitions}
+        assert initialized <= begun_states
+        counts.add(len(initialized))
+    assert counts == {0, 4}
 
 
 @pytest.mark.parametrize("seed", range(4))
