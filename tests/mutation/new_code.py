@@ -28,10 +28,14 @@ PRICES = ("tests/core/test_prices.py", "tests/dataplane/test_room.py")
 PACKED = ("tests/protocol/test_record_batch_compressed.py",)
 CLUSTER = ("tests/pipeline/test_cluster.py",)
 LIVE = ("tests/pipeline/test_live.py",)
+GROUP_COMMIT = ("tests/server/test_group_commit.py",)
+STATES_OF_NODE = ("tests/runtime/test_share_states.py",)
+LOG_READER = ("tests/client/test_log_reader.py",)
+STREAMS = ("tests/conformance/test_replay.py",)
 ACLS = ("tests/core/acls/test_authorizer.py",)
 ANY_CLUSTER = ("tests/cli/test_any_cluster.py",)
 
-FAULTS: Final = (
+FIRST: Final = (
     Fault('a topic that a member names twice counts twice: the group reads it after the member has gone',
           'coordinator/core/kinds/share/share_group_heartbeat.py',
           'tuple(sorted(set(request.subscribed_topic_names)))',
@@ -188,6 +192,101 @@ FAULTS: Final = (
           '                self.history.observe(topic, partition, activity)',
           LIVE, False),
 )  # fmt: skip
+
+SECOND: Final = (
+    Fault('a response overtakes those of its connection that wait for the disk',
+          'coordinator/server/outbox.py',
+          'if connection.outgoing and (connection.held or required > ended):',
+          'if connection.outgoing and required > ended:',
+          GROUP_COMMIT, True),
+    Fault('a reply to a parked request that rests on lost records leaves as a success',
+          'coordinator/server/outbox.py',
+          'self.replies[number] = ticket, Done(withdraw(outcome.response, lost))',
+          'self.replies[number] = ticket, outcome',
+          GROUP_COMMIT, False),
+    Fault('responses that wait for the disk are not bounded',
+          'coordinator/server/outbox.py',
+          'if self.held_bytes > HELD_BYTES_MAX or self._commit.has_gathered_much:',
+          'if self._commit.has_gathered_much:',
+          GROUP_COMMIT, True),
+    Fault('what is held is counted for good once a response was replaced',
+          'coordinator/server/outbox.py',
+          '        connection.held_bytes = sum([one.bytes for one in connection.held])\n',
+          '',
+          GROUP_COMMIT, True),
+    Fault('a broker that is not the share coordinator answers for it',
+          'coordinator/runtime/share_states.py',
+          'if not self._logs or node_id not in (OPERATOR, of_states[self.partition_of(key)]):',
+          'if not self._logs:',
+          STATES_OF_NODE, True),
+    Fault('after a start records of states that are still needed are deleted: each has the offset behind its batch',
+          'coordinator/runtime/share_states.py',
+          'one.machine.note_offset(record, fact.offset)',
+          'one.machine.note_offset(record, header.last_offset + 1)',
+          STATES_OF_NODE, False),
+    Fault('states of a topic that was deleted while they were loaded stay for ever',
+          'coordinator/runtime/share_states.py',
+          '            self._remove_topics(one, gone, now_ms)\n        for call',
+          '            pass\n        for call',
+          STATES_OF_NODE, False),
+    Fault('what was decided in the same turn is lost when its coordinator moves',
+          'coordinator/runtime/share_states.py',
+          '        one.flush(self._world.dataplane.append_state)\n        self._dirty.pop(one, None)',
+          '        self._dirty.pop(one, None)',
+          STATES_OF_NODE, False),
+    Fault('records are deleted before the snapshot that stands for them is on the disk',
+          'coordinator/runtime/share_states.py',
+          '        self._append()  # a snapshot is on the disk before the records that it stands for are deleted\n',
+          '',
+          STATES_OF_NODE, True),
+    Fault('a lasting error of one state beside others that are being loaded is never told: the group waits for ever',
+          'coordinator/runtime/share_groups.py',
+          'if len(later) == len(failed):',
+          'if later:',
+          STATES_OF_NODE, False),
+    Fault("a group's record says that its states are there before they are on the disk",
+          'coordinator/runtime/share_groups.py',
+          '        engine.append()\n        _tell(engine, partition, NoteBegunStates',
+          '        _tell(engine, partition, NoteBegunStates',
+          STATES_OF_NODE, False),
+    Fault("a fenced member's share partition is not read again",
+          'coordinator/dataplane/share/changes.py',
+          '            if told(code) in OUTDATED:\n                drop(state, key)\n',
+          '',
+          SHARE_FETCH, True),
+    Fault('another connection goes on with the session, and a fetch that waits still takes records',
+          'coordinator/dataplane/share_fetch.py',
+          'return current is None or current.epoch != poll.session.epoch',
+          'return current is None',
+          SHARE_FETCH, False),
+    Fault('a share fetch waits though its response is full',
+          'coordinator/dataplane/share_fetch.py',
+          'min_bytes=min(request.min_bytes, max_bytes, state.fetch_bytes_max // 2),',
+          'min_bytes=min(request.min_bytes, max_bytes),',
+          SHARE_FETCH, False),
+    Fault('any number of long requests have their turns at once, with all that they have found',
+          'coordinator/runtime/steps.py',
+          'if self._waiting and len(self._active) < ACTIVE_MAX:',
+          'if self._waiting:',
+          STEPS, True),
+    Fault('a streams member that changes nothing but its rebalance timeout keeps the old one',
+          'coordinator/core/kinds/streams/streams_group_heartbeat.py',
+          '        and request.rebalance_timeout_ms in (-1, metadata.rebalance_timeout_ms)\n',
+          '',
+          STREAMS, True),
+    Fault('a log that was made anew and is shorter is read as if retention had removed its records',
+          'coordinator/client/log_reader.py',
+          '        if at > last:\n            raise LogTruncatedError(',
+          '        if False:\n            raise LogTruncatedError(',
+          LOG_READER, True),
+    Fault('after a slow link has broken once, each fetch asks for little for good',
+          'coordinator/client/log_reader.py',
+          'self._bytes = min(2 * self._bytes, self._bytes_max)',
+          'self._bytes = min(self._bytes, self._bytes_max)',
+          LOG_READER, True),
+)  # fmt: skip
+
+FAULTS: Final = (*FIRST, *SECOND)
 
 OPEN: Final = ("during the initial delay a heartbeat of a streams group is not told that the assignment is delayed",)
 """What was missed at first, and still is."""
