@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.client import Client
 from protocol import record_batch
@@ -13,7 +14,7 @@ from protocol.records import Record
 from tests.admin.browser import Browser, need_browser
 from tests.cli.command import consumer_member
 from tests.live import Muster
-from tests.members import ConsumerMember
+from tests.members import PART, TOPOLOGY, ConsumerMember, StreamsMember
 from tests.requests import produce
 from tests.share_consumer import ShareConsumer
 
@@ -110,7 +111,7 @@ def test_the_clock_is_moved_and_a_member_expires(browser: Browser, muster: Muste
 
 
 def test_records_of_a_share_group_are_shown_and_expire_by_a_button(browser: Browser, muster: Muster) -> None:
-    rows = "[...document.querySelectorAll('#records tr')].map((row) => [...row.cells].slice(0, 4).map((one) => one.innerText.trim()).join(' '))"
+    rows = "[...document.querySelectorAll('#records tr')].map((row) => [...row.cells].slice(0, 4).map((one) => one.innerText.trim()).join(' ').trim())"
     with Client.to(muster.kafka, client_id="anna") as anna:
         consumer = ShareConsumer.join(anna, "mail", "orders")
         consumer.fetch()
@@ -125,15 +126,34 @@ def test_records_of_a_share_group_are_shown_and_expire_by_a_button(browser: Brow
         browser.wait("document.querySelector('#events li[data-cause=lock_expired]')")
 
 
+def test_tasks_of_a_streams_group_are_shown_and_why_one_is_not_ready(browser: Browser, muster: Muster) -> None:
+    steps = "[...document.querySelectorAll('#hold-at option')].map((one) => one.value).join()"
+    muster.steer("POST", "/state", topics={"lines": 2})
+    with Client.to(muster.kafka, client_id="anna") as anna:
+        member, other = StreamsMember(anna, "anna", "words"), StreamsMember(anna, "anna", "lost")
+        member.beat()
+        other.topology = replace(TOPOLOGY, subtopologies=(PART("0", ("nowhere",)),))
+        other.beat()
+        show(browser, muster, "words")
+        browser.wait(f"{steps} == 'assignment,commit'")
+        browser.wait("document.querySelector('#members').innerText.includes('process anna')")
+        browser.wait("document.querySelector('#problem').textContent == ''")
+        show(browser, muster, "lost")
+        browser.wait(f"{STATE} == 'NotReady'")
+        browser.wait("document.querySelector('#problem').textContent == 'missing source topics: nowhere'")
+
+
 def test_a_member_is_expired_and_a_group_held_by_buttons(browser: Browser, muster: Muster) -> None:
     with Client.to(muster.kafka) as client:
         consumer_member(client, "live", "m-1")
         show(browser, muster, "live")
         browser.wait("document.querySelectorAll('#members button').length == 3")
         browser.click("[data-do=hold]")
-        browser.wait("document.querySelectorAll('#fault-list li').length == 1")
-        assert "ConsumerGroupHeartbeat" in browser.text("#fault-list")
+        browser.wait("document.querySelector('#fault-list').innerText.includes('api ConsumerGroupHeartbeat')")
+        held = browser.eval("document.querySelectorAll('#fault-list li').length")
         browser.click("#fault-list button")
+        browser.wait(f"document.querySelectorAll('#fault-list li').length == {held - 1}")
+        browser.click("[data-do=release]")
         browser.wait("document.querySelectorAll('#fault-list li').length == 0")
         browser.click("#fault button")
         browser.wait(
