@@ -7,8 +7,9 @@ CPU milliseconds of a whole group, four members a process: all join; all beat un
 comes and all beat until it has; a quarter of the members leaves and the others beat until they have everything; all
 beat without news. Beside each the longest single decision, which is what a turn lasts at least: the aim is 100 ms.
 
-Without options this is the deciding alone, on a clock of its own. `--server` asks a server process over one
-connection, one request after the other, and `--beside` other brokers: CPU is then that of all threads of the process.
+Without options this is the deciding alone, on a clock of its own, with the records encoded for a log that is not there.
+`--server` asks a server process over one connection, one request after the other, and `--beside` other brokers: CPU is
+then that of all threads of the process.
 Without `--standbys` there are no stores, so no topic is created but the one that all subtopologies read.
 """
 
@@ -26,7 +27,9 @@ from coordinator.client import Client
 from coordinator.control.inputs import StepInput
 from coordinator.core.decision import Done, Outcome, Steps
 from coordinator.core.limits import Limits
-from coordinator.core.result import Call, ComputeTarget, TakeTarget
+from coordinator.core.record_types import single_records
+from coordinator.core.records import encode
+from coordinator.core.result import Call, ComputeTarget, Result, TakeTarget
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topic, Topics
 from coordinator.runtime.steps import ProcessorTime, UnfinishedRequest, UnfinishedRequests
@@ -65,6 +68,7 @@ class Deciding:
         topics = Topics(Topic(name, name.encode().ljust(20, b".")[-16:], partitions) for name in names)
         limits = Limits(group_streams_num_standby_replicas=standbys, group_streams_initial_rebalance_delay_ms=0)
         self.shard = Shard(0, limits, topics)
+        self.shard.write = _encode
         self._now_ms = 1_700_000_000_000
         self._tickets = count(1)
 
@@ -93,6 +97,12 @@ class Deciding:
 
     def wait(self) -> None:
         self._now_ms += 1_000
+
+
+def _encode(result: Result[Any], now_ms: int) -> None:
+    """Encode the records of a result, as for a log."""
+    for record in single_records(result.records):
+        encode(record)
 
 
 class Serving:
