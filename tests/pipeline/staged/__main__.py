@@ -3,12 +3,16 @@
     python -m tests.pipeline.staged [STORY ...] [--classic-only]
     python -m tests.pipeline.staged tables
     python -m tests.pipeline.staged leaders
+    python -m tests.pipeline.staged rates [--commits N]
 
-Needs what `tests.conformance.kafka` needs; MUSTER_KAFKA_VERSION and MUSTER_KAFKA_JARS choose the broker; the story `streams` is told
-where MUSTER_STREAMS_JARS names a directory of Kafka Streams' jars. It prints each
-cause as it is told, and at the end of a story how many of the answers the broker's own log says too. A command that follows the
-group all the while, over restarts of the broker, must have printed as many rebalances. `tables` compares
-the tables of the cluster with those of its directory instead, under load. `leaders` follows a cluster of three nodes whose leaders are killed. Exit code 1 if anything differs.
+Needs what `tests.conformance.kafka` needs; MUSTER_KAFKA_VERSION and MUSTER_KAFKA_JARS choose the broker. The story
+`streams` is told where MUSTER_STREAMS_JARS names a directory of Kafka Streams' jars. It prints each cause as it is told,
+and at the end of a story how many of the answers the broker's own log says too. A command that follows the group all the
+while, over restarts of the broker, must have printed as many rebalances. Exit code 1 if anything differs.
+
+`tables` compares the tables of the cluster with those of its directory, and the latest offsets with what the broker
+answers, under load. `leaders` follows a cluster of three nodes whose leaders are killed. `rates` measures how fast Spark
+reads commits.
 """
 
 import argparse
@@ -17,7 +21,7 @@ import sys
 from collections import Counter
 
 from tests.conformance import kafka
-from tests.pipeline.staged import leaders, tables
+from tests.pipeline.staged import leaders, rates, tables
 from tests.pipeline.staged.broker_log import compare, read
 from tests.pipeline.staged.follower import Follower, make_topic_of_groups
 from tests.pipeline.staged.stage import Stage
@@ -38,13 +42,17 @@ SETTINGS = {
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.pipeline.staged", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "story", nargs="*", default="all", choices=[*STORIES, "all", "tables", "leaders"], metavar="STORY"
+        "story", nargs="*", default="all", choices=[*STORIES, "all", "tables", "leaders", "rates"], metavar="STORY"
     )
     parser.add_argument("--classic-only", action="store_true", help="for brokers without consumer groups")
+    parser.add_argument("--commits", type=int, default=1_000_000, help="how many `rates` makes and reads")
     args = parser.parse_args()
     if args.story == ["tables"]:
         with kafka.broker(tables.SETTINGS) as broker:
             return 1 if tables.check(broker) else 0
+    if args.story == ["rates"]:
+        with kafka.broker(rates.SETTINGS) as broker:
+            return rates.check(broker, args.commits)
     if args.story == ["leaders"]:
         with kafka.cluster(leaders.SETTINGS) as brokers:
             return 1 if leaders.check(brokers) else 0
