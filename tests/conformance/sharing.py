@@ -60,10 +60,10 @@ def find_share_coordinators(k: Stage, topic: str, group: str, partitions: int) -
     )
 
 
-def append(k: Stage, topic: str, size: int, index: int = 0, **fields: Any) -> None:
+def append(k: Stage, topic: str, size: int, index: int = 0, *, at_ms: int = T0, **fields: Any) -> None:
     """Append a batch of so many records. Stage setting."""
     values = [b"%d" % number for number in range(size)]
-    data = topic_data(topic, batch(*values, timestamps=[T0 + n for n in range(size)], **fields), index)
+    data = topic_data(topic, batch(*values, timestamps=[at_ms + n for n in range(size)], **fields), index)
     k.line("stage").quietly("produce", 9, acks=-1, timeout_ms=5_000, topic_data=data)
 
 

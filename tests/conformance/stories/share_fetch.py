@@ -9,6 +9,8 @@ from tests.conformance.sharing import ACCEPT, EXACTLY, REJECT, RELEASE, Taker, a
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.story import story
 
+T1970 = 1_000  # long before any other record
+
 
 @story("H-201")
 def a_record_has_one_member(k: Stage) -> None:
@@ -494,6 +496,32 @@ def a_group_that_begins_by_a_long_duration(k: Stage) -> None:
     """It begins at the first record."""
     topic = shared(k, 3, start=-1, share_auto_offset_reset="by_duration:P30000D")
     Taker(k, "a", topic).take()
+
+
+@story("H-214")
+def a_group_that_begins_by_a_duration_within_the_log(k: Stage) -> None:
+    """At the first record that is as young."""
+    topic = shared(k, start=-1, share_auto_offset_reset="by_duration:P10000D")
+    append(k, topic, 2, at_ms=T1970)
+    append(k, topic, 3)
+    a = Taker(k, "a", topic)
+    a.take()
+    a.show()
+    a.settle([(2, 4, ACCEPT)])
+    a.show()
+
+
+@story("H-214")
+def a_duration_counts_again_when_the_offsets_are_forgotten(k: Stage) -> None:
+    """A state that begins anew looks at the setting of then."""
+    topic = shared(k, 2, start=-1, share_auto_offset_reset="by_duration:P30000D")
+    append(k, topic, 2, at_ms=T1970)
+    a = Taker(k, "a", topic)
+    a.take()
+    a.settle([(0, 3, ACCEPT)], epoch=-1)
+    k.group_config(k.name("g"), share_auto_offset_reset="by_duration:P10000D")
+    begin_states(k, topic, start=-1, epoch=2)
+    Taker(k, "b", topic).take()
 
 
 @story("H-215")
