@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from coordinator.core.share_partitions.values import TERMINAL, Run, SharePartition
 from coordinator.core.share_state.values import DeliveryState, StateKey
 from coordinator.dataplane.share.partitions import SharePartitions
+from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from storage.log import Log
 from tests.simulation.broken import promise
 from tests.simulation.promises import Promises, codes_in
 from tests.simulation.requests import Request
@@ -39,6 +41,7 @@ class Deliveries(Promises):
         self.counts: dict[Offset, int] = {}  # of deliveries that were given back, of which the member was told so
         self.said: set[tuple[Offset, str, int]] = set()  # what members have said: offset, member, type
         self.delivered_count = self.redelivered_count = self.archived_count = 0
+        self.missing_count = self.overtaken_count = 0
         self._told: dict[Offset, int] = {}  # the latest delivery count in this life
         self._had: dict[tuple[Offset, str], int] = {}  # and that of each member
         self._watched: SharePartitions | None = None
@@ -126,21 +129,22 @@ class Deliveries(Promises):
         promise(after.start_offset >= before.start_offset, "a start offset never goes back", lambda: f"{key}")
         promise(after.end_offset >= before.end_offset, "the end of a window never goes back", lambda: f"{key}")
         log_start = _log_start(server, key)
+        self.overtaken_count += before.start_offset < log_start == after.start_offset
         now = {offset: run for run in after.runs for offset in range(run.first_offset, run.last_offset + 1)}
         for run in before.runs:
             for offset in range(run.first_offset, run.last_offset + 1):
                 if offset < after.start_offset:
-                    is_fine = offset < log_start or run.state in TERMINAL or self._may_end(key, offset, run)
+                    is_fine = offset < log_start or run.state in TERMINAL or self._may_end(server, key, offset, run)
                     promise(is_fine, "only what is done leaves the window", lambda o=offset, r=run: f"{o}: {r}")
                 else:
-                    self._look_at(key, offset, run, now[offset])
+                    self._look_at(server, key, offset, run, now[offset])
 
-    def _look_at(self, key: StateKey, offset: int, run: Run, then: Run) -> None:
+    def _look_at(self, server: "Server", key: StateKey, offset: int, run: Run, then: Run) -> None:
         def is_fine() -> bool:
             if run.state in TERMINAL:
                 return then.state == run.state
             if then.state in TERMINAL:
-                return self._may_end(key, offset, run)
+                return self._may_end(server, key, offset, run)
             if run.state == DeliveryState.AVAILABLE:
                 gained = int(then.state == DeliveryState.ACQUIRED)
                 return then.delivery_count == run.delivery_count + gained and bool(then.member_id) == bool(gained)
@@ -151,10 +155,13 @@ class Deliveries(Promises):
 
         promise(is_fine(), "a record goes from state to state as it may", lambda: f"{offset} of {key}: {run} -> {then}")
 
-    def _may_end(self, key: StateKey, offset: int, run: Run) -> bool:
-        """Whether a record that is acquired may be done: its member has said so, or it was the last delivery."""
+    def _may_end(self, server: "Server", key: StateKey, offset: int, run: Run) -> bool:
+        """Whether a record may be done: its member has said so, it was the last delivery, or, if nobody has it,
+        compaction has removed it."""
         if run.state != DeliveryState.ACQUIRED:
-            return False
+            is_missing = _is_missing(server, key, offset)
+            self.missing_count += is_missing
+            return is_missing
         at = (key, offset)
         is_said = any((at, run.member_id, kind) in self.said for kind in (ACCEPT, REJECT, GAP))
         self.archived_count += not is_said
@@ -196,10 +203,21 @@ def _acknowledged(message: Any) -> Iterable[tuple[Offset, int]]:
                     yield (key, offset), types[number if len(types) > 1 else 0]
 
 
-def _log_start(server: "Server", key: StateKey) -> int:
+def _find_log(server: "Server", key: StateKey) -> Log | None:
     name = server.node.ledger.catalog.topics.by_id(key.topic_id)
-    log = None if name is None else server.node.dataplane._state.logs.find_open((name.name, key.partition))
+    return None if name is None else server.node.dataplane._state.logs.find_open((name.name, key.partition))
+
+
+def _log_start(server: "Server", key: StateKey) -> int:
+    log = _find_log(server, key)
     return 0 if log is None else log.start_offset
+
+
+def _is_missing(server: "Server", key: StateKey, offset: int) -> bool:
+    """Whether a log has no batch any more that holds this offset, and later ones."""
+    log = _find_log(server, key)
+    found = b"" if log is None else log.read(offset, 1)
+    return bool(found) and next(record_batch.batches(found))[1].base_offset > offset
 
 
 def _brief(message: Any) -> str:

@@ -25,6 +25,13 @@ CALM_MS: Final = 5 * 60_000
 GROUPS: Final = ("s0", "s1")
 PARTITIONS: Final = 2
 BROKER: Final = 0
+OLD_RECORDS: Final[tuple[dict[str, str], ...]] = (
+    {},
+    {},
+    {"retention.ms": "60000"},
+    {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"},
+)
+"""Settings of the topic: its records stay, or retention removes the oldest, or compaction those of the same keys."""
 
 
 class ShareReport(Struct, frozen=True):
@@ -36,6 +43,8 @@ class ShareReport(Struct, frozen=True):
     delivered: int
     redelivered: int
     archived: int
+    overtaken: int  # start offsets, by the start of the log
+    missing: int  # records that compaction had removed before a member accepted or rejected them
     checksum: int
 
 
@@ -49,6 +58,7 @@ class ShareHistory:
         limit = dice.choice((2, 3, 5, 5))
         self.promises = Deliveries(10_080 * 60_000, "bidirectional", limit)
         slow = dice.choice(((), (0, 1), (0, 1, 5, 40), (5, 40, 500)))
+        old_records = Random(f"old records of {seed}").choice(OLD_RECORDS)
         self.server = Server(
             self.clock,
             dice,
@@ -68,12 +78,13 @@ class ShareHistory:
                 "group_share_delivery_count_limit": limit,
                 "group_share_min_partition_max_record_locks": 10,
                 "group_share_partition_max_record_locks": dice.choice((100, 2_000)),
+                **({"log_retention_check_interval_ms": 30_000, "log_segment_bytes": 1_024} if old_records else {}),
             },
         )
         self.network = Network(self.clock, self.server, dice)
         count = dice.choice((2, 3, 5))
         self.members = [ShareMember(f"m{n}", GROUPS[n % len(GROUPS)], self.network) for n in range(count)]
-        self.writer = Writer("writer", PARTITIONS, self.network)
+        self.writer = Writer("writer", PARTITIONS, self.network, old_records)
         self.writer.deletes = dice.random() < 0.5
         self._has_moves = dice.random() < 0.5
         self._trouble_ms = dice.choice((4_000, 15_000, 60_000))
@@ -165,7 +176,8 @@ class ShareHistory:
         told = self.promises
         return ShareReport(
             self.seed, self.server.requests, self.server.starts,
-            told.delivered_count, told.redelivered_count, told.archived_count, checksum,
+            told.delivered_count, told.redelivered_count, told.archived_count,
+            told.overtaken_count, told.missing_count, checksum,
         )  # fmt: skip
 
 

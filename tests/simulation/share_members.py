@@ -1,6 +1,8 @@
 """Simulated members of share groups: each fetches, and accepts, releases, rejects, renews or forgets what it gets; and a
 producer of the records."""
 
+from collections.abc import Iterator, Mapping
+from itertools import cycle, repeat
 from typing import Any, Final
 
 from protocol import record_batch
@@ -23,11 +25,13 @@ from protocol.messages.share_fetch import (
 )
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.records import Record
-from tests.requests import produce
+from tests.requests import alter_configs, produce
 from tests.simulation.members import REQUEST_MS, Process
 from tests.simulation.network import Network
 
 TOPIC: Final = "jobs"
+TOPIC_RESOURCE: Final = 2
+KEYS: Final = (b"a", b"b", b"c", b"d", b"e", b"f", b"g")
 BEAT_MS: Final = 4_000
 WAIT_MS: Final = 500
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
@@ -189,21 +193,26 @@ class ShareMember(Process):
 class Writer(Process):
     """Appends batches of a few records, as long as it lives, and deletes the oldest now and then."""
 
-    def __init__(self, name: str, partitions: int, network: Network) -> None:
+    def __init__(self, name: str, partitions: int, network: Network, settings: Mapping[str, str]) -> None:
+        """The settings are those of the topic."""
         super().__init__(name, network)
-        self._partitions = partitions
+        self._partitions, self._settings = partitions, settings
+        self._keys: Iterator[bytes | None] = cycle(KEYS) if settings.get("cleanup.policy") == "compact" else repeat(None)
         self.ends: dict[int, int] = {}  # by partition: the offset behind the last record that was acknowledged
         self.deletes = False
 
     def start(self) -> None:
         super().start()
+        if self._settings:
+            self._tell(alter_configs(TOPIC_RESOURCE, TOPIC, self._settings), 1)
         self._later(1_000, self._write)
 
     def _write(self) -> None:
         index = self._dice.randrange(self._partitions)
         if self.deletes and self._dice.random() < 0.03 and self.ends.get(index):
             self._delete(index, self._dice.randint(0, self.ends[index]))
-        values = [Record(None, b"x", timestamp=1) for _ in range(self._dice.choice((1, 1, 2, 5, 12)))]
+        now_ms = self._network.clock.now_ms
+        values = [Record(next(self._keys), b"x", timestamp=now_ms) for _ in range(self._dice.choice((1, 1, 2, 5, 12)))]
         request = produce(TOPIC, {index: record_batch.encode(values)})
         self._ask(request, 9, REQUEST_MS, lambda answer: self._written(answer, index, len(values)))
 
