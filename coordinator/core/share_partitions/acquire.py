@@ -58,6 +58,16 @@ def next_fetch_offset(partition: SharePartition) -> int:
     return partition.end_offset
 
 
+def find_last_wanted(partition: SharePartition, records_max: int) -> int:
+    """Return the last offset that so many records could be acquired up to, if no produced batch went on behind it."""
+    for run in partition.runs:
+        if run.state == DeliveryState.AVAILABLE:
+            if records_max <= run.size:
+                return run.last_offset
+            records_max -= run.size
+    return partition.end_offset + records_max - 1
+
+
 def acquire(
     partition: SharePartition, wish: Wish, fetched: Sequence[Produced], limits: Limits, now_ms: int
 ) -> Acquisition:

@@ -10,7 +10,14 @@ from typing import Final
 from msgspec import Struct
 
 from coordinator.core.share_partitions.aborted import leave_out
-from coordinator.core.share_partitions.acquire import Acquisition, Produced, Wish, acquire, next_fetch_offset
+from coordinator.core.share_partitions.acquire import (
+    Acquisition,
+    Produced,
+    Wish,
+    acquire,
+    find_last_wanted,
+    next_fetch_offset,
+)
 from coordinator.core.share_partitions.transition import archive_missing, move_log_start
 from coordinator.core.share_partitions.values import Limits, Run, SharePartition
 from coordinator.core.share_state.values import StateKey
@@ -25,6 +32,7 @@ from storage.log import Log
 
 READ_COMMITTED: Final = "read_committed"
 READS_MAX: Final = 500  # partitions whose records are in one response, as of Fetch
+AHEAD_BYTES: Final = 16_384  # that are read first: mostly enough for a member that wants few records
 
 
 class ShareFetch(Struct, frozen=True, gc=False):
@@ -71,7 +79,7 @@ def look(state: State, asked: ShareFetch) -> list[Look]:
     found: list[Look] = []
     left = READS_MAX
     for key, partition in able:
-        one = _look_at(state, key, partition, min(share, room), left == READS_MAX, is_committed)
+        one = _look_at(state, asked, key, partition, min(share, room), left == READS_MAX, is_committed)
         if one.records:
             left -= 1
             room = max(room - len(one.records), 0) if left else 0
@@ -95,7 +103,13 @@ def _can_acquire(partition: SharePartition, limits: Limits) -> bool:
 
 
 def _look_at(
-    state: State, key: StateKey, partition: SharePartition, max_bytes: int, is_first: bool, is_committed: bool
+    state: State,
+    asked: ShareFetch,
+    key: StateKey,
+    partition: SharePartition,
+    max_bytes: int,
+    is_first: bool,
+    is_committed: bool,
 ) -> Look:
     name, offset = state.name_of(key.topic_id), next_fetch_offset(partition)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is None else state.try_open(name, key.partition)
@@ -112,11 +126,25 @@ def _look_at(
     if offset >= end or not (max_bytes > 0 or is_first):
         return Look(key, offset)
     try:
-        records = log.read(offset, max_bytes, min_one=is_first, before=end if is_committed else None)
+        records = _read(log, offset, find_last_wanted(partition, asked.max_records), max_bytes, is_first, end)
+        if len(records) < max(asked.min_bytes, 1):  # all that is there counts; what is wanted may be compacted away
+            records = log.read(offset, max_bytes, min_one=is_first, before=end)
     except StorageError as failure:
         drop(state, key)
         return Look(key, error=state.close_failed_partition(name, key.partition, failure), ends_wait=True)
     return Look(key, offset, records)
+
+
+def _read(log: Log, offset: int, last_wanted: int, max_bytes: int, is_first: bool, end: int) -> bytes:
+    """Return the batches up to the one that holds the last offset that a member could acquire: a log may have many
+    more, and the next fetch would read them again."""
+    before, next_offset = min(end, last_wanted + 1), offset
+    records = log.read(offset, min(max_bytes, AHEAD_BYTES), min_one=is_first, before=before)
+    for _, header in record_batch.batches(records):
+        next_offset = header.next_offset
+    if next_offset >= before:
+        return records
+    return log.read(offset, max_bytes, min_one=is_first, before=before)
 
 
 def is_enough(asked: ShareFetch, found: Iterable[Look]) -> bool:

@@ -16,6 +16,7 @@ from coordinator.core.share_partitions.acquire import (
     Produced,
     Wish,
     acquire,
+    find_last_wanted,
     next_fetch_offset,
 )
 from coordinator.core.share_partitions.load import load_partition
@@ -99,6 +100,8 @@ class RecordByRecord(RuleBasedStateMachine):
         before = self.partition
         wish = Wish(member, most, batch_size, is_exact, self.sessions[member])
         found = acquire(before, wish, fetched, LIMITS, self.now_ms)
+        wanted = [batch for batch in fetched if batch.first_offset <= find_last_wanted(before, most)]
+        assert found == acquire(before, wish, wanted, LIMITS, self.now_ms)
         taken = offsets(found.acquired)
         assert taken == sorted(set(taken)), "in order, and none twice"
         assert found.count == len(taken)
@@ -138,7 +141,7 @@ class RecordByRecord(RuleBasedStateMachine):
             types = data.draw(st.lists(st.sampled_from(tuple(AcknowledgeType)), min_size=count, max_size=count))
             batches.append(Batch(first, first + size - 1, tuple(types)))
             begin = first + size
-        assert validate_batches(batches, AcknowledgeType.RENEW) == ErrorCode.NONE
+        assert finish(validate_batches(batches, AcknowledgeType.RENEW)) == ErrorCode.NONE
         said = {
             offset: batch.acknowledge_types[offset - batch.first_offset if len(batch.acknowledge_types) > 1 else 0]
             for batch in batches
@@ -243,6 +246,24 @@ def acquired_of(found: Acquisition) -> list[tuple[int, int, int]]:
     return [(run.first_offset, run.last_offset, run.delivery_count) for run in found.acquired]
 
 
+def test_a_thousand_acknowledgements_are_checked_and_joined_in_steps() -> None:
+    limits = Limits(delivery_count_limit=4, record_locks_max=1_000, lock_duration_ms=100)
+    found = acquire(SharePartition(0), Wish("a", 1_000), [Produced(0, 999)], limits, 0)
+    single = [Batch(offset, offset, (AcknowledgeType.ACCEPT,)) for offset in range(1_000)]
+    steps, error = count_steps(validate_batches(single, AcknowledgeType.RENEW))
+    assert (steps > 10, error) == (True, ErrorCode.NONE)
+    steps, change = count_steps(acknowledge(found.partition, "a", single, limits, 1))
+    assert steps > 10
+    assert isinstance(change, Change)
+    assert change.partition.start_offset == 1_000
+
+
+def test_a_run_of_several_produced_batches_is_wanted_as_a_whole() -> None:
+    found = acquire(SharePartition(0), Wish("a", 10, 2), [Produced(0, 0), Produced(1, 1)], LIMITS, 0)
+    released = release_member(found.partition, "a", LIMITS).partition
+    assert find_last_wanted(released, 1) == 1
+
+
 def test_a_batch_that_is_released_again_and_again_is_cut() -> None:
     partition, limits, told = SharePartition(0), Limits(), []
     for _ in range(5):
@@ -323,7 +344,7 @@ def test_a_full_window_takes_no_new_records_but_delivers_what_is_available() -> 
 def test_ranges_that_no_partition_could_take(
     batches: list[tuple[int, int, tuple[int, ...]]], expected: ErrorCode
 ) -> None:
-    assert validate_batches([Batch(*batch) for batch in batches], AcknowledgeType.RENEW) == expected
+    assert finish(validate_batches([Batch(*batch) for batch in batches], AcknowledgeType.RENEW)) == expected
 
 
 def refused(first: int, last: int, member: str = "a", now_ms: int = 0) -> Change | ErrorCode:
