@@ -1,6 +1,6 @@
 """What the largest request of each shape costs: the longest thing that nothing can interrupt, and memory.
 
-    python -m tests.worst [--only TEXT] [--sample N --seed S] [--small] [--acls N] [--all]
+    python -m tests.worst [--only TEXT] [--sample N --seed S] [--small] [--acls N] [--all] [--queues]
 
 Prints each shape that takes more than 50 ms of processor time at once, or 16 MiB, or 256 MiB in all; with --all every one.
 Exit code 1 if there is any.
@@ -10,6 +10,7 @@ import argparse
 import random
 import sys
 
+from tests.worst.queues import Queues
 from tests.worst.server import SMALL, Cost, Size, WorstServer
 from tests.worst.shapes import shapes
 
@@ -18,6 +19,25 @@ STEP_S, STEP_BYTES, ALL_BYTES = 0.050, 16 << 20, 256 << 20
 
 def is_too_much(cost: Cost) -> bool:
     return cost.longest_s > STEP_S or cost.longest_bytes > STEP_BYTES or cost.all_bytes > ALL_BYTES
+
+
+def show(cost: Cost) -> None:
+    print(
+        f"{cost.name:70}{cost.elements:>9,}{cost.frame_bytes / 2**20:>7.1f} MiB{cost.steps:>7,} steps"
+        f"{1e3 * cost.longest_s:>8.0f} ms in {cost.what:12}"
+        f"{cost.longest_bytes / 2**20:>7.0f} MiB{cost.all_bytes / 2**20:>7.0f} MiB",
+        flush=True,
+    )
+
+
+def measure_queues(server: WorstServer) -> int:
+    """Print what each case of `queues.py` costs. Return 1 if any is too much."""
+    bad = 0
+    for cost in Queues(server).measure():
+        bad += is_too_much(cost)
+        show(cost)
+    print(f"{bad} are too much")
+    return 1 if bad else 0
 
 
 def main() -> int:
@@ -29,7 +49,10 @@ def main() -> int:
     parser.add_argument("--acls", type=int, default=0, help="so many rules, and an authorizer")
     parser.add_argument("--all", action="store_true", help="print every shape")
     parser.add_argument("--newest", action="store_true", help="only the newest version of each API")
+    parser.add_argument("--queues", action="store_true", help="requests to share groups with 86,000 records in flight")
     options = parser.parse_args()
+    if options.queues:
+        return measure_queues(WorstServer(SMALL))
     chosen = [one for one in shapes() if options.only in one.name]
     if options.newest:
         chosen = [one for one in chosen if one.version == one.api.kafka_4_3[-1]]
@@ -47,12 +70,7 @@ def main() -> int:
             continue
         bad += is_too_much(cost)
         if options.all or is_too_much(cost):
-            print(
-                f"{shape.name:70}{cost.elements:>9,}{cost.frame_bytes / 2**20:>7.1f} MiB{cost.steps:>7,} steps"
-                f"{1e3 * cost.longest_s:>8.0f} ms in {cost.what:12}"
-                f"{cost.longest_bytes / 2**20:>7.0f} MiB{cost.all_bytes / 2**20:>7.0f} MiB",
-                flush=True,
-            )
+            show(cost)
     print(f"{bad} are too much")
     return 1 if bad else 0
 

@@ -20,6 +20,7 @@ from coordinator.runtime.steps import ProcessorTime
 from coordinator.server.encoding import SHORT
 from protocol.codec import decode_request, encode_request, encode_response, encode_response_in_pieces
 from protocol.errors import ProtocolError, UnsupportedVersion
+from protocol.header import Request
 from protocol.messages import (
     add_partitions_to_txn,
     consumer_group_heartbeat,
@@ -58,7 +59,7 @@ GROUPS: Final = {"Consumer": "c", "Share": "s", "Streams": "k"}  # what the name
 class Cost(Struct, frozen=True):
     """What a request has cost, in processor time and memory."""
 
-    shape: Shape
+    name: str
     elements: int
     frame_bytes: int
     steps: int
@@ -72,7 +73,8 @@ class WorstServer:
     """A node with much state, whose requests are decided as a server decides them."""
 
     def __init__(self, size: Size) -> None:
-        self._clock = Clock(1_700_000_000_000, lambda: 0.0)
+        self._elapsed_s = 0.0
+        self._clock = Clock(1_700_000_000_000, lambda: self._elapsed_s)
         settings: dict[str, Any] = {"group.consumer.max.size": 10_000, "offsets.topic.num.partitions": 4}
         if size.acls:
             settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -157,10 +159,10 @@ class WorstServer:
         if not count:
             return None
         small = encode_request(shape.api.key, shape.version, 1, "c", shape.request(1, names))[4:]
-        self._answer(shape, small, _Meter())  # what the first request of an API imports and compiles
+        self._answer(small, _Meter())  # what the first request of an API imports and compiles
         meter = _Meter()
-        self._answer(shape, data, meter)
-        return meter.cost(shape, count, data)
+        self._answer(data, meter)
+        return meter.cost(shape.name, count, data)
 
     def _names(self, shape: Shape) -> Names:
         """What there is, with the groups of the kind that the API is about."""
@@ -172,36 +174,78 @@ class WorstServer:
             self._partitions,
         )
 
-    def _answer(self, shape: Shape, data: bytes, meter: "_Meter") -> None:
-        body = meter.run("decode", lambda: decode_request(data)).body
+    def measure_request(self, name: str, data: bytes) -> Cost:
+        """Give the node a request, and measure all that follows from it."""
+        meter = _Meter()
+        self._answer(data, meter)
+        return meter.cost(name, 1, data)
+
+    def measure_work(self, name: str, begin: Callable[[], Any]) -> Cost:
+        """Do what leads to work that is done in steps, and measure all of it."""
+        meter = _Meter()
+        meter.run("first step", begin)
+        self._finish(meter)
+        return meter.cost(name, 1, b"")
+
+    def end_connection(self) -> None:
+        """Let the connection of all clients end."""
+        self.node.disconnect(0, self._clock.now_ms())
+
+    def pass_time(self, ms: int) -> None:
+        """Move the clock, and let nothing happen yet."""
+        self._elapsed_s += ms / 1000
+
+    def fire(self) -> None:
+        """Do what is due, as much of it as one turn does."""
+        self.node.fire(self._clock.now_ms())
+
+    @property
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def _answer(self, data: bytes, meter: "_Meter") -> None:
+        decoded = meter.run("decode", lambda: _decode_or_refuse(data))
+        if decoded is None:
+            return
+        key, version, body = decoded.api_key, decoded.version, decoded.body
         try:
-            outcome = meter.run("first step", lambda: self._handle(shape.api.key, shape.version, body))
+            outcome = meter.run("first step", lambda: self._handle(key, version, body))
         except (UnsupportedVersion, ProtocolError):
             return
-        is_inline = shape.api.key in SHORT and isinstance(outcome, Done)  # else it is encoded in pieces
+        is_inline = key in SHORT and isinstance(outcome, Done)  # else it is encoded in pieces
         while isinstance(outcome, Parked) and self.node.has_steps:
             meter.run(f"step {meter.steps}", self.node.step)
             meter.run("flush", self.node.flush)
             found = meter.run("replies", self.node.replies)
             outcome = next((one for ticket, one in found if ticket == self._ticket), outcome)
         if isinstance(outcome, Done):
-            self._encode(shape, outcome.response, meter, is_inline=is_inline)
+            self._encode(key, version, outcome.response, meter, is_inline=is_inline)
         elif isinstance(outcome, Parked):
             self.node.forget(self._ticket)
         meter.run("flush", self.node.flush)
         del outcome
+        self._finish(meter)
+
+    def _finish(self, meter: "_Meter") -> None:
         while self.node.has_steps:
             meter.run("afterwards", self.node.step)
             meter.run("flush", self.node.flush)
 
     @staticmethod
-    def _encode(shape: Shape, response: Any, meter: "_Meter", *, is_inline: bool) -> None:
+    def _encode(key: int, version: int, response: Any, meter: "_Meter", *, is_inline: bool) -> None:
         if is_inline:
-            meter.run("encode", lambda: encode_response(shape.api.key, shape.version, 1, response))
+            meter.run("encode", lambda: encode_response(key, version, 1, response))
             return
-        pieces = encode_response_in_pieces(shape.api.key, shape.version, 1, response)
+        pieces = encode_response_in_pieces(key, version, 1, response)
         while meter.run("encode", lambda: next(pieces, None)) is not None:
             pass
+
+
+def _decode_or_refuse(data: bytes) -> Request | None:
+    try:
+        return decode_request(data)
+    except ProtocolError:
+        return None
 
 
 class _Meter:
@@ -221,9 +265,9 @@ class _Meter:
         self._most_bytes = max(self._most_bytes, after)
         return result
 
-    def cost(self, shape: Shape, count: int, data: bytes) -> Cost:
+    def cost(self, name: str, count: int, data: bytes) -> Cost:
         grown = self._most_bytes - self._began_bytes
-        return Cost(shape, count, len(data), self.steps, self._longest_s, self._what, self._longest_bytes, grown)
+        return Cost(name, count, len(data), self.steps, self._longest_s, self._what, self._longest_bytes, grown)
 
 
 def _resident_bytes() -> int:

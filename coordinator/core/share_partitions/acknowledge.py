@@ -35,15 +35,17 @@ class AcknowledgementBatch(Protocol):
     def acknowledge_types(self) -> Sequence[int]: ...
 
 
-def validate_batches(batches: Iterable[AcknowledgementBatch], highest_type: int) -> ErrorCode:
-    """Return INVALID_REQUEST for ranges that no share partition could take.
+def validate_batches(batches: Iterable[AcknowledgementBatch], highest_type: int) -> Steps[ErrorCode]:
+    """Return INVALID_REQUEST for ranges that no share partition could take, with checkpoints.
 
     They are in order, and each has a type for all of its records or one for each.
     Kafka: `KafkaApis.validateAcknowledgementBatches`.
     """
-    previous = -1
+    pace, previous = Pace(), -1
     for batch in batches:
         types = batch.acknowledge_types
+        if pace.is_due():
+            yield
         if batch.first_offset > batch.last_offset or batch.first_offset < previous or not types:
             return ErrorCode.INVALID_REQUEST
         if len(types) > 1 and len(types) != batch.last_offset - batch.first_offset + 1:
@@ -70,7 +72,7 @@ def acknowledge(
     """
     pace, changed = Pace(), list[Run]()
     previous = partition.start_offset - 1
-    for segment in _join(_segments(batches, partition.start_offset)):
+    for segment in (yield from _join(_segments(batches, partition.start_offset))):
         if segment.last_offset >= partition.end_offset:
             return ErrorCode.INVALID_REQUEST if partition.runs else ErrorCode.INVALID_RECORD_STATE
         if segment.first_offset <= previous:
@@ -100,19 +102,18 @@ def _segments(batches: Iterable[AcknowledgementBatch], start_offset: int) -> Ite
             first = last + 1
 
 
-def _join(segments: Iterable[Segment]) -> Iterator[Segment]:
+def _join(segments: Iterable[Segment]) -> Steps[list[Segment]]:
     """Join ranges that follow each other and say the same: a client may acknowledge each record by itself."""
-    before: Segment | None = None
+    pace, joined = Pace(), list[Segment]()
     for segment in segments:
-        if before is None:
-            before = segment
-        elif segment.first_offset == before.last_offset + 1 and segment.type == before.type:
-            before = Segment(before.first_offset, segment.last_offset, before.type)
+        if pace.is_due():
+            yield
+        before = joined[-1] if joined else None
+        if before is not None and segment.first_offset == before.last_offset + 1 and segment.type == before.type:
+            joined[-1] = Segment(before.first_offset, segment.last_offset, before.type)
         else:
-            yield before
-            before = segment
-    if before is not None:
-        yield before
+            joined.append(segment)
+    return joined
 
 
 def _count_equal(types: Sequence[int]) -> list[tuple[int, int]]:

@@ -73,7 +73,7 @@ def acknowledge_all(state: State, asked: Acknowledgements, env: Env) -> Steps[li
         if pace.is_due():
             yield
         key = StateKey(asked.group_id, topic_id, index)
-        error = _refuse(state, key, one, asked, env)
+        error = yield from _refuse(state, key, one, asked, env)
         if error is not None:
             done.append(Acknowledgement(key, error))
         elif not one.acknowledgement_batches:
@@ -88,14 +88,14 @@ def acknowledge_all(state: State, asked: Acknowledgements, env: Env) -> Steps[li
 
 def _refuse(
     state: State, key: StateKey, one: PartitionToAcknowledge, asked: Acknowledgements, env: Env
-) -> ErrorCode | None:
+) -> Steps[ErrorCode | None]:
     """Return why a partition is refused before it is looked at, None if it is not."""
     name = state.name_of(key.topic_id)
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     can_renew = env.call.version >= RENEWS_SINCE
     batches = one.acknowledgement_batches
-    if validate_batches(batches, AcknowledgeType.RENEW if can_renew else AcknowledgeType.REJECT):
+    if (yield from validate_batches(batches, AcknowledgeType.RENEW if can_renew else AcknowledgeType.REJECT)):
         return ErrorCode.INVALID_REQUEST
     if not asked.is_renewal and _renews(batches):
         return ErrorCode.INVALID_REQUEST
