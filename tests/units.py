@@ -14,7 +14,14 @@ from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-LONGEST: Final = ("spark", "install")
+LONGEST: Final = (
+    "spark",
+    "install",
+    "tests/pipeline/test_cluster.py",
+    "tests/server/test_locked_crowd.py",
+    "tests/simulation/test_simulation.py",
+    "tests/worst/test_worst.py",
+)
 """Units that take long begin first, so that no worker is left alone with one at the end."""
 
 

@@ -80,7 +80,7 @@ def rows_of(path: str, table: str, split_bytes: int = 32 << 20) -> list[dict[str
 
 
 @pytest.mark.parametrize("script", [[], ["cut", "moved", "close", "throttle"]], ids=["calm", "troubled"])
-@pytest.mark.parametrize("split_bytes", [1_000, 20_000, 32 << 20])
+@pytest.mark.parametrize("split_bytes", [4_000, 20_000, 32 << 20])
 def test_every_table_has_the_same_rows(
     cluster: ScriptedCluster, directory: Path, split_bytes: int, script: list[str]
 ) -> None:
