@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from coordinator.core.share_partitions.values import SharePartition
 from coordinator.core.share_state.values import NO_OFFSET, StateKey
+from coordinator.dataplane.share.changes import _close_in_steps
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.share_fetch import (
@@ -16,6 +17,7 @@ from protocol.messages.share_fetch import (
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, response_of
 from tests.dataplane.sharing import ACCEPT, REJECT, RELEASE, RENEW, Sharer, begin_sharing, got, share_partition
 from tests.dataplane.transactional import transactional_batch
+from tests.steps import count_steps
 
 LOCK_MS = 30_000
 MANY = 200  # partitions: more than one step releases
@@ -432,3 +434,13 @@ def test_a_group_of_the_longest_name(broker: Broker) -> None:
     assert a.take().acquired == [(0, 0, 1)]
     assert a.settle((0, 0, ACCEPT)) == 0
     assert not broker.node.edge.failures
+
+
+def test_a_connection_that_is_lost_with_many_sessions_is_closed_in_steps(shared: Broker) -> None:
+    members = [Sharer(shared, f"m{number}", connection=7) for number in range(200)]
+    for member in members:
+        member.fetch(max_wait_ms=0)
+    sessions, _ = shared.plane.share.close_connection(7)
+    steps, _ = count_steps(_close_in_steps(shared.plane._state, sessions, (), NOW))
+    assert len(sessions) == 200
+    assert steps > 3

@@ -119,19 +119,23 @@ def expire_due(state: State, now_ms: int, most: int) -> None:
         state.runtime.edge.attempt("timer lock", expire, state, key, now_ms)
 
 
-def release(state: State, session: ShareSession, now_ms: int) -> Steps[None]:
+def release(state: State, session: ShareSession, pace: Pace, now_ms: int) -> Steps[None]:
     """Free all records that the member of a closed session has acquired in it or before it, in steps."""
-    (group_id, member_id), pace = session.key, Pace()
+    group_id, member_id = session.key
 
     def decide(partition: SharePartition, limits: Limits) -> Change:
         return release_member(partition, member_id, limits, session.number)
 
     for topic_id, index in tuple(session.partitions):
         key = StateKey(group_id, topic_id, index)
-        found = state.share.find(key)
-        if pace.is_due(1 if found is None else 1 + len(found.runs) // RUNS_A_UNIT):
+        if pace.is_due(_units(state.share.find(key))):
             yield
         _free(state, key, decide, CLOSED, now_ms)
+
+
+def _units(partition: SharePartition | None) -> int:
+    """Return what it takes to look at all runs of a share partition."""
+    return 1 if partition is None else 1 + len(partition.runs) // RUNS_A_UNIT
 
 
 def _free(state: State, key: StateKey, decide: Decide, by: str, now_ms: int) -> None:
@@ -170,12 +174,12 @@ def close_connection(state: State, connection: int, now_ms: int) -> None:
 def _close_in_steps(
     state: State, sessions: Iterable[ShareSession], empty_groups: Iterable[str], now_ms: int
 ) -> Steps[None]:
+    pace = Pace()  # of all: each may have fewer partitions than there are units between two checkpoints
     for session in sessions:
-        yield from release(state, session, now_ms)
-    pace = Pace()
+        yield from release(state, session, pace, now_ms)
     for group_id in empty_groups:
         for key in tuple(state.share.of_group(group_id)):
-            if pace.is_due():
+            if pace.is_due(_units(state.share.find(key))):
                 yield
             _drop_unused(state, key)
 
@@ -195,4 +199,4 @@ def close_session(state: State, session: ShareSession, now_ms: int) -> Steps[Non
     """Close a member's session unless it has another one by now, and release what it has acquired."""
     closed = state.share.sessions.close(session)
     if closed is not None:
-        yield from release(state, closed, now_ms)
+        yield from release(state, closed, Pace(), now_ms)
