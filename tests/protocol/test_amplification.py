@@ -16,7 +16,9 @@ from protocol.constructs import uvarint
 from protocol.errors import ProtocolError
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from tests.protocol.amplification import LATEST, arrays, frames
+from protocol.structs import StructOf
+from protocol.traits import Trait
+from tests.protocol.amplification import LATEST, arrays, frames, grown, stuffed
 from tests.protocol.targets import TARGETS, outcome
 
 MIB = 1 << 20
@@ -68,6 +70,26 @@ def test_r15_only_offsets_are_asked_for_by_the_hundred_thousand() -> None:
     assert len(decode_request(names(10_000)).body.topics) == 10_000
     with pytest.raises(ProtocolError, match="Metadata v12: more elements than it may have"):
         decode_request(names(100_000))
+
+
+def test_r15_empty_arrays_in_elements_are_charged_as_elements_are() -> None:
+    """Each array and each struct of a request takes some of the time that reading a frame may: 48 bytes' worth."""
+    refused, accepted = set(), []
+    for target in LATEST:
+        for path, array in arrays(target.body):
+            if not (inner := list(arrays(array.element)) if isinstance(array.element, StructOf) else []):
+                continue
+            own = 1 + sum(1 for names, _ in inner if len(names) == 1)
+            one, two = (target.encode(stuffed(target.body, path, "empty", copies)) for copies in (1, 2))
+            most = bounds.BUDGET_CEILING if Trait.LARGE in target.api.traits else bounds.BUDGET_FLOOR
+            frame = grown(one, two, array.compact, (most // (48 * own) + 1) * (len(two) - len(one)))
+            name = f"{target} {'.'.join(path)}"
+            if outcome(target.decode, frame, (ProtocolError,)) is None:
+                refused.add(name)
+            else:
+                accepted.append(name)
+    assert len(refused) >= 20
+    assert not accepted
 
 
 @pytest.fixture

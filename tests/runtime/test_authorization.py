@@ -1,13 +1,16 @@
 """The table of needs and its guards: which APIs stand in it, what a client without rights can do, and what is kept."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
 from coordinator.core.acls.names import Operation, Pattern, Permission, Resource
+from coordinator.core.pace import UNITS
 from coordinator.core.principal import OPERATOR_PRINCIPAL, Principal
 from coordinator.core.result import Call
+from coordinator.runtime.authorization.guard import Asking, Each, Need, Whole
 from coordinator.runtime.authorization.needs import NEEDS
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.router import HANDLERS, routes, supported_versions
@@ -34,6 +37,7 @@ from tests.protocol.values import Choices, value_of
 from tests.requests import create_topics, produce
 from tests.server.in_memory import DATA_DIR, InMemory, Peer
 from tests.simulation.promises import codes_in
+from tests.steps import count_steps
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 OPEN = {  # to everybody: what comes before a client is known, and tokens, of which there are none
@@ -286,3 +290,25 @@ def test_checks_of_many_entries_are_steps_and_say_the_same(count: int, monkeypat
     assert [errors[f"t{number}"] for number in range(count)] == [
         ErrorCode.NONE if number % 2 == 0 else ErrorCode.TOPIC_AUTHORIZATION_FAILED for number in range(count)
     ]
+
+
+def asking_about_groups(count: int) -> Asking:
+    """A client that may do everything asks for so many groups; there is no engine that guards could ask."""
+    nobody: Any = None
+    rights: Any = SimpleNamespace(may=lambda *_: True)
+    return Asking(nobody, DescribeGroupsRequest(tuple([f"g{number}" for number in range(count)])), 5, rights)
+
+
+@pytest.mark.parametrize("error", [None, ErrorCode.GROUP_AUTHORIZATION_FAILED])
+def test_a_check_of_each_entry_gives_way_whether_they_are_allowed_or_denied(error: ErrorCode | None) -> None:
+    each = Each("groups", "groups", lambda _: lambda _: error)
+    steps, divided = count_steps(each.divide(asking_about_groups(1000)))
+    assert (divided is None) == (error is None)
+    assert steps >= 1000 // UNITS
+
+
+def test_a_check_of_names_that_are_allowed_gives_way() -> None:
+    read = Need((Operation.READ,), Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    steps, refusal = count_steps(Whole(read, lambda one: one.request.groups).refusal(asking_about_groups(1000)))
+    assert refusal is None
+    assert steps >= 1000 // UNITS
