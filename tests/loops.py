@@ -2,16 +2,19 @@
 
 What this sees. In the folders of `FOLDERS`, of each function with its own body (not of functions within it):
 
-- a `for` and a comprehension is looked at if what it goes through reads a field of `request`, or of a variable that
-  such a loop has given (`for topic in request.topics: for one in topic.partitions`), or has an attribute of `STATE`,
-  by which the server's state is called everywhere;
+- a `for` and a comprehension, and a call of a builtin of `CALLERS`, which calls a function of Python for each entry, is
+  looked at if what it goes through reads a field of `request`, or of a variable that such a loop has given
+  (`for topic in request.topics: for one in topic.partitions`), or has an attribute of `STATE`, by which the server's
+  state is called everywhere, or a variable that was assigned from any of these (`names = sorted(request.names)`);
 - it gives way if its body yields itself. What is given to `paced` or `paced_steps` is no loop of the function.
 
-What this does not see: loops that builtins make (`sorted`, `sum`, `tuple(map(...))`), state under other names, and how
+What this does not see: copies that builtins make (`sorted`, `tuple`, `dict`, `b"".join`) without calling a function,
+which take some ten nanoseconds an entry, state that a function gets as an argument of another name, recursion, and how
 often a function is called. `python -m tests.worst` measures; this finds what nobody has thought of.
 """
 
 import ast
+import builtins
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +25,7 @@ STATE: Final = frozenset({
     "acls", "by_id", "configs", "entries", "groups", "initialized", "logs", "members", "offsets", "partitions",
     "producers", "quotas", "resources", "scram", "targets", "topics", "topics_by_name", "transactions",
 })  # fmt: skip
+CALLERS: Final = frozenset({"filter", "map", "max", "min", "sorted", "sort", "starmap"})
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -65,12 +69,42 @@ def _loops_of_function(function: ast.AST, path: str, names: tuple[str, ...]) -> 
     named = {"request"}
     while more := _targets_of(own, named) - named:
         named |= more
+    assigned = _assigned_from(own, named)
     for node in own:
         if isinstance(node, ast.For) and _gives_way(node):
             continue
-        for source, _ in _sources(node):
-            if _reads(source, named) or any(isinstance(n, ast.Attribute) and n.attr in STATE for n in ast.walk(source)):
+        for source in [source for source, _ in _sources(node)] + _called_over(node):
+            if _is_sized_by_others(source, named) or _names_in(source) & assigned:
                 yield Loop(path, ".".join(names), source.lineno, ast.unparse(source))
+
+
+def _assigned_from(nodes: list[ast.AST], named: set[str]) -> set[str]:
+    """The variables that have what a client or the state sizes."""
+    assigned: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            targets, value = node.targets, node.value
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            targets, value = [node.target], node.value
+        else:
+            continue
+        if _is_sized_by_others(value, named):
+            assigned |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return assigned
+
+
+def _called_over(node: ast.AST) -> list[ast.expr]:
+    """What a builtin goes through that calls a function for each entry."""
+    if not isinstance(node, ast.Call):
+        return []
+    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if name not in CALLERS:
+        return []
+    if name in ("filter", "map", "starmap"):
+        return [] if isinstance(node.args[0], ast.Name) and node.args[0].id in dir(builtins) else node.args[1:]
+    if not any(keyword.arg == "key" for keyword in node.keywords):
+        return []
+    return [node.func.value] if isinstance(node.func, ast.Attribute) and name == "sort" else node.args
 
 
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
@@ -99,6 +133,16 @@ def _targets_of(nodes: list[ast.AST], named: set[str]) -> set[str]:
         for name in ast.walk(target)
         if isinstance(name, ast.Name)
     }
+
+
+def _is_sized_by_others(source: ast.expr, named: set[str]) -> bool:
+    return _reads(source, named) or any(
+        isinstance(node, ast.Attribute) and node.attr in STATE for node in ast.walk(source)
+    )
+
+
+def _names_in(source: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(source) if isinstance(node, ast.Name)}
 
 
 def _reads(source: ast.expr, named: set[str]) -> bool:

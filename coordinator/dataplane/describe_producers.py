@@ -35,21 +35,27 @@ def describe_producers(
             if reason:
                 described = DescribeProducersResponsePartition(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
             else:
-                described = _partition(state, topic.name, index)
-                pace.add(len(described.active_producers))
-                budget.charge_elements(1 + 2 * len(described.active_producers))
+                described = yield from _partition(state, topic.name, index, pace, budget)
             partitions.append(described)
         topics.append(DescribeProducersResponseTopic(topic.name, tuple(partitions)))
     return DescribeProducersResponse(topics=tuple(topics))
 
 
-def _partition(state: State, topic: str, index: int) -> DescribeProducersResponsePartition:
+def _partition(
+    state: State, topic: str, index: int, pace: Pace, budget: ResponseBudget
+) -> Generator[None, None, DescribeProducersResponsePartition]:
     if (error := state.try_open(topic, index)) != ErrorCode.NONE:
         message = None if topic in state.catalog.topics_by_name else "This server does not host this topic-partition."
         return DescribeProducersResponsePartition(index, error, message)
     log = state.log(topic, index)
     producers = [] if log is None else log.producers.items()
-    return DescribeProducersResponsePartition(index, active_producers=tuple([_describe(*one) for one in producers]))
+    budget.charge_elements(1 + 2 * len(producers))
+    described: list[DescribeProducersResponseProducerState] = []
+    for one in producers:
+        if pace.count_entry():
+            yield
+        described.append(_describe(*one))
+    return DescribeProducersResponsePartition(index, active_producers=tuple(described))
 
 
 def _describe(producer_id: int, producer: Producer) -> DescribeProducersResponseProducerState:

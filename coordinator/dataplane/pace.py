@@ -30,8 +30,13 @@ class Pace:
     def count_partition(self) -> bool:
         """Count one more partition. Returns whether others are to have their turn before it."""
         opened = self._logs.opened
-        self._work += 1 + OPEN_WORK * (opened - self._opened)
+        self.add(OPEN_WORK * (opened - self._opened))
         self._opened = opened
+        return self.count_entry()
+
+    def count_entry(self) -> bool:
+        """Count one more entry of a partition. Returns whether others are to have their turn before it."""
+        self._work += 1
         if self._work <= STEP_WORK:
             return False
         self._work = 1

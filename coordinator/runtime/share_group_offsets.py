@@ -43,7 +43,8 @@ def describe_share_group_offsets(
             if code := engine.refuse(partition, where):
                 groups.append(DescribeShareGroupOffsetsResponseGroup(asked.group_id, error_code=code))
                 continue
-            topics: Iterable[DescribeShareGroupOffsetsRequestTopic] = _all_topics(engine, asked.group_id)
+            topics: Iterable[DescribeShareGroupOffsetsRequestTopic]
+            topics = yield from _all_topics(engine, asked.group_id, pace)
         else:
             topics = asked.topics
         group = yield from _describe(engine, asked.group_id, topics, pace, budget)
@@ -51,11 +52,13 @@ def describe_share_group_offsets(
     return DescribeShareGroupOffsetsResponse(groups=tuple(groups))
 
 
-def _all_topics(engine: Engine, group_id: str) -> list[DescribeShareGroupOffsetsRequestTopic]:
+def _all_topics(engine: Engine, group_id: str, pace: Pace) -> Steps[list[DescribeShareGroupOffsetsRequestTopic]]:
     """Return the partitions of which the group has a state."""
     group: Any = engine.partitions.owner(group_id).shard.groups.get(group_id)
     found = []
     for topic_id, one in getattr(group, "initialized", {}).items():
+        if pace.is_due():
+            yield
         topic = engine.ledger.catalog.topics.by_id(topic_id)
         if topic is not None:
             found.append(DescribeShareGroupOffsetsRequestTopic(topic.name, one.partitions))

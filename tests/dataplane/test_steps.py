@@ -184,6 +184,17 @@ def test_logs_are_opened_in_steps(api_key: int, request_: Any, monkeypatch: pyte
     assert max(step["open"] for step in calls) <= STEP_WORK // OPEN_WORK + 1
 
 
+def test_producers_of_one_partition_are_described_in_steps() -> None:
+    broker = Broker(topics={"t": 1})
+    for producer_id in range(2 * STEP_WORK):
+        written = batch("a", producer_id=producer_id, producer_epoch=0, base_sequence=0)
+        broker.ask(produce("t", {0: written}))
+    request = DescribeProducersRequest((DescribeProducersRequestTopic("t", (0,)),))
+    response, steps = ask_in_steps(broker, 61, request)
+    assert len(response.topics[0].partitions[0].active_producers) == 2 * STEP_WORK
+    assert len(steps) == 3
+
+
 @pytest.mark.parametrize(("api_key", "request_"), REQUESTS[:4], ids=[type(one).__name__ for _, one in REQUESTS[:4]])
 def test_partitions_are_looked_up_in_steps(api_key: int, request_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = fill_partitions()
