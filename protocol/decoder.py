@@ -180,7 +180,11 @@ class _Decoder:
     def elements(self, subcon: ArrayOf, count: str, target: str) -> None:
         element = subcon.element
         if isinstance(element, FormatField):
-            self.source.line(f"{target} = unpack_from('>%d{element.fmtstr[1:]}' % {count}, data, at)")
+            layout = element.fmtstr[1:]
+            with self.source.block(f"if {count} == 1:"):  # as of an acknowledgement: no format is to be looked up
+                self.source.line(f"{target} = {self.source.struct(layout, 'unpack_from')}(data, at)")
+            with self.source.block("else:"):
+                self.source.line(f"{target} = unpack_from('>%d{layout}' % {count}, data, at)")
             self.source.line(f"at += {element.length} * {count}")
         elif isinstance(element, StructOf) and may_be_of_one_size(element):
             self.structs_of_one_size(element, count, target, in_columns=subcon.in_columns)
