@@ -227,13 +227,14 @@ def list_groups(engine: Engine, request: ListGroupsRequest, call: Call, where: W
     own = [one for one in engine.partitions if engine.refuse(one, where) != ErrorCode.NOT_COORDINATOR]
     if not all(partition.is_loaded for partition in own):
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    wanted, pace = Filters(request), Pace()
+    wanted, pace, budget = Filters(request), Pace(), ResponseBudget()
     groups: list[ListGroupsResponseListedGroup] = []
     for partition in own:
         for group in partition.shard.list_groups():
             if pace.is_due():
                 yield
             if wanted.has(group):
+                budget.charge_elements(1)
                 groups.append(group)
     return ListGroupsResponse(groups=tuple(groups))
 

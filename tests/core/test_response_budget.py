@@ -11,9 +11,13 @@ from coordinator.core.transactions.describe_transactions import describe_transac
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests import requests
 from tests.server.in_memory import InMemory, Peer
@@ -52,6 +56,26 @@ def test_a_read_that_names_the_same_very_often_is_refused(small: None, version: 
     assert ErrorCode.POLICY_VIOLATION not in codes_in(ask(server, peer, read(3), version))
     assert codes_in(ask(server, peer, read(2_000), version)) == {ErrorCode.POLICY_VIOLATION}
     assert not server.node.edge.failures
+
+
+LISTS: list[tuple[int, Any]] = [  # the response is larger than the request
+    (4, DescribeConfigsRequest(tuple([DescribeConfigsRequestResource(2, f"t{number}") for number in range(20)]))),
+    (4, ListGroupsRequest()),
+    (1, ListTransactionsRequest()),
+]
+
+
+@pytest.mark.parametrize(("version", "request_"), LISTS, ids=[type(one).__name__ for _, one in LISTS])
+@pytest.mark.parametrize("is_small", [False, True])
+def test_a_list_of_all_is_charged(version: int, request_: Any, is_small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = InMemory(topics={f"t{number}": 1 for number in range(20)})
+    peer = server.connect()
+    for number in range(400):
+        peer.ask(requests.commit(f"g{number}", {"t0": {0: 1}}), 8)
+        peer.ask(InitProducerIdRequest(f"x{number}", 60_000), 4)
+    if is_small:
+        monkeypatch.setattr(response_budget.ResponseBudget.__init__, "__defaults__", (50_000,))
+    assert (ErrorCode.POLICY_VIOLATION in codes_in(ask(server, peer, request_, version))) == is_small
 
 
 def ask(server: InMemory, peer: Peer, request: Any, version: int) -> Any:

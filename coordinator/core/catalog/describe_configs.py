@@ -11,6 +11,7 @@ from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.core.catalog.settings import BrokerSetting
 from coordinator.core.refusal import Refusal
+from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call, Decisions, Result
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import (
@@ -33,8 +34,10 @@ STEP_RESOURCES: Final = 50  # that one step describes, each with all of its sett
 def describe_configs(catalog: Catalog, request: DescribeConfigsRequest, call: Call) -> Decisions:
     """Describe each resource once; which of its settings, the request may say."""
     results: list[DescribeConfigsResponseResult] = []
+    budget = ResponseBudget()
     for resource in dict.fromkeys(request.resources):
         results.append(_result(catalog, resource, request))
+        budget.charge_elements(1 + len(results[-1].configs))
         if len(results) % STEP_RESOURCES == 0:
             yield Result()
     yield Result(response=DescribeConfigsResponse(results=tuple(results)))

@@ -7,6 +7,7 @@ from collections.abc import Generator, Set
 from typing import Final
 
 from coordinator.core import regex
+from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call
 from coordinator.core.transactions.states import BY_SHOWN, NEVER_SEEN
 from coordinator.core.transactions.transaction import Transaction
@@ -35,6 +36,7 @@ def list_transactions(
     states, producers = frozenset(request.state_filters), frozenset(request.producer_id_filters)
     by_id, names, end = transactions.by_id, tuple(transactions.by_id), 0
     listed: list[ListTransactionsResponseTransactionState] = []
+    budget = ResponseBudget()
     while end < len(names):
         if end:
             yield
@@ -46,6 +48,7 @@ def list_transactions(
             end += len(some)
         for name in some:
             if (one := by_id.get(name)) is not None and _passes(one, request, states, producers, call):
+                budget.charge_elements(1)
                 listed.append(ListTransactionsResponseTransactionState(name, one.producer_id, one.state.kafka_name))
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(listed))
 
