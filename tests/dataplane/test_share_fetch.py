@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from coordinator.core.share_partitions.values import SharePartition
-from coordinator.core.share_state.values import NO_OFFSET, StateKey
+from coordinator.core.share_partitions.values import Run, SharePartition
+from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, StateKey
 from coordinator.dataplane.share.changes import _close_in_steps
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
@@ -17,6 +17,7 @@ from protocol.messages.share_fetch import (
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, response_of
 from tests.dataplane.sharing import ACCEPT, REJECT, RELEASE, RENEW, Sharer, begin_sharing, got, share_partition
 from tests.dataplane.transactional import transactional_batch
+from tests.requests import produce
 from tests.steps import count_steps
 
 LOCK_MS = 30_000
@@ -444,3 +445,29 @@ def test_a_connection_that_is_lost_with_many_sessions_is_closed_in_steps(shared:
     steps, _ = count_steps(_close_in_steps(shared.plane._state, sessions, (), NOW))
     assert len(sessions) == 200
     assert steps > 3
+
+
+def test_a_turn_ends_the_locks_of_so_many_runs() -> None:
+    """10,000: each of these share partitions has 2,000."""
+    broker = Broker(topics={"t": 8})
+    runs = tuple([Run(at, at, DeliveryState.ACQUIRED, 1, at, at, f"m{at % 2}", NOW + 1) for at in range(2_000)])
+    for index in range(8):
+        broker.plane.share.put(begin_sharing(broker, partition=index), SharePartition(0, runs, 0, 1))
+    still_held = []
+    for _ in range(3):
+        still_held.append(broker.plane.share.locks.count)
+        broker.plane.expire_locks(NOW + 1, 1_000)
+    assert still_held == [8, 3, 0]
+
+
+def test_a_response_has_records_of_so_many_partitions() -> None:
+    """500: the next fetch brings those of the others."""
+    broker, one = Broker(topics={"t": 502}), batch("a")
+    for index in range(502):
+        begin_sharing(broker, partition=index)
+    broker.ask(produce("t", dict.fromkeys(range(502), one)))
+    a = Sharer(broker)
+    topics = (ShareFetchRequestTopic(a.topic_id, tuple([ShareFetchRequestPartition(at) for at in range(502)])),)
+    found = [a.fetch(topics=topics, max_records=1_000, max_bytes=2**30) for _ in range(2)]
+    sizes = [sum(bool(one.records) for topic in answer.responses for one in topic.partitions) for answer in found]
+    assert sizes == [500, 2]

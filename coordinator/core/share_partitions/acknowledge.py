@@ -62,7 +62,7 @@ def acknowledge(
     batches: Iterable[AcknowledgementBatch],
     limits: Limits,
     now_ms: int,
-    session: int = 0,
+    session: int,
 ) -> Steps[Change | ErrorCode]:
     """Return what becomes of the partition, or why the ranges, which are valid, are refused.
 

@@ -1,14 +1,11 @@
 """Free records that their member has no longer: the lock has ended, or its session is closed."""
 
 from collections.abc import Callable
-from typing import Final
 
 from coordinator.core.share_partitions.runs import select
 from coordinator.core.share_partitions.transition import change_runs, free
 from coordinator.core.share_partitions.values import Change, Limits, Run, SharePartition
 from coordinator.core.share_state.values import DeliveryState
-
-LATEST: Final = 2**63 - 1  # no session has a higher number
 
 
 def expire_locks(partition: SharePartition, limits: Limits, now_ms: int) -> Change:
@@ -16,7 +13,7 @@ def expire_locks(partition: SharePartition, limits: Limits, now_ms: int) -> Chan
     return _free(partition, limits, lambda run: run.locked_until_ms <= now_ms)
 
 
-def release_member(partition: SharePartition, member_id: str, limits: Limits, session: int = LATEST) -> Change:
+def release_member(partition: SharePartition, member_id: str, limits: Limits, session: int) -> Change:
     """Free all records that a member has acquired, in a session or before it. Kafka: `releaseAcquiredRecords`.
 
     A member may be back, with another session, before its last one is released.

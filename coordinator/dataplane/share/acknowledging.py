@@ -61,7 +61,7 @@ class Acknowledgements(Struct, frozen=True):
     topics: Iterable[TopicToAcknowledge]
     by: str  # the API
     is_renewal: bool  # whether the request announces that it renews locks
-    session: int = 0  # the number of the member's session
+    session: int  # the number of the member's session
 
 
 def acknowledge_all(state: State, asked: Acknowledgements, env: Env) -> Steps[list[Acknowledgement]]:

@@ -44,7 +44,7 @@ def test_what_is_left_out_is_not_delivered_after_a_release() -> None:
     limits, log = Limits(), [Produced(0, 4), Produced(5, 9)]
     found = leave_out(acquire(SharePartition(0), Wish("a", 500, 10), log, limits, 0), [Produced(5, 9)])
     assert [(run.first_offset, run.last_offset) for run in found.acquired] == [(0, 4)]
-    again = acquire(release_member(found.partition, "a", limits).partition, Wish("a", 500), log, limits, 0)
+    again = acquire(release_member(found.partition, "a", limits, 0).partition, Wish("a", 500), log, limits, 0)
     assert offsets(again.acquired) == [0, 1, 2, 3, 4]
 
 

@@ -1,13 +1,15 @@
 """A share partition is what it would be if each record had been looked at by itself, and what members were told holds:
 an accepted record is never delivered again, another one is until the limit, and no record is acquired by two at once."""
 
+from itertools import accumulate
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coordinator.core.share_partitions.acknowledge import acknowledge, validate_batches
 from coordinator.core.share_partitions.acquire import (
@@ -252,7 +254,7 @@ def test_a_thousand_acknowledgements_are_checked_and_joined_in_steps() -> None:
     single = [Batch(offset, offset, (AcknowledgeType.ACCEPT,)) for offset in range(1_000)]
     steps, error = count_steps(validate_batches(single, AcknowledgeType.RENEW))
     assert (steps > 10, error) == (True, ErrorCode.NONE)
-    steps, change = count_steps(acknowledge(found.partition, "a", single, limits, 1))
+    steps, change = count_steps(acknowledge(found.partition, "a", single, limits, 1, 0))
     assert steps > 10
     assert isinstance(change, Change)
     assert change.partition.start_offset == 1_000
@@ -260,7 +262,7 @@ def test_a_thousand_acknowledgements_are_checked_and_joined_in_steps() -> None:
 
 def test_a_run_of_several_produced_batches_is_wanted_as_a_whole() -> None:
     found = acquire(SharePartition(0), Wish("a", 10, 2), [Produced(0, 0), Produced(1, 1)], LIMITS, 0)
-    released = release_member(found.partition, "a", LIMITS).partition
+    released = release_member(found.partition, "a", LIMITS, 0).partition
     assert find_last_wanted(released, 1) == 1
 
 
@@ -269,7 +271,7 @@ def test_a_batch_that_is_released_again_and_again_is_cut() -> None:
     for _ in range(5):
         found = acquire(partition, Wish("a", 500), [Produced(0, 9)], limits, 0)
         told.append(acquired_of(found))
-        partition = release_member(found.partition, "a", limits).partition
+        partition = release_member(found.partition, "a", limits, 0).partition
     assert told == [[(0, 9, 1)], [(0, 9, 2)], [(0, 9, 3)], [(0, 4, 4)], [(0, 0, 5)]]
     assert partition.start_offset == 1, "after the limit it is archived"
 
@@ -287,19 +289,19 @@ def test_what_has_failed_often_is_delivered_alone() -> None:
     partition, limits, log = SharePartition(0), Limits(), [Produced(0, 3), Produced(4, 7), Produced(8, 11)]
     for _ in range(3):
         partition = release_member(
-            acquire(partition, Wish("a", 4), log[:1], limits, 0).partition, "a", limits
+            acquire(partition, Wish("a", 4), log[:1], limits, 0).partition, "a", limits, 0
         ).partition
     assert acquired_of(acquire(partition, Wish("a", 500), log, limits, 0)) == [(0, 1, 4)], "and nothing new with it"
     mixed = acquire(partition, Wish("b", 1, is_exact=True), log, limits, 0).partition
     mixed = acquire(mixed, Wish("c", 500), log, limits, 0).partition
-    mixed = release_member(mixed, "c", limits).partition
+    mixed = release_member(mixed, "c", limits, 0).partition
     last = acquire(mixed, Wish("c", 500), log, limits, 0)
     assert len(last.acquired) == 1, "nor what others have given back once"
 
 
 def test_what_compaction_has_removed_is_archived_unless_a_member_has_it() -> None:
     partition = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 4), Produced(5, 9)], Limits(), 0).partition
-    held = release_member(partition, "a", Limits()).partition
+    held = release_member(partition, "a", Limits(), 0).partition
     held = acquire(held, Wish("b", 3, is_exact=True), [Produced(0, 4)], Limits(), 0).partition
     after = fates(archive_missing(held, 2, 7))
     assert [(at, fate[0], fate[2]) for at, fate in after.items()] == [
@@ -322,7 +324,7 @@ def test_a_full_window_takes_no_new_records_but_delivers_what_is_available() -> 
     limits = Limits(record_locks_max=10)
     partition = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], limits, 0).partition
     assert acquire(partition, Wish("b", 500), [Produced(10, 19)], limits, 0).acquired == ()
-    partition = release_member(partition, "a", limits).partition
+    partition = release_member(partition, "a", limits, 0).partition
     again = acquire(partition, Wish("b", 500), [Produced(0, 9), Produced(10, 19)], limits, 0)
     assert acquired_of(again) == [(0, 9, 2)]
 
@@ -349,7 +351,7 @@ def test_ranges_that_no_partition_could_take(
 
 def refused(first: int, last: int, member: str = "a", now_ms: int = 0) -> Change | ErrorCode:
     found = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], Limits(), 0)
-    return finish(acknowledge(found.partition, member, [Batch(first, last, (1,))], Limits(), now_ms))
+    return finish(acknowledge(found.partition, member, [Batch(first, last, (1,))], Limits(), now_ms, 0))
 
 
 def test_offsets_outside_of_the_window_and_records_of_others_are_refused() -> None:
@@ -359,9 +361,23 @@ def test_offsets_outside_of_the_window_and_records_of_others_are_refused() -> No
     assert refused(0, 9, now_ms=Limits().lock_duration_ms) == ErrorCode.INVALID_RECORD_STATE
 
 
+@given(sizes=st.lists(st.integers(1, 4), min_size=2, max_size=6), data=st.data())
+def test_a_record_that_is_named_twice_is_refused(sizes: list[int], data: st.DataObject) -> None:
+    """A range may begin where the one before it ends, says Kafka's check of a request; its share partition does not."""
+    ends = list(accumulate(sizes))
+    held = acquire(SharePartition(0), Wish("a", 500), [Produced(0, ends[-1] - 1)], Limits(), 0).partition
+    types = data.draw(st.lists(st.integers(0, 4), min_size=len(sizes), max_size=len(sizes)))
+    ranges = [Batch(end - size, end - 1, (kind,)) for size, end, kind in zip(sizes, ends, types, strict=True)]
+    assert isinstance(finish(acknowledge(held, "a", ranges, Limits(), 0, 0)), Change)
+    at = data.draw(st.integers(0, len(ranges) - 2))
+    ranges[at] = replace(ranges[at], last_offset=ranges[at].last_offset + 1)
+    assert finish(validate_batches(ranges, AcknowledgeType.RENEW)) == ErrorCode.NONE
+    assert finish(acknowledge(held, "a", ranges, Limits(), 0, 0)) == ErrorCode.INVALID_RECORD_STATE
+
+
 def test_offsets_below_the_start_offset_count_as_success() -> None:
     partition = SharePartition(100)
-    assert finish(acknowledge(partition, "a", [Batch(0, 9, (1,))], Limits(), 0)) == Change(partition)
+    assert finish(acknowledge(partition, "a", [Batch(0, 9, (1,))], Limits(), 0, 0)) == Change(partition)
 
 
 def test_the_start_offset_that_is_written_is_that_of_before() -> None:
@@ -377,11 +393,11 @@ def test_as_many_records_as_may_be_in_flight_are_acknowledged_one_by_one() -> No
     limits = Limits(record_locks_max=IN_FLIGHT_MAX)
     found = acquire(SharePartition(0), Wish("a", IN_FLIGHT_MAX), [Produced(0, IN_FLIGHT_MAX - 1)], limits, 0)
     one_by_one = [Batch(offset, offset, (1,)) for offset in range(IN_FLIGHT_MAX)]
-    accepted = finish(acknowledge(found.partition, "a", one_by_one, limits, 0))
+    accepted = finish(acknowledge(found.partition, "a", one_by_one, limits, 0, 0))
     assert isinstance(accepted, Change)
     assert accepted.partition == SharePartition(IN_FLIGHT_MAX)
     every_other = [Batch(offset, offset, (2,)) for offset in range(0, IN_FLIGHT_MAX, 2)]
-    steps, change = count_steps(acknowledge(found.partition, "a", every_other, limits, 0))
+    steps, change = count_steps(acknowledge(found.partition, "a", every_other, limits, 0, 0))
     assert isinstance(change, Change)
     assert len(change.partition.runs) == IN_FLIGHT_MAX
     assert steps > 90, "others have their turn meanwhile"
@@ -398,7 +414,7 @@ def test_a_batch_that_is_larger_than_the_window_is_acquired_in_parts(is_exact: b
         assert found.partition.in_flight <= IN_FLIGHT_MAX
         begin = found.acquired[-1].last_offset + 1
         done = finish(
-            acknowledge(found.partition, "a", [Batch(found.acquired[0].first_offset, begin - 1, (1,))], limits, 0)
+            acknowledge(found.partition, "a", [Batch(found.acquired[0].first_offset, begin - 1, (1,))], limits, 0, 0)
         )
         assert isinstance(done, Change)
         partition = done.partition
@@ -438,7 +454,7 @@ def test_what_was_acquired_when_the_server_ended_is_available() -> None:
 def test_what_is_available_again_is_cut_to_an_exact_number_of_records() -> None:
     limits = Limits()
     partition = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], limits, 0).partition
-    partition = release_member(partition, "a", limits).partition
+    partition = release_member(partition, "a", limits, 0).partition
     found = acquire(partition, Wish("b", 3, is_exact=True), [Produced(0, 9)], limits, 0)
     assert acquired_of(found) == [(0, 2, 2)]
     assert acquired_of(acquire(found.partition, Wish("c", 500), [Produced(0, 9)], limits, 0)) == [(3, 9, 2)]
