@@ -35,6 +35,13 @@ def test_what_is_added_is_charged_and_what_is_too_much_is_refused() -> None:
         budget.charge_elements(1)
 
 
+def test_a_response_may_take_64_mib_and_no_more() -> None:
+    budget = ResponseBudget()
+    budget.charge(64 << 20)
+    with pytest.raises(ResponseTooLarge):
+        budget.charge(1)
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_budget.ResponseBudget.__init__, "__defaults__", (50_000,))

@@ -24,6 +24,7 @@ FOLDERS: Final = ("coordinator", "protocol", "storage", "tests", "docs", "benchm
 PACKED, BOMBS = "tests/protocol/test_record_batch_compressed.py", "tests/dataplane/test_bombs.py"
 COMPACTION, REPLACEMENT = "tests/storage/test_compaction.py", "tests/storage/test_replacement.py"
 PRICES, ROOM = "tests/core/test_prices.py", "tests/dataplane/test_room.py"
+BUDGET = "tests/core/test_response_budget.py"
 MEMBERS, STORE = "tests/runtime/test_members_full.py", "tests/core/test_store.py"
 
 
@@ -63,6 +64,12 @@ MISTAKES: Final = (
             "            if pace.is_due():\n                yield\n            if not self.need",
             "            if pace is None:\n                yield\n            if not self.need",
             ("tests/runtime/test_authorization.py",)),
+    Mistake("a response may take twice as much", "coordinator/core/response_budget.py",
+            "RESPONSE_BYTES_MAX: Final = 64 << 20", "RESPONSE_BYTES_MAX: Final = 128 << 20", (BUDGET,)),
+    Mistake("a list of groups is charged to nothing", "coordinator/runtime/group_requests.py",
+            "                budget.charge_elements(1)\n", "", (BUDGET,)),
+    Mistake("producers of a partition are one step", "coordinator/dataplane/describe_producers.py",
+            "        if pace.count_entry():\n            yield\n", "", ("tests/dataplane/test_steps.py",)),
     Mistake("another module unpacks", "coordinator/dataplane/fetch.py",
             "from typing import", "import gzip  # noqa\nfrom typing import", ("tests/protocol/test_unpacking_doors.py",)),
     Mistake("a compaction unpacks what it leaves", "storage/compaction.py",
