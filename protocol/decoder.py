@@ -74,7 +74,7 @@ class _Decoder:
 
     def value(self, subcon: Construct) -> str:
         if layout := fixed_layout(subcon):
-            return self.fixed(layout)
+            return self.read_fixed(layout)
         if isinstance(subcon, StructOf):
             return self.struct(subcon)
         if isinstance(subcon, Text):
@@ -86,7 +86,7 @@ class _Decoder:
         assert isinstance(subcon, NullableStruct), f"no decoder for {subcon!r}"
         return self.nullable_struct(subcon)
 
-    def fixed(self, layout: str) -> str:
+    def read_fixed(self, layout: str) -> str:
         name = self.source.fresh("f")
         self.run.append((layout, name))
         return name
@@ -274,7 +274,7 @@ class _Decoder:
 
     def nullable_struct(self, subcon: NullableStruct) -> str:
         target = self.source.fresh("o")
-        present = self.fixed("b")
+        present = self.read_fixed("b")
         self.flush()
         with self.source.block(f"if {present} == 1:"):
             self.source.line(f"{target} = {self.value(subcon.subcon)}")

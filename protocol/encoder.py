@@ -142,7 +142,7 @@ class _Encoder:
         if isinstance(subcon, TagSection):
             self.tags(subcon, owner)
         elif layout := fixed_layout(subcon):
-            self.run.append((layout, self.fixed(subcon, value)))
+            self.run.append((layout, self.fixed_value(subcon, value)))
         elif isinstance(subcon, StructOf):
             self.struct(subcon, value)
         elif isinstance(subcon, Text):
@@ -155,7 +155,7 @@ class _Encoder:
             assert isinstance(subcon, NullableStruct), f"no encoder for {subcon!r}"
             self.nullable_struct(subcon, value)
 
-    def fixed(self, subcon: Construct, value: str) -> str:
+    def fixed_value(self, subcon: Construct, value: str) -> str:
         if not isinstance(subcon, Bytes):
             return value
         name = self.source.fresh("u")  # pack would cut or fill it in silence
@@ -183,12 +183,12 @@ class _Encoder:
         self.run = []
 
     def text(self, subcon: Text, value: str) -> None:
-        data, count = self.sized(subcon, value, ".encode()", "b''")
+        data, count = self.measure(subcon, value, ".encode()", "b''")
         self.count(subcon, count, "text_uvarint")
         self.pieces.append(data)
 
     def blob(self, subcon: Blob, value: str) -> None:
-        data, count = self.sized(subcon, value, "", "b''")
+        data, count = self.measure(subcon, value, "", "b''")
         self.count(subcon, count, "uvarint")
         if not self.in_pieces:
             self.pieces.append(data)
@@ -201,7 +201,7 @@ class _Encoder:
             self.source.line(f"yield {data}")
             self.source.line(f"{self.parts} = []")
 
-    def sized(self, subcon: CountedArray, value: str, convert: str, empty: str) -> tuple[str, str]:
+    def measure(self, subcon: CountedArray, value: str, convert: str, empty: str) -> tuple[str, str]:
         """Return the names of a variable-sized value and of its count, once they are known."""
         name, count = self.source.fresh("v"), self.source.fresh("n")
         more = " + 1" if subcon.compact else ""
@@ -220,7 +220,7 @@ class _Encoder:
         return name, count
 
     def array(self, subcon: ArrayOf, value: str) -> None:
-        items, count = self.sized(subcon, value, "", "()")
+        items, count = self.measure(subcon, value, "", "()")
         self.count(subcon, count, "uvarint")
         item = self.source.fresh("item")
         element = subcon.element
@@ -228,7 +228,7 @@ class _Encoder:
         if layout and not isinstance(element, Bytes):
             self.pieces.append(f"pack('>%d{layout}' % len({items}), *{items})")
         elif layout:
-            self.pieces.append(f"*[{self.fixed(element, item)} for {item} in {items}]")
+            self.pieces.append(f"*[{self.fixed_value(element, item)} for {item} in {items}]")
         elif isinstance(element, StructOf) and element.is_fixed and not has_tags(element) and not self.in_pieces:
             outer, self.run = self.run, []
             self.struct(element, item)

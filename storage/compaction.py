@@ -428,15 +428,15 @@ def _with_horizon(header: BatchHeader, outlines: list[Outline], horizon_ms: int 
 def _copy_records(batch: Batch, outlines: list[Outline]) -> Iterator[bytes]:
     """Yield the bytes of these records, some at a time."""
     data = batch.plain[0]
-    for some in _batched(outlines):
+    for some in _batches(outlines):
         yield b"".join([data[o.start : o.end] for o in some])
 
 
 def _rewrite_records(batch: Batch, outlines: list[Outline], header: BatchHeader) -> Iterator[bytes]:
     """Yield these records as they are written below another header, some at a time."""
-    for some in _batched(outlines):
+    for some in _batches(outlines):
         yield record_batch.write_records(header, batch.records(some))
 
 
-def _batched(outlines: list[Outline]) -> Iterable[list[Outline]]:
+def _batches(outlines: list[Outline]) -> Iterable[list[Outline]]:
     return (outlines[at : at + PORTION_RECORDS] for at in range(0, len(outlines), PORTION_RECORDS))

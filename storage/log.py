@@ -67,7 +67,7 @@ _Method = TypeVar("_Method", bound=Callable[..., object])
 def _final(method: _Method) -> _Method:
     """Wrap a method whose failure closes the log: later calls raise the first failure again."""
 
-    def guarded(self: Log, *arguments: object, **named: object) -> object:
+    def wrapper(self: Log, *arguments: object, **named: object) -> object:
         if self.failure is not None:
             raise self.failure
         try:
@@ -76,8 +76,8 @@ def _final(method: _Method) -> _Method:
             self.failure = failure
             raise
 
-    guarded.__name__, guarded.__doc__ = method.__name__, method.__doc__
-    return guarded  # type: ignore[return-value]  # the wrapper takes what the method takes
+    wrapper.__name__, wrapper.__doc__ = method.__name__, method.__doc__
+    return wrapper  # type: ignore[return-value]  # the wrapper takes what the method takes
 
 
 class Log:

@@ -1,4 +1,4 @@
-"""A predicate asks, and changes nothing: found by the syntax tree."""
+"""A predicate asks, and changes nothing; functions are named by verbs or nouns: found by the syntax tree."""
 
 import ast
 from collections.abc import Iterator
@@ -76,3 +76,44 @@ def test_a_predicate_changes_nothing() -> None:
 def test_one_that_does_is_found(line: str, change: str | None) -> None:
     found = dict(impure_predicates(f"class A:\n    def _is_over(self, topic):\n        {line}\n        return True\n"))
     assert [changes[0] for changes in found.values()] == ([] if change is None else [change])
+
+
+PREPOSITIONS = frozenset({"at", "by", "from", "in", "of", "to", "together", "with"})
+NO_PARTICIPLES = frozenset({"feed", "need", "seed"})
+LEFT = frozenset({("coordinator/core/groups.py", "moved"), ("coordinator/core/pace.py", "paced")})
+"""Their names stand in 80 modules."""
+
+
+def participles(source: str) -> Iterator[str]:
+    """The functions of a module that are named by a participle alone, as `_refused` or `fenced_by`: it does not say
+    of what. A property may be: it says what its object is."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list:
+            first, *others = node.name.strip("_").split("_")
+            if first.endswith("ed") and first not in NO_PARTICIPLES and PREPOSITIONS.issuperset(others):
+                yield node.name
+
+
+def test_a_function_is_named_by_a_verb_or_a_noun() -> None:
+    found = {
+        (str(path.relative_to(ROOT)), name)
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name in participles(path.read_text("utf-8"))
+    }
+    assert found == LEFT
+
+
+@pytest.mark.parametrize(
+    ("line", "is_found"),
+    [
+        ("def _refused(key): ...", True),
+        ("async def fenced_by(group): ...", True),
+        ("def seed(state): ...", False),
+        ("def stored_value(key): ...", False),
+        ("def _refuse(key): ...", False),
+        ("@property\ndef dropped(self): ...", False),
+    ],
+)
+def test_a_participle_is_found(line: str, is_found: bool) -> None:
+    assert bool(list(participles(line))) == is_found

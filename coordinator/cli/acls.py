@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.cli.cluster import Cluster, UsageError, check
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, one_of
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         with Cluster.of(args) as cluster:
             code: int = ACTIONS[args.action](cluster, args)
             return code
-    except WrongUse as error:
+    except UsageError as error:
         return fail("acls", error, 2)
     except ClientError as error:
         return fail("acls", error)
@@ -112,7 +112,7 @@ def _describe(cluster: Cluster, wanted: DeleteAclsRequestDeleteAclsFilter) -> It
 
 
 def _add(cluster: Cluster, args: argparse.Namespace) -> int:
-    wanted = list(dict.fromkeys(_wanted(args)))
+    wanted = list(dict.fromkeys(_read_acls(args)))
     response = cluster.any.ask(CreateAclsRequest(tuple(CreateAclsRequestAclCreation(*one) for one in wanted)))
     code, added = 0, []
     for acl, result in zip(wanted, response.results, strict=True):
@@ -126,7 +126,7 @@ def _add(cluster: Cluster, args: argparse.Namespace) -> int:
 
 def _remove(cluster: Cluster, args: argparse.Namespace) -> int:
     if args.principal is None and not _resources(args):
-        raise WrongUse("missing one of --principal --topic --group --transactional-id --cluster")
+        raise UsageError("missing one of --principal --topic --group --transactional-id --cluster")
     response = cluster.any.ask(DeleteAclsRequest(tuple(_filters(args))))
     removed: set[Acl] = set()
     for result in response.filter_results:
@@ -165,23 +165,23 @@ def _filters(args: argparse.Namespace) -> Iterator[DeleteAclsRequestDeleteAclsFi
         yield DeleteAclsRequestDeleteAclsFilter(ANY, None, ANY, **of)
 
 
-def _wanted(args: argparse.Namespace) -> Iterator[Acl]:
-    """Yield the ACLs to add. Raises WrongUse where there is nothing to add."""
+def _read_acls(args: argparse.Namespace) -> Iterator[Acl]:
+    """Yield the ACLs to add. Raises UsageError where there is nothing to add."""
     principals = [(one, Permission.ALLOW) for one in args.allow_principal]
     principals += [(one, Permission.DENY) for one in args.deny_principal]
     if not principals:
-        raise WrongUse("missing one of --allow-principal --deny-principal")
+        raise UsageError("missing one of --allow-principal --deny-principal")
     if wrong := [one for one, _ in principals if ":" not in one]:
-        raise WrongUse(f"invalid principal {wrong[0]!r}: expected {PRINCIPAL}")
+        raise UsageError(f"invalid principal {wrong[0]!r}: expected {PRINCIPAL}")
     resources = _resources(args)
     if not resources:
-        raise WrongUse("missing one of --topic --group --transactional-id --cluster")
+        raise UsageError("missing one of --topic --group --transactional-id --cluster")
     if not (args.operation or args.producer or args.consumer):
-        raise WrongUse("missing one of --operation --producer --consumer")
+        raise UsageError("missing one of --operation --producer --consumer")
     if args.consumer and not (args.topic and args.group):
-        raise WrongUse("invalid --consumer: expected --topic and --group as well")
+        raise UsageError("invalid --consumer: expected --topic and --group as well")
     if args.producer and not args.topic:
-        raise WrongUse("invalid --producer: expected --topic as well")
+        raise UsageError("invalid --producer: expected --topic as well")
     for (resource, name), (principal, permission) in product(resources, principals):
         operations = [OPERATIONS[one] for one in args.operation]
         operations += PRODUCER.get(resource, ()) if args.producer else ()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.addresses import parse_addresses
-from coordinator.cli.cluster import TIMEOUT_SECONDS, WrongUse
+from coordinator.cli.cluster import TIMEOUT_SECONDS, UsageError
 from coordinator.cli.parser import expect
 from coordinator.client import ClientError
 
@@ -40,15 +40,15 @@ def add_directory_option(parser: argparse.ArgumentParser) -> None:
 
 
 def read_directory(args: argparse.Namespace) -> Iterator[tuple[int, "Event"]]:
-    """Yield the events of --data-dir, of the group that is named, with numbers. Raises WrongUse."""
+    """Yield the events of --data-dir, of the group that is named, with numbers. Raises UsageError."""
     from coordinator.event_files import has_events, read_all_events
     from storage.real_files import RealFiles
 
     if args.admin:
-        raise WrongUse("invalid --data-dir: --admin asks a server")
+        raise UsageError("invalid --data-dir: --admin asks a server")
     files = RealFiles()
     if not has_events(files, args.data_dir):
-        raise WrongUse(f"invalid --data-dir {args.data_dir!r}: expected a data directory with events.jsonl")
+        raise UsageError(f"invalid --data-dir {args.data_dir!r}: expected a data directory with events.jsonl")
     return enumerate(read_all_events(files, args.data_dir, args.group), 1)
 
 
@@ -59,21 +59,21 @@ def parse_admin(text: str) -> str:
 
 
 def find_admin(args: argparse.Namespace) -> str:
-    """Return the admin address from the option, the environment, or the default. Raises WrongUse."""
+    """Return the admin address from the option, the environment, or the default. Raises UsageError."""
     if args.admin:
         return str(args.admin)
     text = os.environ.get(ADMIN_VARIABLE, "")
     try:
         return parse_admin(text) if text else ADMIN_DEFAULT
     except ValueError:
-        raise WrongUse(f"invalid {ADMIN_VARIABLE} {text!r}: expected {EXPECTED}") from None
+        raise UsageError(f"invalid {ADMIN_VARIABLE} {text!r}: expected {EXPECTED}") from None
 
 
 def _authorization() -> dict[str, str]:
-    """Return the header with the token of the environment, none if there is no token. Raises WrongUse."""
+    """Return the header with the token of the environment, none if there is no token. Raises UsageError."""
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token.isascii() or not token.isprintable():
-        raise WrongUse(f"invalid {TOKEN_VARIABLE}: expected printable ASCII characters")
+        raise UsageError(f"invalid {TOKEN_VARIABLE}: expected printable ASCII characters")
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 

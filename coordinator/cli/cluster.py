@@ -12,14 +12,14 @@ from coordinator.client import cluster as any_cluster
 from coordinator.client.cluster import PAUSE_SECONDS, TIMEOUT_SECONDS, BrokerError, check
 from coordinator.setting import ConfigError
 
-__all__ = ["PAUSE_SECONDS", "TIMEOUT_SECONDS", "BrokerError", "Cluster", "WrongUse", "check"]
+__all__ = ["PAUSE_SECONDS", "TIMEOUT_SECONDS", "BrokerError", "Cluster", "UsageError", "check"]
 
 BOOTSTRAP_VARIABLE: Final = "MUSTER_BOOTSTRAP"
 COMMAND_CONFIG_VARIABLE: Final = "MUSTER_COMMAND_CONFIG"
 BOOTSTRAP_DEFAULT: Final = ("127.0.0.1:9092",)
 
 
-class WrongUse(ClientError):  # noqa: N818  # it is what the user did, and reads as that
+class UsageError(ClientError):
     """An argument cannot be meant as it is. The message is one line; the exit code is 2."""
 
 
@@ -41,7 +41,7 @@ class Cluster(any_cluster.Cluster):
 
 def bootstrap_of(args: argparse.Namespace) -> Sequence[str]:
     """Return the addresses to try: those of `--bootstrap-server`, of the environment, or the default. Raises
-    WrongUse."""
+    UsageError."""
     if args.bootstrap_server:
         given: Sequence[str] = args.bootstrap_server
         return given
@@ -49,11 +49,11 @@ def bootstrap_of(args: argparse.Namespace) -> Sequence[str]:
     try:
         return parse_addresses(text) if text else BOOTSTRAP_DEFAULT
     except ValueError:
-        raise WrongUse(f"invalid {BOOTSTRAP_VARIABLE} {text!r}: expected {EXPECTED}") from None
+        raise UsageError(f"invalid {BOOTSTRAP_VARIABLE} {text!r}: expected {EXPECTED}") from None
 
 
 def security_of(args: argparse.Namespace, timeout: float) -> Security | None:
-    """Return how connections are secured, by `--command-config` or the environment. Raises WrongUse."""
+    """Return how connections are secured, by `--command-config` or the environment. Raises UsageError."""
     file = args.command_config or os.environ.get(COMMAND_CONFIG_VARIABLE, "")
     if not file:
         return None
@@ -62,7 +62,7 @@ def security_of(args: argparse.Namespace, timeout: float) -> Security | None:
     try:
         return CommandConfig(file, timeout)
     except ConfigError as error:
-        raise WrongUse(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def _report_wait(address: str) -> None:

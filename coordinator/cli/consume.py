@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.cli.cluster import Cluster, UsageError, check
 from coordinator.cli.group_consumer import GroupConsumer
 from coordinator.cli.group_offsets import no_partition, partitions_of
 from coordinator.cli.logdump import describe_record
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
                 print(_format(partition, record, args), flush=args.follow or args.group is not None)
     except KeyboardInterrupt:
         return 0  # the way to end `--follow`
-    except WrongUse as error:
+    except UsageError as error:
         return fail("consume", error, 2)
     except (ClientError, ProtocolError) as error:
         return fail("consume", error)

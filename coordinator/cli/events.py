@@ -16,7 +16,7 @@ from msgspec import to_builtins
 
 from coordinator.cli import fail
 from coordinator.cli.admin import add_admin_options, add_directory_option, find_admin, get_json, read_directory
-from coordinator.cli.cluster import TIMEOUT_SECONDS, WrongUse
+from coordinator.cli.cluster import TIMEOUT_SECONDS, UsageError
 from coordinator.cli.group_log import shorten_id
 from coordinator.cli.parser import add_json_option, integer
 from coordinator.cli.since import add_since, is_about_broker
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             return fail("events", f"no event of a group {args.group!r} is known")
     except KeyboardInterrupt:
         return 0  # the way to end `--follow`
-    except WrongUse as error:
+    except UsageError as error:
         return fail("events", error, 2)
     except ClientError as error:
         return fail("events", error)
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 def _ask_broker(args: argparse.Namespace) -> int:
     """Print the rebalances that the log of a cluster shows, and with --follow those that come. Raises ClientError."""
     if args.data_dir is not None:
-        raise WrongUse("invalid --data-dir: expected it without a broker")
+        raise UsageError("invalid --data-dir: expected it without a broker")
     from coordinator.cli.events_inferred import tell_inferred  # the rules of causes, which nobody else needs
 
     return tell_inferred(args)
@@ -102,9 +102,9 @@ def _read_events(admin: str, args: argparse.Namespace) -> Iterator[tuple[int, di
 
 
 def _read_directory(args: argparse.Namespace) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Return the events of a directory. Raises WrongUse."""
+    """Return the events of a directory. Raises UsageError."""
     if args.follow:
-        raise WrongUse("invalid --follow: nothing comes with --data-dir")
+        raise UsageError("invalid --follow: nothing comes with --data-dir")
     events = [(number, to_builtins(event)) for number, event in read_directory(args)]
     return iter(events if args.count is None else events[-args.count :])
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.cli.cluster import Cluster, UsageError, check
 from coordinator.cli.parser import parse_integer
 from coordinator.client import ClientError
 from coordinator.client.offsets import TopicPartition, group_by_topic
@@ -142,5 +142,5 @@ def _parse_partition(text: str) -> tuple[str, list[int] | None]:
     except ValueError:
         partitions = [-1]
     if not topic or not 0 <= min(partitions) <= max(partitions) <= INT_MAX:
-        raise WrongUse(f"invalid TOPIC {text!r}: expected TOPIC or TOPIC:PARTITION,PARTITION")
+        raise UsageError(f"invalid TOPIC {text!r}: expected TOPIC or TOPIC:PARTITION,PARTITION")
     return topic, partitions

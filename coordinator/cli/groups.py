@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.cli.cluster import Cluster, UsageError, check
 from coordinator.cli.group_list import list_groups
 from coordinator.cli.group_view import GroupView, describe_group
 from coordinator.cli.group_watch import add_watch_arguments, watch_groups
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
             if args.action == "watch":
                 return watch_groups(cluster, args)
             return watch(getattr(args, "watch", None), lambda: ACTIONS[args.action](cluster, args))
-    except WrongUse as error:
+    except UsageError as error:
         return fail("groups", error, 2)
     except ClientError as error:
         return fail("groups", error)

@@ -60,7 +60,7 @@ def describe_record(topic: str, record: Record) -> dict[str, Any] | None:
     decode = FACTS.get(topic)
     if decode is None or record.key is None:
         return None
-    return _decoded(record, record.key, decode)
+    return _decode(record, record.key, decode)
 
 
 def _batch(header: BatchHeader, position: int) -> dict[str, Any]:
@@ -93,12 +93,12 @@ def _facts(header: BatchHeader, record: Record, decode: Decode | None) -> dict[s
             value = {"coordinator_epoch": marker.coordinator_epoch}
             return {"key": "commit" if marker.commits else "abort", "value": value}
     elif decode is not None and record.key is not None:
-        return _decoded(record, record.key, decode)
+        return _decode(record, record.key, decode)
     line: dict[str, Any] = {"key": _bytes(record.key), "value": _bytes(record.value)}
     return line | ({"headers": {name: _bytes(value) for name, value in record.headers}} if record.headers else {})
 
 
-def _decoded(record: Record, key: bytes, decode: Decode) -> dict[str, Any]:
+def _decode(record: Record, key: bytes, decode: Decode) -> dict[str, Any]:
     try:
         fact = decode(key, record.value)
     except ProtocolError as error:

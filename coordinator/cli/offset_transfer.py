@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.cli.cluster import Cluster, UsageError, check
 from coordinator.cli.group_offsets import (
     HAS_MEMBERS,
     CommittedOffset,
@@ -168,20 +168,20 @@ def import_offsets(cluster: Cluster, args: argparse.Namespace) -> int:
 
 
 def read_export(name: str) -> Export:
-    """Read a file. Raises WrongUse with what is wrong in it, and where."""
+    """Read a file. Raises UsageError with what is wrong in it, and where."""
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
-        raise WrongUse(f"cannot read {name}: {error.strerror}") from None
+        raise UsageError(f"cannot read {name}: {error.strerror}") from None
     try:
         export = msgspec.json.decode(data, type=Export)
     except msgspec.DecodeError as error:
         name = "standard input" if name == "-" else name
-        raise WrongUse(f"invalid {name}: {error}; expected the output of muster offsets export") from None
+        raise UsageError(f"invalid {name}: {error}; expected the output of muster offsets export") from None
     for topics in export.groups.values():
         for topic, partitions in topics.items():
             if max(partitions, default=-1) >= export.topics.get(topic, 0):
-                raise WrongUse(f"invalid {name}: topics has too few partitions of {topic}, or none")
+                raise UsageError(f"invalid {name}: topics has too few partitions of {topic}, or none")
     return export
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, WrongUse
+from coordinator.cli.cluster import Cluster, UsageError
 from coordinator.cli.group_offsets import (
     commit,
     delete_offsets,
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with Cluster.of(args) as cluster:
             return ACTIONS[args.action](cluster, args)
-    except WrongUse as error:
+    except UsageError as error:
         return fail("offsets", error, 2)
     except ClientError as error:
         return fail("offsets", error)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import PAUSE_SECONDS, Cluster, WrongUse, check
+from coordinator.cli.cluster import PAUSE_SECONDS, Cluster, UsageError, check
 from coordinator.cli.group_offsets import no_partition
 from coordinator.cli.parser import add_json_option, expect, integer, name_and_value, one_of
 from coordinator.cli.tables import count
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
             writer = Writer(cluster, args)
             for batch in _batches(lines, sys.stdin.isatty()):
                 writer.write(batch)
-    except WrongUse as error:
+    except UsageError as error:
         return fail("produce", error, 2)
     except (ClientError, InvalidLine) as error:
         return fail("produce", f"{error}; {count(writer.written if writer else 0, 'record')} written before")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.cli.cluster import Cluster, UsageError, check
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, name_and_value
 from coordinator.cli.tables import print_json, print_table
 from coordinator.client import ClientError
@@ -61,19 +61,19 @@ def run(args: argparse.Namespace) -> int:
         with Cluster.of(args) as cluster:
             code: int = ACTIONS[args.action](cluster, args)
             return code
-    except WrongUse as error:
+    except UsageError as error:
         return fail("quotas", error, 2)
     except ClientError as error:
         return fail("quotas", error)
 
 
 def _entity(args: argparse.Namespace) -> dict[str, str | None]:
-    """Return whom the options name: a name for each type, None for its default. Raises WrongUse."""
+    """Return whom the options name: a name for each type, None for its default. Raises UsageError."""
     named: dict[str, str | None] = {kind: name for option, kind in TYPES.items() if (name := getattr(args, option))}
     for option, kind in DEFAULTS.items():
         if getattr(args, option):
             if kind in named:
-                raise WrongUse(f"invalid --{option.replace('_', '-')}: --{kind} names one")
+                raise UsageError(f"invalid --{option.replace('_', '-')}: --{kind} names one")
             named[kind] = None
     return named
 
@@ -117,7 +117,7 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise WrongUse(f"invalid {name} {text!r}: expected a number") from None
+        raise UsageError(f"invalid {name} {text!r}: expected a number") from None
 
 
 def _unset(cluster: Cluster, args: argparse.Namespace) -> int:
@@ -128,7 +128,7 @@ def _alter(cluster: Cluster, args: argparse.Namespace, changes: list[Any]) -> in
     entity = _entity(args)
     if not entity:
         options = " ".join(f"--{option.replace('_', '-')}" for option in (*TYPES, *DEFAULTS))
-        raise WrongUse(f"missing one of {options}")
+        raise UsageError(f"missing one of {options}")
     names = tuple(AlterClientQuotasRequestEntityData(kind, name) for kind, name in entity.items())
     request = AlterClientQuotasRequest((AlterClientQuotasRequestEntryData(names, tuple(changes)),))
     (result,) = cluster.any.ask(request).entries

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.cli.cluster import Cluster, UsageError, check
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, integer, name_and_value
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         with Cluster.of(args) as cluster:
             code: int = ACTIONS[args.action](cluster, args)
             return code
-    except WrongUse as error:
+    except UsageError as error:
         return fail("topics", error, 2)
     except ClientError as error:
         return fail("topics", error)
@@ -189,7 +189,7 @@ def _portions(entries: Sequence[T]) -> Iterator[tuple[T, ...]]:
 def _alter(cluster: Cluster, args: argparse.Namespace) -> int:
     """Change the settings first: they can be changed back, a partition too many cannot."""
     if args.partitions is None and not args.set and not args.unset:
-        raise WrongUse("missing one of --partitions --set --unset; see muster topics alter --help")
+        raise UsageError("missing one of --partitions --set --unset; see muster topics alter --help")
     outcomes = {name: (name, 0, None) for name in dict.fromkeys(args.topic)}
     if args.set or args.unset:
         outcomes |= _alter_settings(cluster, list(outcomes), args)

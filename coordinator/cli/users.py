@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.cli.cluster import Cluster, UsageError, check
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, integer, one_of
 from coordinator.cli.tables import print_json, print_table
 from coordinator.client import ClientError
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         with Cluster.of(args) as cluster:
             code: int = ACTIONS[args.action](cluster, args)
             return code
-    except WrongUse as error:
+    except UsageError as error:
         return fail("users", error, 2)
     except ClientError as error:
         return fail("users", error)
@@ -111,15 +111,15 @@ def _set(cluster: Cluster, args: argparse.Namespace) -> int:
 
 
 def _read_password(user: str) -> str:
-    """Read a password from the terminal, twice, or a line of standard input. Raises WrongUse."""
+    """Read a password from the terminal, twice, or a line of standard input. Raises UsageError."""
     if sys.stdin.isatty():
         password = getpass.getpass(f"password of {user}: ")
         if getpass.getpass("the same again: ") != password:
-            raise WrongUse("the passwords differ")
+            raise UsageError("the passwords differ")
     else:
         password = sys.stdin.readline().rstrip("\r\n")
     if not password:
-        raise WrongUse("invalid password: expected a line on standard input that is not empty")
+        raise UsageError("invalid password: expected a line on standard input that is not empty")
     return password
 
 

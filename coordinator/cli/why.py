@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from coordinator.cli import fail
 from coordinator.cli.admin import add_admin_options, add_directory_option, find_admin, get, read_directory
-from coordinator.cli.cluster import WrongUse
+from coordinator.cli.cluster import UsageError
 from coordinator.cli.parser import expect
 from coordinator.cli.since import add_since, is_about_broker
 from coordinator.client import ClientError
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _draw(args: argparse.Namespace) -> str:
-    """Return the timeline of a group from the events in a directory, as the server draws it. Raises WrongUse."""
+    """Return the timeline of a group from the events in a directory, as the server draws it. Raises UsageError."""
     from coordinator.control.timeline import as_data, as_mermaid, as_text
 
     events = list(read_directory(args))
@@ -68,11 +68,11 @@ def run(args: argparse.Namespace) -> int:
         if is_about_broker(args) or args.follow or args.inferred:
             return _ask_broker(args)
         if args.group is None:
-            raise WrongUse("missing GROUP: only with --bootstrap-server may it be left out")
+            raise UsageError("missing GROUP: only with --bootstrap-server may it be left out")
         return _show(args, _draw(args) if args.data_dir is not None else _ask_admin(args, find_admin(args)))
     except KeyboardInterrupt:
         return 0  # the way to end `--follow`
-    except WrongUse as error:
+    except UsageError as error:
         return fail("why", error, 2)
     except ClientError as error:
         return fail("why", error)
@@ -83,7 +83,7 @@ def _ask_broker(args: argparse.Namespace) -> int:
     from coordinator.cli.why_inferred import tell_inferred  # the rules of causes, which nobody else needs
 
     if args.data_dir is not None:
-        raise WrongUse("invalid --data-dir: expected it without a broker")
+        raise UsageError("invalid --data-dir: expected it without a broker")
     return tell_inferred(args, lambda admin: _show(args, _ask_admin(args, admin)))
 
 

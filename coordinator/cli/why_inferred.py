@@ -12,7 +12,7 @@ import msgspec
 
 from coordinator.cli import fail
 from coordinator.cli.admin import find_admin, get
-from coordinator.cli.cluster import Cluster, WrongUse
+from coordinator.cli.cluster import Cluster, UsageError
 from coordinator.cli.group_changes import Changes, note, open_reader
 from coordinator.cli.group_view import GroupView, describe_group
 from coordinator.cli.positions import find_positions, total_lag
@@ -40,7 +40,7 @@ def tell_inferred(args: argparse.Namespace, ask_admin: Callable[[str], int]) -> 
     Raises ClientError.
     """
     if args.follow and args.format == "mermaid":
-        raise WrongUse("invalid --follow: expected --format text or json, since a diagram is drawn as a whole")
+        raise UsageError("invalid --follow: expected --format text or json, since a diagram is drawn as a whole")
     notice = ""
     if args.group and not (args.inferred or args.follow or args.since):
         admin, notice = _find_exact_causes(args)
@@ -136,11 +136,11 @@ def _describe_now(args: argparse.Namespace, replay: Replay) -> str:
             lag = total_lag(find_positions(cluster, group))
     except ClientError as error:
         return f"now: {error}"
-    awaited = "".join(f"; {one}" for one in _describe_awaited(group, replay))
+    awaited = "".join(f"; {one}" for one in _describe_waits(group, replay))
     return printable((text if lag is None else f"{text}, lag {lag}") + awaited)
 
 
-def _describe_awaited(group: GroupView, replay: Replay) -> Iterator[str]:
+def _describe_waits(group: GroupView, replay: Replay) -> Iterator[str]:
     """Yield for which members a group with epochs waits: those that have not reached its epoch, and their silence."""
     if group.state != "Reconciling":
         return
@@ -158,7 +158,7 @@ def _describe_awaited(group: GroupView, replay: Replay) -> Iterator[str]:
 def _print_ranking(args: argparse.Namespace, changes: Changes) -> int:
     """Print the groups by how often they rebalanced."""
     if args.follow or args.format == "mermaid":
-        raise WrongUse("missing GROUP: expected one with --follow and --format mermaid")
+        raise UsageError("missing GROUP: expected one with --follow and --format mermaid")
     of_group: dict[str, list[Rebalance]] = defaultdict(list)
     for one in changes.known():
         of_group[one.group].append(one)

@@ -68,7 +68,7 @@ class LogTruncatedError(ClientError):
     """A partition ends before the position: it was made anew, or a leader without its newest records was elected."""
 
 
-class Fetched(Struct, frozen=True, gc=False):
+class FetchResult(Struct, frozen=True, gc=False):
     """What one Fetch brought of a partition: whole batches, one after the other.
 
     The first batch may begin before the offset that was asked for. `removed` are offsets (from, to) that lay between
@@ -147,7 +147,7 @@ class LogReader:
         wanted = sorted(self.describe().leaders if partitions is None else partitions)
 
         def list_them() -> dict[int, int]:
-            found = list_offsets(self._connected(), [(self.topic, one) for one in wanted], time_ms, is_strict=True)
+            found = list_offsets(self._connect(), [(self.topic, one) for one in wanted], time_ms, is_strict=True)
             return {partition: offset for (_, partition), offset in found.items()}
 
         offsets = self._retry(list_them)
@@ -159,7 +159,7 @@ class LogReader:
         """Read these partitions, and no others, from these offsets on."""
         self.positions = dict(positions)
 
-    def poll(self, wait_ms: int) -> Iterator[Fetched]:
+    def poll(self, wait_ms: int) -> Iterator[FetchResult]:
         """Ask each leader once, and yield what came. The positions move past what is yielded.
 
         A leader that has nothing waits up to `wait_ms` for more. After an error that may pass nothing is yielded.
@@ -174,7 +174,7 @@ class LogReader:
         else:
             self._pause_s, self._failing_since = PAUSE_LEAST_SECONDS, None
 
-    def read(self, starts: Mapping[int, int], ends: Mapping[int, int], wait_ms: int = 500) -> Iterator[Fetched]:
+    def read(self, starts: Mapping[int, int], ends: Mapping[int, int], wait_ms: int = 500) -> Iterator[FetchResult]:
         """Yield everything from `starts` up to `ends`, and perhaps something beyond. Raises ClientError."""
         self.seek({one: at for one, at in starts.items() if at < ends[one]})
         while self.positions:
@@ -182,7 +182,7 @@ class LogReader:
             self.seek({one: at for one, at in self.positions.items() if at < ends[one]})
 
     def _describe(self) -> Topic:
-        response = self._connected().metadata([self.topic])
+        response = self._connect().metadata([self.topic])
         (found,) = response.topics
         check(f"read {self.topic}", found.error_code, sentences=FORBIDDEN)
         self._addresses = list(
@@ -193,7 +193,7 @@ class LogReader:
         identity = found.topic_id.hex() if any(found.topic_id) else ""
         return Topic(response.cluster_id or "", identity, dict(sorted(self._leaders.items())))
 
-    def _connected(self) -> Cluster:
+    def _connect(self) -> Cluster:
         if self._cluster is None:
             self._cluster = Cluster(self._addresses, self._timeout, self._security)
         return self._cluster
@@ -244,10 +244,10 @@ class LogReader:
             check(f"read {self.topic}:{partition}", ErrorCode.LEADER_NOT_AVAILABLE if leader < 0 else 0)
             shares[leader].append(partition)
         if not shares.keys() <= self._brokers.keys():
-            self._brokers = self._connected().brokers(shares.keys())
+            self._brokers = self._connect().brokers(shares.keys())
         return dict(shares)
 
-    def _fetch(self, leader: int, partitions: Sequence[int], wait_ms: int) -> Iterator[Fetched]:
+    def _fetch(self, leader: int, partitions: Sequence[int], wait_ms: int) -> Iterator[FetchResult]:
         """Ask one leader, and yield what came of each partition."""
         if (pause_s := self._resume_at.get(leader, 0.0) - time.monotonic()) > 0:
             time.sleep(pause_s)
@@ -291,7 +291,7 @@ class LogReader:
             topics=(FetchRequestTopic(self.topic, partitions=parts),),
         )
 
-    def _take(self, data: FetchResponsePartitionData, *, is_sure: bool) -> Fetched | None:
+    def _take(self, data: FetchResponsePartitionData, *, is_sure: bool) -> FetchResult | None:
         """Return the whole batches that came, None if there are none, and move the position past them.
 
         `is_sure`: the broker would have sent something if there were anything. If that is so several times, a cleaner
@@ -309,9 +309,9 @@ class LogReader:
         if next_offset <= at:
             return None
         self.positions[partition] = next_offset
-        return Fetched(partition, whole, next_offset, data.high_watermark)
+        return FetchResult(partition, whole, next_offset, data.high_watermark)
 
-    def _continue_within_log(self, partition: int) -> Iterator[Fetched]:
+    def _continue_within_log(self, partition: int) -> Iterator[FetchResult]:
         """Go on at the beginning of a log that has lost the records at the position."""
         at = self.positions[partition]
         first, last = self.offsets(EARLIEST, [partition])[partition], self.offsets(LATEST, [partition])[partition]
@@ -319,7 +319,7 @@ class LogReader:
             raise LogTruncatedError(f"{self.topic}:{partition} ends at {last}, before offset {at}: it was made anew")
         if at < first:
             self.positions[partition] = first
-            yield Fetched(partition, b"", first, last, removed=(at, first))
+            yield FetchResult(partition, b"", first, last, removed=(at, first))
 
 
 def cut_whole_batches(data: bytes) -> tuple[bytes, int]:

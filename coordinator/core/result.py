@@ -237,7 +237,7 @@ class Result(Struct, Generic[G], frozen=True):
     events: tuple[Event, ...] = ()
     producer: Producer | None = None
 
-    def preceded_by(self, *effects: Effect, events: tuple[Event, ...] = ()) -> "Result[G]":
+    def prepend(self, *effects: Effect, events: tuple[Event, ...] = ()) -> "Result[G]":
         """Return the same, but `effects` and `events` come first."""
         if not effects and not events:
             return self

@@ -138,7 +138,7 @@ def _fetch_in_steps(state: State, session: ShareSession, poll: SharePoll, reques
         acknowledged = yield from acknowledge_all(state, asked, env)
     if is_last:
         yield from close_session(state, session, env.call.now_ms)
-    refused = dict(_refused(state, poll.asked.keys, env))
+    refused = dict(_find_refusals(state, poll.asked.keys, env))
     existing = [key for key in poll.asked.keys if key not in refused]
     refused |= yield from open_partitions(state, existing, env.call.now_ms)
     keys = tuple([key for key in existing if key not in refused])
@@ -148,7 +148,7 @@ def _fetch_in_steps(state: State, session: ShareSession, poll: SharePoll, reques
     return Done(_OUTDATED) if _is_outdated(state, poll) else _look_or_wait(state, poll, request)
 
 
-def _refused(state: State, keys: Iterable[StateKey], env: Env) -> Iterable[tuple[StateKey, ErrorCode]]:
+def _find_refusals(state: State, keys: Iterable[StateKey], env: Env) -> Iterable[tuple[StateKey, ErrorCode]]:
     """Yield the partitions that do not exist, or that the client may not read."""
     for key in keys:
         name = state.name_of(key.topic_id)

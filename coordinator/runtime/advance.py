@@ -24,7 +24,7 @@ class Advance:
             node.note_input(Kind.ADVANCE, self._noted)
         for partition in node.partitions:
             shard = partition.shard
-            shard.keeps_alive, shard.on_timer = self._renews, on_timer
+            shard.keeps_alive, shard.on_timer = self._note_kept, on_timer
             if (shard.timers.deadline(EXPIRY) or target_ms) < target_ms:
                 shard.timers.set(EXPIRY, target_ms)  # one pass finds all that a thousand would have found
 
@@ -37,7 +37,7 @@ class Advance:
             for group_id, group in shard.groups.items():
                 for member_id in group.members:
                     key = (SESSION, group_id, member_id)
-                    if key in shard.timers and self._renews(key):
+                    if key in shard.timers and self._note_kept(key):
                         shard.renew_session(key, now_ms)
 
     def close(self) -> None:
@@ -45,7 +45,7 @@ class Advance:
         for partition in self._node.partitions:
             partition.shard.keeps_alive = partition.shard.on_timer = None
 
-    def _renews(self, key: TimerKey) -> bool:
+    def _note_kept(self, key: TimerKey) -> bool:
         is_kept = self._is_kept(key)
         if self._node.note_input is not None:
             self._noted.renewed.append(is_kept)

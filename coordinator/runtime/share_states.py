@@ -164,7 +164,7 @@ class ShareStates:
 
     def adopt_topic(self, now_ms: int) -> None:
         """Make the topic if there are logs of it that the catalog does not know: a copy of another broker's."""
-        if SHARE_STATE_TOPIC not in self._world.ledger.catalog.topics_by_name and self._stored():
+        if SHARE_STATE_TOPIC not in self._world.ledger.catalog.topics_by_name and self._stored_partitions():
             self._world.ledger.record(self._topic(now_ms), now_ms)
 
     def _topic(self, now_ms: int) -> Result[Any]:
@@ -207,19 +207,19 @@ class ShareStates:
 
     def load(self, now_ms: Callable[[], int]) -> Iterator[int]:
         """Load all partitions at the start, those with nothing to load first. Yields how many records were read."""
-        stored = self._stored()
+        stored = self._stored_partitions()
         for one in sorted(self._logs, key=lambda one: one.index in stored):
             if one.index in stored:
                 yield from self.replay(one.index)
             self.serve(one.index, now_ms())
 
-    def _stored(self) -> set[int]:
+    def _stored_partitions(self) -> set[int]:
         return {index for topic, index in self._world.dataplane.stored_partitions() if topic == SHARE_STATE_TOPIC}
 
     def replay(self, index: int) -> Iterator[int]:
         """Rebuild a partition from its log, a step at a time. Raises `DamagedLog` for what cannot be read."""
         one, count = self._logs[index], 0
-        if not one.is_written and index not in self._stored():
+        if not one.is_written and index not in self._stored_partitions():
             return
         one.is_written = True
         source = self._world.dataplane.open_state(index)

@@ -152,7 +152,7 @@ class Connection:
         self.is_queued = False  # the frontend continues with the backlog in a later turn
         self.heard_s = now_s  # when the last chunk arrived; all requests of the backlog came in it
         self.heavy_until_s = 0.0  # its requests were expensive: until then those of other connections go first
-        self._half_of = -1  # the number of frames when `check_stalled` first saw the current, unfinished frame
+        self._half_of = -1  # the number of frames when `track_stall` first saw the current, unfinished frame
         self._half_since_s = 0.0  # and when that was
 
     def decode(self, frame: bytes) -> Request:
@@ -224,7 +224,7 @@ class Connection:
         """Count the latencies of the requests that wait from now on: the one before them was parked so long."""
         self.heard_s = now_s
 
-    def check_stalled(self, now_s: float, patience_s: float) -> bool:
+    def track_stall(self, now_s: float, patience_s: float) -> bool:
         """Return whether a frame has been incomplete for too long, although the socket is read. Called once a sweep."""
         if not len(self.frames) or self.is_full or self._half_of != self.frames.count:
             self._half_of, self._half_since_s = self.frames.count, now_s
@@ -255,7 +255,7 @@ class Connection:
         return self.parked is not None or bool(self.backlog or self.held)
 
     @property
-    def unread_bytes(self) -> int:
+    def undecided_bytes(self) -> int:
         """How many bytes of requests are held that are not decided yet: unfinished frames and the backlog."""
         held = len(self.frames) if self.frames.is_held else 0
         return held + sum(map(len, self.backlog)) if self.backlog else held

@@ -128,11 +128,11 @@ class Connections:
     def keep(self, connection: Connection) -> None:
         """Keep what cannot be decided now, within the budget of all connections."""
         self.enqueue(connection)
-        self.requests.set(connection, connection.unread_bytes)
+        self.requests.set(connection, connection.undecided_bytes)
         while (offender := self.requests.offender()) is not None:
             log.warning(
                 "connection closed: it holds the most of too many bytes of requests (queued.max.request.bytes)",
-                extra={"client": offender.host, "bytes": offender.unread_bytes},
+                extra={"client": offender.host, "bytes": offender.undecided_bytes},
             )
             self.close(offender, "request memory")
 

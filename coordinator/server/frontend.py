@@ -363,7 +363,7 @@ class Frontend:
         if connection.backlog:
             connections.enqueue(connection)
         elif connections.requests.total:
-            connections.requests.set(connection, connection.unread_bytes)
+            connections.requests.set(connection, connection.undecided_bytes)
 
     def _raise_watermark(self, read_by_ms: int) -> int:
         """Raise the watermark if it can be, and return it. Some connections have requests that wait."""

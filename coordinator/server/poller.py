@@ -487,7 +487,7 @@ class Poller:
             return "not authenticated"
         if link.is_behind and now_s - link.unsent_since_s >= self._send_s:
             return "responses not taken"
-        if connection.check_stalled(now_s, self._send_s):
+        if connection.track_stall(now_s, self._send_s):
             return "unfinished request"
         if connection.parked and now_s - connection.parked.since_s >= self._parked_s:
             return "parked"

@@ -113,7 +113,7 @@ class RequestHandler:
             return API_VERSIONS
         if type(outcome) is not Done:
             if isinstance(outcome, Parked):
-                self._connections.park(connection, self._parked(connection, request, call, gated))
+                self._connections.park(connection, self._park(connection, request, call, gated))
                 return -1
             return api_key
         response = outcome.response
@@ -125,11 +125,11 @@ class RequestHandler:
             if response is SUCCESS and not self.is_observed:
                 connection.heartbeat = keep(self.node.find_renewal(request.body), request.client_id, frame, data)
             return api_key
-        answered = self._parked(connection, request, call, gated)
+        answered = self._park(connection, request, call, gated)
         return api_key if self._encoder.queue_response(connection, answered, response) else -1
 
     @staticmethod
-    def _parked(connection: Connection, request: Request, call: Call, gated: "GatedRequest | None") -> ParkedRequest:
+    def _park(connection: Connection, request: Request, call: Call, gated: "GatedRequest | None") -> ParkedRequest:
         body = request.body if request.api_key in READS else None
         return ParkedRequest(
             call.ticket, request.api_key, call.version, request.correlation_id, connection.heard_s, gated, body

@@ -162,7 +162,7 @@ def test_a_chunk_of_thousands_of_requests_is_cut_up_as_they_are_decided() -> Non
     assert len(peer.connection.backlog) == BACKLOG_FRAMES
     held = server.frontend.connections.requests.total
     assert held > len(peer.connection.backlog) * len(peer.connection.backlog[0]) * 10
-    assert held == peer.connection.unread_bytes
+    assert held == peer.connection.undecided_bytes
     server.frontend.resume(peer.connection)
     while peer.connection.backlog or peer.connection.outgoing:
         server.turn()
@@ -253,8 +253,8 @@ def test_a_stalled_frame_is_told_from_a_busy_client() -> None:
     server.frontend.receive(busy.connection, whole[:5])
     for second in range(40):
         now_ms = server.clock.now_ms()
-        assert slow.connection.check_stalled(now_ms, 30_000) == (second >= 30)
-        assert not busy.connection.check_stalled(now_ms, 30_000)
+        assert slow.connection.track_stall(now_ms, 30_000) == (second >= 30)
+        assert not busy.connection.track_stall(now_ms, 30_000)
         server.advance(1)
         server.frontend.receive(busy.connection, whole[5:] + whole[:5])
 
@@ -266,7 +266,7 @@ def test_half_a_frame_that_is_not_read_is_no_stalled_one() -> None:
     peer.send(joining(), VERSIONS)
     server.frontend.receive(peer.connection, peer.frame(*VERSIONS, 3)[:5])
     server.turn()
-    assert [peer.connection.check_stalled(seconds, 30) for seconds in (0.0, 29.0, 31.0, 100.0)] == [False] * 4
+    assert [peer.connection.track_stall(seconds, 30) for seconds in (0.0, 29.0, 31.0, 100.0)] == [False] * 4
 
 
 def hurried(step_s: float = 0.004, **values: Any) -> InMemory:

@@ -197,7 +197,9 @@ class Writer(Process):
         """The settings are those of the topic."""
         super().__init__(name, network)
         self._partitions, self._settings = partitions, settings
-        self._keys: Iterator[bytes | None] = cycle(KEYS) if settings.get("cleanup.policy") == "compact" else repeat(None)
+        self._keys: Iterator[bytes | None] = (
+            cycle(KEYS) if settings.get("cleanup.policy") == "compact" else repeat(None)
+        )
         self.ends: dict[int, int] = {}  # by partition: the offset behind the last record that was acknowledged
         self.deletes = False
 

@@ -116,5 +116,5 @@ TOY = Kind(
     validate_delete_offsets=lambda group: ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP,
     description=Description("ToyDescribe", "names", ToyDescribeResponse, ToyDescribeResponseGroup, describe),
     view=view,
-    fenced_by=lambda group, member_id: ("ToyVisit", ErrorCode.FENCED_MEMBER_EPOCH),
+    find_fence=lambda group, member_id: ("ToyVisit", ErrorCode.FENCED_MEMBER_EPOCH),
 )

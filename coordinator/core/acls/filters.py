@@ -81,13 +81,13 @@ class Candidates:
 
     def find(self, wanted: Filter) -> list[AclKey]:
         """Return the rules that a filter matches, in the order of their creation."""
-        return [acl for acl in self._concerned(wanted) if matches(wanted, acl)]
+        return [acl for acl in self._select(wanted) if matches(wanted, acl)]
 
     def count(self, wanted: Filter) -> int:
         """Return with how many rules a filter is compared."""
-        return len(self._concerned(wanted))
+        return len(self._select(wanted))
 
-    def _concerned(self, wanted: Filter) -> list[AclKey] | tuple[AclKey, ...]:
+    def _select(self, wanted: Filter) -> list[AclKey] | tuple[AclKey, ...]:
         """Return the fewest rules among which all are that match."""
         some: list[list[AclKey]] = []
         if wanted.principal_filter is not None:

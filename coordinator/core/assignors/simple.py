@@ -62,7 +62,7 @@ class _HashSet(Generic[T]):
     def remove(self, item: T) -> None:
         self._items.pop(item, None)
 
-    def ordered(self) -> list[T]:
+    def entries_in_order(self) -> list[T]:
         mask = buckets_after_inserts(self._peak) - 1
         return sorted(self._items, key=lambda item: self._hash_of(item) & mask)
 
@@ -158,7 +158,7 @@ def _revoke_from_overfilled(builder: _Builder, wanted: Mapping[int, int], owners
     for index in sorted(held):
         mine = held[index]
         surplus = len(mine) - wanted[index]
-        for topic_id, partition in mine.ordered()[: max(surplus, 0)]:
+        for topic_id, partition in mine.entries_in_order()[: max(surplus, 0)]:
             builder.change(index)[topic_id].discard(partition)
             owners[topic_id, partition].remove(index)
             mine.remove((topic_id, partition))
@@ -176,7 +176,7 @@ def _revoke_overshared(
     for one in _in_order(owners, hash_of, targets):
         topic_id, partition = one
         surplus = len(owners[one]) - sharing
-        for index in owners[one].ordered()[: max(surplus, 0)]:
+        for index in owners[one].entries_in_order()[: max(surplus, 0)]:
             builder.change(index)[topic_id].discard(partition)
             owners[one].remove(index)
             held[index].remove(one)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from coordinator.core.catalog import group_configs, topic_configs
 from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Resource
-from coordinator.core.catalog.describe_configs import unknown_broker
+from coordinator.core.catalog.describe_configs import validate_broker
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue
 from coordinator.core.prices import Room
@@ -132,7 +132,7 @@ def _of_topic(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
 
 def _of_broker(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
     """Only what stands behind topics' settings can change while the server runs."""
-    if name and (wrong := unknown_broker(catalog, name)):
+    if name and (wrong := validate_broker(catalog, name)):
         return wrong
     if fixed := [key for key in wanted if key not in topic_configs.BY_BROKER_NAME]:
         message = f"Cannot update these configs dynamically: Set({', '.join(fixed)})"

@@ -104,14 +104,14 @@ def _of_broker(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
     if not name:
         changed = catalog.configs.get((BROKER, ""), {})
         return [_broker_entry(catalog, _as_broker_setting(catalog, key)) for key in changed]
-    if (wrong := unknown_broker(catalog, name)) is not None:
+    if (wrong := validate_broker(catalog, name)) is not None:
         return wrong
     known = {setting.name for setting in catalog.settings.broker}
     others = [_as_broker_setting(catalog, name) for name in topic_configs.BY_BROKER_NAME if name not in known]
     return [_broker_entry(catalog, setting) for setting in (*catalog.settings.broker, *others)]
 
 
-def unknown_broker(catalog: Catalog, name: str) -> Refusal | None:
+def validate_broker(catalog: Catalog, name: str) -> Refusal | None:
     """Return why `name` is not the id of a broker here, or None when it is."""
     ids = catalog.settings.broker_ids
     if name.isdecimal() and name.isascii() and (name.lstrip("0") or "0") in map(str, ids):

@@ -161,7 +161,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     assignor: Callable[[Any], str] = lambda group: ""  # or the protocol that its members have chosen
     view: Callable[[Any, Topics], list[MemberView]]
     problem: Callable[[Any], str] = lambda group: ""  # what keeps the group from being assigned anything
-    fenced_by: Callable[[Any, str], tuple[str, ErrorCode]]
+    find_fence: Callable[[Any, str], tuple[str, ErrorCode]]
     """By which API a member shows that it is there, and the error that tells it there that it is fenced: (group, member
     id)."""
 

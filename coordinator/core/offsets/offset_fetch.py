@@ -108,7 +108,7 @@ def _topic(
         name = meant.name
     is_by_id = topic_id != NO_ID
     if not (require_stable and offsets.has_any_pending(group_id)):
-        together = offsets.committed_together(group_id, name, wanted.partition_indexes)
+        together = offsets.find_joint_commits(group_id, name, wanted.partition_indexes)
         if together is not None and not (is_by_id and _is_of_another_topic(together, topic_id)):
             columns = together.partitions, together.offsets, together.leader_epochs
             return OffsetFetchResponseTopics(name, topic_id, Rows(_ROW, columns))

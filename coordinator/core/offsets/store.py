@@ -68,7 +68,7 @@ class OffsetStore:
         offsets = self._committed.get(group_id, _NOTHING).get(topic)
         return _NO_OFFSETS if offsets is None else offsets.by_partition()
 
-    def committed_together(self, group_id: str, topic: str, partitions: tuple[int, ...]) -> OffsetCommits | None:
+    def find_joint_commits(self, group_id: str, topic: str, partitions: tuple[int, ...]) -> OffsetCommits | None:
         """Return the commit that has a group's offsets of just these partitions, None if there is none such."""
         offsets = self._committed.get(group_id, _NOTHING).get(topic)
         return None if offsets is None else offsets.together(partitions)

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from coordinator.core.share_partitions.acquire import Acquisition, Produced
+from coordinator.core.share_partitions.acquire import Acquisition, BatchOffsets
 from coordinator.core.share_partitions.runs import count_complete, overlay, part
 from coordinator.core.share_partitions.transition import advance, settle
 from coordinator.core.share_partitions.values import Run
 from coordinator.core.share_state.values import DeliveryState
 
 
-def leave_out(acquisition: Acquisition, aborted: Sequence[Produced]) -> Acquisition:
+def leave_out(acquisition: Acquisition, aborted: Sequence[BatchOffsets]) -> Acquisition:
     """Return the acquisition without the batches of aborted transactions, which are in order."""
     kept: list[Run] = []
     archived: list[Run] = []

@@ -22,7 +22,7 @@ CUT_FROM_MIN: Final = 2  # deliveries, whatever the limit is
 UNCUT_LIMIT: Final = 2  # with so few deliveries the last one is not cut into single records
 
 
-class Produced(Struct, frozen=True, gc=False):
+class BatchOffsets(Struct, frozen=True, gc=False):
     """A batch of the log, by its offsets."""
 
     first_offset: int
@@ -69,7 +69,7 @@ def find_last_wanted(partition: SharePartition, records_max: int) -> int:
 
 
 def acquire(
-    partition: SharePartition, wish: Wish, fetched: Sequence[Produced], limits: Limits, now_ms: int
+    partition: SharePartition, wish: Wish, fetched: Sequence[BatchOffsets], limits: Limits, now_ms: int
 ) -> Acquisition:
     """Acquire what a read of the log has found, from `next_fetch_offset` on. Nothing of it is written."""
     if not fetched or wish.max_records <= 0 or fetched[-1].last_offset < partition.start_offset:
@@ -138,7 +138,7 @@ class _Taker:
         )
         self.count += last - run.first_offset + 1
 
-    def take_new(self, first: int, fetched: Sequence[Produced], room: int, last_max: int) -> list[Run]:
+    def take_new(self, first: int, fetched: Sequence[BatchOffsets], room: int, last_max: int) -> list[Run]:
         """Acquire up to `room` records from the end of the window on: produced batches as a whole, in runs of about the
         size that the member likes, or exactly so many, with the rest of the batch in the window and available."""
         if self.wish.is_exact:
@@ -160,7 +160,7 @@ class _Taker:
             new.append(self._new_run(begin, last))
         return new
 
-    def _take_exactly(self, first: int, fetched: Sequence[Produced], room: int, last_max: int) -> list[Run]:
+    def _take_exactly(self, first: int, fetched: Sequence[BatchOffsets], room: int, last_max: int) -> list[Run]:
         last = next(
             (one.last_offset for one in fetched if one.last_offset >= first + room - 1), fetched[-1].last_offset
         )

@@ -97,14 +97,14 @@ def _refuse(
     batches = one.acknowledgement_batches
     if (yield from validate_batches(batches, AcknowledgeType.RENEW if can_renew else AcknowledgeType.REJECT)):
         return ErrorCode.INVALID_REQUEST
-    if not asked.is_renewal and _renews(batches):
+    if not asked.is_renewal and _has_renewal(batches):
         return ErrorCode.INVALID_REQUEST
     if not env.call.may(Operation.READ, Resource.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return None if state.has(name, key.partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _renews(batches: Iterable[AcknowledgementBatch]) -> bool:
+def _has_renewal(batches: Iterable[AcknowledgementBatch]) -> bool:
     return any(AcknowledgeType.RENEW in batch.acknowledge_types for batch in batches)
 
 
@@ -116,23 +116,23 @@ def _acknowledge(
         yield
     partition = share.find(key)
     if partition is None:
-        return _refused(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _refusal(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     batches = one.acknowledgement_batches
-    if _renews(batches) and not state.runtime.group_limits(key.group_id).share_renew_acknowledge_enable:
-        return _refused(key, ErrorCode.INVALID_RECORD_STATE)
+    if _has_renewal(batches) and not state.runtime.group_limits(key.group_id).share_renew_acknowledge_enable:
+        return _refusal(key, ErrorCode.INVALID_RECORD_STATE)
     share.changing[key] = False
     try:
         limits = limits_of(state, key.group_id)
         change = yield from acknowledge(partition, asked.member_id, batches, limits, now_ms, asked.session)
         if share.find(key) is not partition:  # its topic has gone between two steps
-            return _refused(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _refusal(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         error = change if isinstance(change, ErrorCode) else apply(state, key, change, asked.by, now_ms)
     finally:
         if share.changing.pop(key):
             state.polls.wake(key)
         share.wait_for_lock(key)  # one that has ended meanwhile
-    return _refused(key, error) if error else Acknowledgement(key)
+    return _refusal(key, error) if error else Acknowledgement(key)
 
 
-def _refused(key: StateKey, error: ErrorCode) -> Acknowledgement:
+def _refusal(key: StateKey, error: ErrorCode) -> Acknowledgement:
     return Acknowledgement(key, error, MESSAGES.get(error))

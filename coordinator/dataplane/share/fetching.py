@@ -12,7 +12,7 @@ from msgspec import Struct
 from coordinator.core.share_partitions.aborted import leave_out
 from coordinator.core.share_partitions.acquire import (
     Acquisition,
-    Produced,
+    BatchOffsets,
     Wish,
     acquire,
     find_last_wanted,
@@ -171,7 +171,7 @@ def take(state: State, asked: ShareFetch, found: Iterable[Look], now_ms: int) ->
         batches = [header for _, header in record_batch.batches(one.records)]
         partition = archive_missing(partition, one.offset, batches[0].base_offset)
         wish = Wish(asked.member_id, left, asked.batch_size, asked.is_exact, asked.session)
-        fetched = [Produced(header.base_offset, header.last_offset) for header in batches]
+        fetched = [BatchOffsets(header.base_offset, header.last_offset) for header in batches]
         acquisition = acquire(partition, wish, fetched, limits, now_ms)
         left -= acquisition.count
         if is_committed:
@@ -192,7 +192,7 @@ def _leave_out_aborted(state: State, one: Look, acquisition: Acquisition, batche
     for gone in log.collect_aborted_transactions(batches[0].base_offset, batches[-1].next_offset):
         begins.setdefault(gone.producer_id, []).append((gone.first_offset, gone.last_offset))
     aborted = [
-        Produced(header.base_offset, header.last_offset)
+        BatchOffsets(header.base_offset, header.last_offset)
         for header in batches
         if header.is_transactional
         and not header.is_control

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource
 from coordinator.core.catalog.catalog import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from coordinator.core.catalog.describe_configs import unknown_broker
+from coordinator.core.catalog.describe_configs import validate_broker
 from coordinator.core.catalog.names import RESERVED, reason_invalid
 from coordinator.core.decision import Steps
 from coordinator.core.pace import Pace, paced
@@ -134,7 +134,7 @@ def each_config(operation: Operation, answers: str, place: str, *open_types: int
             if kind is None or entry.resource_type in open_types:
                 return None
             if operation == _O.ALTER_CONFIGS and entry.resource_type == BROKER and entry.resource_name:
-                if unknown_broker(catalog, entry.resource_name) is not None:
+                if validate_broker(catalog, entry.resource_name) is not None:
                     return None
             name = CLUSTER_NAME if kind == _R.CLUSTER else entry.resource_name
             return None if asking.rights.may(operation, kind, name) else ERRORS[kind]

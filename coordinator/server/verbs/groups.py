@@ -85,7 +85,7 @@ class GroupVerbs:
         a protocol with epochs FENCED_MEMBER_EPOCH.
         """
         _, group = self._find_group(group_id)
-        api, error = kind_of(group).fenced_by(group, self._resolve(group, name))
+        api, error = kind_of(group).find_fence(group, self._resolve(group, name))
         member = self._remove(group_id, name, Cause.MEMBER_FENCED)
         on = Match(api=api, group=group_id, client=member.member_id)
         self._requests.add_fault(FaultSpec(Action(error=error.name), on))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.share_partitions.aborted import leave_out
-from coordinator.core.share_partitions.acquire import Acquisition, Produced, Wish, acquire
+from coordinator.core.share_partitions.acquire import Acquisition, BatchOffsets, Wish, acquire
 from coordinator.core.share_partitions.locks import release_member
 from coordinator.core.share_partitions.values import TERMINAL, Limits, Run, SharePartition
 from coordinator.core.share_state.values import DeliveryState
@@ -20,10 +20,10 @@ def offsets(runs: tuple[Run, ...]) -> list[int]:
 def test_exactly_the_records_of_aborted_batches_are_left_out(
     sizes: list[tuple[int, bool]], most: int, batch_size: int, is_exact: bool
 ) -> None:
-    log: list[Produced] = []
+    log: list[BatchOffsets] = []
     for size, _ in sizes:
         first = log[-1].last_offset + 1 if log else 0
-        log.append(Produced(first, first + size - 1))
+        log.append(BatchOffsets(first, first + size - 1))
     aborted = [batch for batch, (_, is_aborted) in zip(log, sizes, strict=True) if is_aborted]
     gone = {offset for batch in aborted for offset in range(batch.first_offset, batch.last_offset + 1)}
     all_of_it = acquire(SharePartition(0), Wish("a", most, batch_size, is_exact), log, Limits(), 0)
@@ -41,8 +41,8 @@ def test_exactly_the_records_of_aborted_batches_are_left_out(
 
 
 def test_what_is_left_out_is_not_delivered_after_a_release() -> None:
-    limits, log = Limits(), [Produced(0, 4), Produced(5, 9)]
-    found = leave_out(acquire(SharePartition(0), Wish("a", 500, 10), log, limits, 0), [Produced(5, 9)])
+    limits, log = Limits(), [BatchOffsets(0, 4), BatchOffsets(5, 9)]
+    found = leave_out(acquire(SharePartition(0), Wish("a", 500, 10), log, limits, 0), [BatchOffsets(5, 9)])
     assert [(run.first_offset, run.last_offset) for run in found.acquired] == [(0, 4)]
     again = acquire(release_member(found.partition, "a", limits, 0).partition, Wish("a", 500), log, limits, 0)
     assert offsets(again.acquired) == [0, 1, 2, 3, 4]
@@ -50,4 +50,4 @@ def test_what_is_left_out_is_not_delivered_after_a_release() -> None:
 
 def test_nothing_is_left_out_of_an_empty_acquisition() -> None:
     nothing = Acquisition(SharePartition(3))
-    assert leave_out(nothing, [Produced(0, 9)]) == nothing
+    assert leave_out(nothing, [BatchOffsets(0, 9)]) == nothing

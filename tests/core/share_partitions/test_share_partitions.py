@@ -15,7 +15,7 @@ from coordinator.core.share_partitions.acknowledge import acknowledge, validate_
 from coordinator.core.share_partitions.acquire import (
     IN_FLIGHT_MAX,
     Acquisition,
-    Produced,
+    BatchOffsets,
     Wish,
     acquire,
     find_last_wanted,
@@ -74,7 +74,7 @@ class RecordByRecord(RuleBasedStateMachine):
         self.accepted: set[int] = set()
         self.written: list[StateBatch] = []
         self.start_written = 0
-        self.log: list[Produced] = []
+        self.log: list[BatchOffsets] = []
         self.now_ms = 1_000
         self.sessions = {"a": 1, "b": 2, "c": 3}
         self.opened = 3
@@ -93,7 +93,7 @@ class RecordByRecord(RuleBasedStateMachine):
     @rule(size=st.integers(1, 9))
     def produce(self, size: int) -> None:
         first = self.log[-1].last_offset + 1 if self.log else 0
-        self.log.append(Produced(first, first + size - 1))
+        self.log.append(BatchOffsets(first, first + size - 1))
 
     @rule(member=MEMBERS, most=st.integers(1, 12), batch_size=st.integers(1, 6), is_exact=st.booleans())
     def acquire(self, member: str, most: int, batch_size: int, is_exact: bool) -> None:
@@ -250,7 +250,7 @@ def acquired_of(found: Acquisition) -> list[tuple[int, int, int]]:
 
 def test_a_thousand_acknowledgements_are_checked_and_joined_in_steps() -> None:
     limits = Limits(delivery_count_limit=4, record_locks_max=1_000, lock_duration_ms=100)
-    found = acquire(SharePartition(0), Wish("a", 1_000), [Produced(0, 999)], limits, 0)
+    found = acquire(SharePartition(0), Wish("a", 1_000), [BatchOffsets(0, 999)], limits, 0)
     single = [Batch(offset, offset, (AcknowledgeType.ACCEPT,)) for offset in range(1_000)]
     steps, error = count_steps(validate_batches(single, AcknowledgeType.RENEW))
     assert (steps > 10, error) == (True, ErrorCode.NONE)
@@ -261,7 +261,7 @@ def test_a_thousand_acknowledgements_are_checked_and_joined_in_steps() -> None:
 
 
 def test_a_run_of_several_produced_batches_is_wanted_as_a_whole() -> None:
-    found = acquire(SharePartition(0), Wish("a", 10, 2), [Produced(0, 0), Produced(1, 1)], LIMITS, 0)
+    found = acquire(SharePartition(0), Wish("a", 10, 2), [BatchOffsets(0, 0), BatchOffsets(1, 1)], LIMITS, 0)
     released = release_member(found.partition, "a", LIMITS, 0).partition
     assert find_last_wanted(released, 1) == 1
 
@@ -269,7 +269,7 @@ def test_a_run_of_several_produced_batches_is_wanted_as_a_whole() -> None:
 def test_a_batch_that_is_released_again_and_again_is_cut() -> None:
     partition, limits, told = SharePartition(0), Limits(), []
     for _ in range(5):
-        found = acquire(partition, Wish("a", 500), [Produced(0, 9)], limits, 0)
+        found = acquire(partition, Wish("a", 500), [BatchOffsets(0, 9)], limits, 0)
         told.append(acquired_of(found))
         partition = release_member(found.partition, "a", limits, 0).partition
     assert told == [[(0, 9, 1)], [(0, 9, 2)], [(0, 9, 3)], [(0, 4, 4)], [(0, 0, 5)]]
@@ -278,15 +278,18 @@ def test_a_batch_that_is_released_again_and_again_is_cut() -> None:
 
 def test_the_window_is_filled_up_to_its_bound_whatever_a_member_wishes() -> None:
     limits = Limits(record_locks_max=10)
-    partition = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 7)], limits, 0).partition
+    partition = acquire(SharePartition(0), Wish("a", 500), [BatchOffsets(0, 7)], limits, 0).partition
     assert offsets(
-        acquire(partition, Wish("b", 500), [Produced(at, at) for at in range(8, 20)], limits, 0).acquired
+        acquire(partition, Wish("b", 500), [BatchOffsets(at, at) for at in range(8, 20)], limits, 0).acquired
     ) == [8, 9]
-    assert offsets(acquire(partition, Wish("b", 500, is_exact=True), [Produced(8, 19)], limits, 0).acquired) == [8, 9]
+    assert offsets(acquire(partition, Wish("b", 500, is_exact=True), [BatchOffsets(8, 19)], limits, 0).acquired) == [
+        8,
+        9,
+    ]
 
 
 def test_what_has_failed_often_is_delivered_alone() -> None:
-    partition, limits, log = SharePartition(0), Limits(), [Produced(0, 3), Produced(4, 7), Produced(8, 11)]
+    partition, limits, log = SharePartition(0), Limits(), [BatchOffsets(0, 3), BatchOffsets(4, 7), BatchOffsets(8, 11)]
     for _ in range(3):
         partition = release_member(
             acquire(partition, Wish("a", 4), log[:1], limits, 0).partition, "a", limits, 0
@@ -300,9 +303,11 @@ def test_what_has_failed_often_is_delivered_alone() -> None:
 
 
 def test_what_compaction_has_removed_is_archived_unless_a_member_has_it() -> None:
-    partition = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 4), Produced(5, 9)], Limits(), 0).partition
+    partition = acquire(
+        SharePartition(0), Wish("a", 500), [BatchOffsets(0, 4), BatchOffsets(5, 9)], Limits(), 0
+    ).partition
     held = release_member(partition, "a", Limits(), 0).partition
-    held = acquire(held, Wish("b", 3, is_exact=True), [Produced(0, 4)], Limits(), 0).partition
+    held = acquire(held, Wish("b", 3, is_exact=True), [BatchOffsets(0, 4)], Limits(), 0).partition
     after = fates(archive_missing(held, 2, 7))
     assert [(at, fate[0], fate[2]) for at, fate in after.items()] == [
         *((at, ACQUIRED, "b") for at in range(3)),
@@ -316,16 +321,16 @@ def test_what_compaction_has_removed_is_archived_unless_a_member_has_it() -> Non
 def test_whole_batches_exceed_the_number_of_records_unless_it_is_exact(
     is_exact: bool, expected: list[tuple[int, int, int]]
 ) -> None:
-    fetched = [Produced(0, 3), Produced(4, 9), Produced(10, 12)]
+    fetched = [BatchOffsets(0, 3), BatchOffsets(4, 9), BatchOffsets(10, 12)]
     assert acquired_of(acquire(SharePartition(0), Wish("a", 5, 2, is_exact), fetched, Limits(), 0)) == expected
 
 
 def test_a_full_window_takes_no_new_records_but_delivers_what_is_available() -> None:
     limits = Limits(record_locks_max=10)
-    partition = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], limits, 0).partition
-    assert acquire(partition, Wish("b", 500), [Produced(10, 19)], limits, 0).acquired == ()
+    partition = acquire(SharePartition(0), Wish("a", 500), [BatchOffsets(0, 9)], limits, 0).partition
+    assert acquire(partition, Wish("b", 500), [BatchOffsets(10, 19)], limits, 0).acquired == ()
     partition = release_member(partition, "a", limits, 0).partition
-    again = acquire(partition, Wish("b", 500), [Produced(0, 9), Produced(10, 19)], limits, 0)
+    again = acquire(partition, Wish("b", 500), [BatchOffsets(0, 9), BatchOffsets(10, 19)], limits, 0)
     assert acquired_of(again) == [(0, 9, 2)]
 
 
@@ -350,7 +355,7 @@ def test_ranges_that_no_partition_could_take(
 
 
 def refused(first: int, last: int, member: str = "a", now_ms: int = 0) -> Change | ErrorCode:
-    found = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], Limits(), 0)
+    found = acquire(SharePartition(0), Wish("a", 500), [BatchOffsets(0, 9)], Limits(), 0)
     return finish(acknowledge(found.partition, member, [Batch(first, last, (1,))], Limits(), now_ms, 0))
 
 
@@ -365,7 +370,7 @@ def test_offsets_outside_of_the_window_and_records_of_others_are_refused() -> No
 def test_a_record_that_is_named_twice_is_refused(sizes: list[int], data: st.DataObject) -> None:
     """A range may begin where the one before it ends, says Kafka's check of a request; its share partition does not."""
     ends = list(accumulate(sizes))
-    held = acquire(SharePartition(0), Wish("a", 500), [Produced(0, ends[-1] - 1)], Limits(), 0).partition
+    held = acquire(SharePartition(0), Wish("a", 500), [BatchOffsets(0, ends[-1] - 1)], Limits(), 0).partition
     types = data.draw(st.lists(st.integers(0, 4), min_size=len(sizes), max_size=len(sizes)))
     ranges = [Batch(end - size, end - 1, (kind,)) for size, end, kind in zip(sizes, ends, types, strict=True)]
     assert isinstance(finish(acknowledge(held, "a", ranges, Limits(), 0, 0)), Change)
@@ -391,7 +396,7 @@ def test_the_start_offset_that_is_written_is_that_of_before() -> None:
 
 def test_as_many_records_as_may_be_in_flight_are_acknowledged_one_by_one() -> None:
     limits = Limits(record_locks_max=IN_FLIGHT_MAX)
-    found = acquire(SharePartition(0), Wish("a", IN_FLIGHT_MAX), [Produced(0, IN_FLIGHT_MAX - 1)], limits, 0)
+    found = acquire(SharePartition(0), Wish("a", IN_FLIGHT_MAX), [BatchOffsets(0, IN_FLIGHT_MAX - 1)], limits, 0)
     one_by_one = [Batch(offset, offset, (1,)) for offset in range(IN_FLIGHT_MAX)]
     accepted = finish(acknowledge(found.partition, "a", one_by_one, limits, 0, 0))
     assert isinstance(accepted, Change)
@@ -405,7 +410,7 @@ def test_as_many_records_as_may_be_in_flight_are_acknowledged_one_by_one() -> No
 
 @pytest.mark.parametrize("is_exact", [False, True])
 def test_a_batch_that_is_larger_than_the_window_is_acquired_in_parts(is_exact: bool) -> None:
-    limits, huge = Limits(record_locks_max=4_000), [Produced(0, 3 * IN_FLIGHT_MAX - 1)]
+    limits, huge = Limits(record_locks_max=4_000), [BatchOffsets(0, 3 * IN_FLIGHT_MAX - 1)]
     partition, begin = SharePartition(0), 0
     while begin < 3 * IN_FLIGHT_MAX:
         found = acquire(partition, Wish("a", 3_000, 500, is_exact), huge, limits, 0)
@@ -421,7 +426,7 @@ def test_a_batch_that_is_larger_than_the_window_is_acquired_in_parts(is_exact: b
 
 
 def test_what_a_member_renews_it_has_in_its_session_of_now() -> None:
-    found = acquire(SharePartition(0), Wish("a", 500, session=1), [Produced(0, 9)], Limits(), 0)
+    found = acquire(SharePartition(0), Wish("a", 500, session=1), [BatchOffsets(0, 9)], Limits(), 0)
     renewed = finish(acknowledge(found.partition, "a", [Batch(3, 5, (4,))], Limits(), 0, 2))
     assert isinstance(renewed, Change)
     released = release_member(renewed.partition, "a", Limits(), 1).partition
@@ -430,7 +435,7 @@ def test_what_a_member_renews_it_has_in_its_session_of_now() -> None:
 
 def test_a_lock_ends_at_its_time_and_not_before() -> None:
     limits = Limits(lock_duration_ms=100)
-    held = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], limits, 1_000).partition
+    held = acquire(SharePartition(0), Wish("a", 500), [BatchOffsets(0, 9)], limits, 1_000).partition
     assert next_lock_ms(held) == 1_100
     assert expire_locks(held, limits, 1_099) == Change(held)
     freed = expire_locks(held, limits, 1_100)
@@ -453,8 +458,8 @@ def test_what_was_acquired_when_the_server_ended_is_available() -> None:
 
 def test_what_is_available_again_is_cut_to_an_exact_number_of_records() -> None:
     limits = Limits()
-    partition = acquire(SharePartition(0), Wish("a", 500), [Produced(0, 9)], limits, 0).partition
+    partition = acquire(SharePartition(0), Wish("a", 500), [BatchOffsets(0, 9)], limits, 0).partition
     partition = release_member(partition, "a", limits, 0).partition
-    found = acquire(partition, Wish("b", 3, is_exact=True), [Produced(0, 9)], limits, 0)
+    found = acquire(partition, Wish("b", 3, is_exact=True), [BatchOffsets(0, 9)], limits, 0)
     assert acquired_of(found) == [(0, 2, 2)]
-    assert acquired_of(acquire(found.partition, Wish("c", 500), [Produced(0, 9)], limits, 0)) == [(3, 9, 2)]
+    assert acquired_of(acquire(found.partition, Wish("c", 500), [BatchOffsets(0, 9)], limits, 0)) == [(3, 9, 2)]

@@ -63,7 +63,7 @@ def _create_group(request: JoinGroupRequest, call: Call, limits: Limits) -> Resu
     after = fresh if result.group is None else result.group
     told = event(fresh, fresh, call.now_ms, Why(Cause.GROUP_CREATED, BY))
     written = replace(result, group=after, records=(durable.record_of_new_group(after), *result.records))
-    return written.preceded_by(events=(told,))
+    return written.prepend(events=(told,))
 
 
 def _admit(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
@@ -146,7 +146,7 @@ def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: 
     if member.join_ticket is None:
         return result
     earlier = refuse_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, member.join_version)
-    return result.preceded_by(Reply(member.join_ticket, earlier))
+    return result.prepend(Reply(member.join_ticket, earlier))
 
 
 def _add_member(
@@ -160,7 +160,7 @@ def _add_member(
         group = replace(group, new_member_added=True)
     timer = SetTimer(timers.session(group.group_id, member_id), call.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
     why = Why(Cause.MEMBER_JOINED, BY, member, reason=request.reason)
-    return rebalance_or_complete_join(group.with_member(member), call.now_ms, limits, why).preceded_by(timer)
+    return rebalance_or_complete_join(group.with_member(member), call.now_ms, limits, why).prepend(timer)
 
 
 def _turn_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Result[ClassicGroup]:

@@ -38,7 +38,7 @@ def _session_timeout_ms(group: ClassicGroup, member_id: str, limits: Limits) -> 
     return group.members[member_id].session_timeout_ms
 
 
-def _fenced_by(group: ClassicGroup, member_id: str) -> tuple[str, ErrorCode]:
+def _find_fence(group: ClassicGroup, member_id: str) -> tuple[str, ErrorCode]:
     is_static = group.members[member_id].is_static
     return "Heartbeat", ErrorCode.FENCED_INSTANCE_ID if is_static else ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -113,5 +113,5 @@ CLASSIC: Final = Kind(
     ),
     assignor=lambda group: group.protocol or "",
     view=late(f"{__package__}.view"),
-    fenced_by=_fenced_by,
+    find_fence=_find_fence,
 )

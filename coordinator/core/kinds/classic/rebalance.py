@@ -49,7 +49,7 @@ def maybe_complete_join(group: ClassicGroup, now_ms: int, why: Why) -> Result[Cl
     told = event(group, group, now_ms, why)
     if group.initial or not group.has_all_joined:
         return Result(group, events=(told,))
-    return complete_join_phase(group, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by)).preceded_by(events=(told,))
+    return complete_join_phase(group, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by)).prepend(events=(told,))
 
 
 def prepare_rebalance(group: ClassicGroup, now_ms: int, limits: Limits, why: Why) -> Result[ClassicGroup]:
@@ -63,9 +63,7 @@ def prepare_rebalance(group: ClassicGroup, now_ms: int, limits: Limits, why: Why
         at_ms = now_ms + limits.group_initial_rebalance_delay_ms
         return Result(after, effects=(*effects, SetTimer(timers.join(group.group_id), at_ms)), events=told)
     if after.has_all_joined:
-        return complete_join_phase(after, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by)).preceded_by(
-            *effects, events=told
-        )
+        return complete_join_phase(after, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by)).prepend(*effects, events=told)
     at_ms = now_ms + after.rebalance_timeout_ms
     return Result(after, effects=(*effects, SetTimer(timers.join(group.group_id), at_ms)), events=told)
 
@@ -103,7 +101,7 @@ def complete_join_phase(group: ClassicGroup, now_ms: int, why: Why) -> Result[Cl
         result = _wait_for_static_members(left, now_ms)
     else:
         result = _begin_generation(left, now_ms, why)
-    return result.preceded_by(events=gone)
+    return result.prepend(events=gone)
 
 
 def become_empty(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:

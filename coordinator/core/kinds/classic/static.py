@@ -45,7 +45,7 @@ def replace_static_member(
     else:
         # While the leader is assigning it knows the old id, and nothing would be assigned to the new one.
         result = prepare_rebalance(after, call.now_ms, limits, why)
-    return result.preceded_by(*effects)
+    return result.prepend(*effects)
 
 
 def _continue_generation(

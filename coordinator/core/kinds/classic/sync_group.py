@@ -59,7 +59,7 @@ def give_up_assignment(group: ClassicGroup, request: SyncGroupRequest, env: Env)
         effects += (Reply(member.sync_ticket, refusal), session_timer(group.group_id, member, env.call.now_ms))
     why = Why(Cause.ASSIGNMENT_TOO_LARGE, "SyncGroup", group.members[request.member_id])
     begun = prepare_rebalance(after, env.call.now_ms, env.limits, why)
-    return begun.preceded_by(*effects).answering(refusal)
+    return begun.prepend(*effects).answering(refusal)
 
 
 def _validate(group: ClassicGroup | None, request: SyncGroupRequest, call: Call) -> ErrorCode:
@@ -93,7 +93,7 @@ def _park(group: ClassicGroup, member: Member, request: SyncGroupRequest, call: 
     if member.member_id != group.leader:
         return Result(after, effects=effects)
     assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
-    return _assign(after, assignments, waiting, call.now_ms).preceded_by(*effects)
+    return _assign(after, assignments, waiting, call.now_ms).prepend(*effects)
 
 
 def _assign(group: ClassicGroup, assignments: Mapping[str, bytes], leader: Member, now_ms: int) -> Result[ClassicGroup]:

@@ -56,7 +56,7 @@ def expire_pending_syncs(group: ClassicGroup, timer: Due, env: Env) -> Result[Cl
     after = group.with_members({key: member for key, member in group.members.items() if key not in gone})
     whys = [Why(Cause.PENDING_SYNC_EXPIRED, "timer sync", member) for member in silent]
     told = tuple(event(group, group, now_ms, why) for why in whys[:-1])
-    return prepare_rebalance(after, now_ms, limits, whys[-1]).preceded_by(events=told)
+    return prepare_rebalance(after, now_ms, limits, whys[-1]).prepend(events=told)
 
 
 def expire_join_phase(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicGroup]:
@@ -77,17 +77,17 @@ def restart_timers(group: ClassicGroup, env: Env) -> Result[ClassicGroup]:
         cause = Cause.GROUP_OVERSIZED
     else:
         return Result(group, effects=sessions)
-    return prepare_rebalance(group, now_ms, limits, Why(cause, "load")).preceded_by(*sessions)
+    return prepare_rebalance(group, now_ms, limits, Why(cause, "load")).prepend(*sessions)
 
 
 def remove_and_rebalance(group: ClassicGroup, why: Why, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
     """Remove a member or a pending id, and start a rebalance, or complete the join phase if all others have joined."""
     after, effects = remove_member(group, why)
     if why.member is not None and group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-        return prepare_rebalance(after, now_ms, limits, why).preceded_by(*effects)
+        return prepare_rebalance(after, now_ms, limits, why).prepend(*effects)
     told = (event(group, after, now_ms, why),)
     if group.state is State.PREPARING_REBALANCE and after.has_all_joined:
         # Unlike a leave, this also ends the initial delay early, as in Kafka.
         result = complete_join_phase(after, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by))
-        return result.preceded_by(*effects, events=told)
+        return result.prepend(*effects, events=told)
     return Result(after, effects=effects, events=told)

@@ -47,7 +47,7 @@ def forget(group: ClassicGroup, verb: Forget, env: Env) -> Result[ClassicGroup]:
     waiting: list[Effect] = []
     for member in group.members.values():
         waiting += refuse_parked_requests(member, ErrorCode.UNKNOWN_MEMBER_ID, "")
-    return forget_group(group, verb, env).preceded_by(*waiting)
+    return forget_group(group, verb, env).prepend(*waiting)
 
 
 def lose_members(group: ClassicGroup, verb: LoseMembers, env: Env) -> Result[ClassicGroup]:
@@ -57,7 +57,7 @@ def lose_members(group: ClassicGroup, verb: LoseMembers, env: Env) -> Result[Cla
     whys = [Why(Cause.MEMBERS_LOST, BY, member) for member in group.members.values()]
     told = tuple(event(group, group, env.call.now_ms, why) for why in whys[:-1])
     result = prepare_rebalance(group.with_members({}), env.call.now_ms, env.limits, whys[-1])
-    return result.preceded_by(events=told).answering(VerbResponse())
+    return result.prepend(events=told).answering(VerbResponse())
 
 
 def unload(group: ClassicGroup, env: Env, reason: str) -> Result[ClassicGroup]:
@@ -65,4 +65,4 @@ def unload(group: ClassicGroup, env: Env, reason: str) -> Result[ClassicGroup]:
     waiting: list[Effect] = []
     for member in group.members.values():
         waiting += refuse_parked_requests(member, ErrorCode.NOT_COORDINATOR, member.member_id)
-    return moved(group, env, reason).preceded_by(*waiting)
+    return moved(group, env, reason).prepend(*waiting)

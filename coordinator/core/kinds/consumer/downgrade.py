@@ -141,7 +141,7 @@ def _write_conversion(
     sessions = [session_timer(group.group_id, member, transition.now_ms) for member in group.members.values()]
     records = (*transition.records, *tombstones(transition.group), durable.record(group), *result.records)
     return replace(
-        result.preceded_by(*sessions, events=tuple(transition.events)),
+        result.prepend(*sessions, events=tuple(transition.events)),
         response=response,
         records=records,
     )

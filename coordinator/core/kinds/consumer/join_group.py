@@ -78,7 +78,7 @@ def _replace_group(group: ConsumerGroup, request: JoinGroupRequest, env: Env) ->
     transition = GroupTransition(group, env, BY)
     transition.tell(Cause.PROTOCOL_DOWNGRADED)
     written = (*downgrade.tombstones(group), *result.records)
-    return replace(result, records=written).preceded_by(events=tuple(transition.events))
+    return replace(result, records=written).prepend(events=tuple(transition.events))
 
 
 def _admit(transition: GroupTransition, member_id: str, request: JoinGroupRequest, call: Call) -> Result[Any] | Refusal:

@@ -33,7 +33,7 @@ def _session_timeout_ms(group: ConsumerGroup, member_id: str, limits: Limits) ->
     return limits.group_consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
 
 
-def _fenced_by(group: ConsumerGroup, member_id: str) -> tuple[str, ErrorCode]:
+def _find_fence(group: ConsumerGroup, member_id: str) -> tuple[str, ErrorCode]:
     member = group.members[member_id]
     if member.classic is None:
         return "ConsumerGroupHeartbeat", ErrorCode.FENCED_MEMBER_EPOCH
@@ -95,5 +95,5 @@ CONSUMER: Final = Kind(
         describe=late(f"{__package__}.consumer_group_describe", "describe"),
     ),
     view=late(f"{modern.__name__}.view"),
-    fenced_by=_fenced_by,
+    find_fence=_find_fence,
 )

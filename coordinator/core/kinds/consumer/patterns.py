@@ -37,12 +37,12 @@ def is_stale(
     oldest = min((each.version for each in resolved.values()), default=topics.version)
     if oldest < topics.created_version or oldest > topics.version:
         return True  # a version ahead of ours was counted by a server before a restart
-    return now_ms > _resolved_at(resolved) + limits.group_consumer_regex_refresh_interval_ms
+    return now_ms > _resolution_ms(resolved) + limits.group_consumer_regex_refresh_interval_ms
 
 
 def may_refresh(resolved: Mapping[str, ResolvedRegex], now_ms: int) -> bool:
     """Return whether the last resolution is long enough ago, or from the future: then the clock was put back since."""
-    return not resolved or not 0 <= now_ms - _resolved_at(resolved) <= THROTTLE_MS
+    return not resolved or not 0 <= now_ms - _resolution_ms(resolved) <= THROTTLE_MS
 
 
 def is_quiet(group: ConsumerGroup, topics: Topics, limits: Limits, now_ms: int) -> bool:
@@ -119,6 +119,6 @@ def _apply(transition: GroupTransition, answer: Mapping[str, ResolvedRegex]) -> 
         transition.tell(Cause.PATTERN_RESOLVED)
 
 
-def _resolved_at(resolved: Mapping[str, ResolvedRegex]) -> int:
+def _resolution_ms(resolved: Mapping[str, ResolvedRegex]) -> int:
     """Return when the patterns were resolved: all of a group are resolved together, so any of them tells."""
     return next(iter(resolved.values())).at_ms if resolved else -THROTTLE_MS

@@ -9,7 +9,7 @@ LEFT: Final = -1  # the epoch of a member that leaves for good, and of one whose
 AWAY: Final = -2  # the epoch of a static member that left and is expected back
 
 
-class Targeted(Protocol):
+class GroupWithTarget(Protocol):
     """A group with a target assignment. Its epoch counts changes of what the target depends on."""
 
     @property
@@ -23,12 +23,12 @@ class Targeted(Protocol):
         """When that was; 0 if it is not known, so that the next need not wait."""
 
 
-def is_target_due(group: Targeted, interval_ms: int, now_ms: int) -> bool:
+def is_target_due(group: GroupWithTarget, interval_ms: int, now_ms: int) -> bool:
     """Return whether the target is behind the group's epoch, and may be computed again already (KIP-1263)."""
     return group.epoch > group.assignment_epoch and not is_within_interval(group, interval_ms, now_ms)
 
 
-def is_within_interval(group: Targeted, interval_ms: int, now_ms: int) -> bool:
+def is_within_interval(group: GroupWithTarget, interval_ms: int, now_ms: int) -> bool:
     """Return whether the last target is too new for another one.
 
     A target from the future was computed before the clock was put back: waiting for its time could take for ever.

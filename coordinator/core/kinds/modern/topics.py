@@ -17,7 +17,7 @@ from coordinator.core.topics import Topic, Topics
 _MAGIC: Final = 0  # of the way in which a topic is hashed
 
 
-class Subscribed(Protocol):
+class GroupWithTopics(Protocol):
     """A group whose members name topics, or match them by patterns."""
 
     @property
@@ -33,7 +33,7 @@ class Subscribed(Protocol):
         """The topics as of the last check whether they have changed; None if that is not known."""
 
 
-def existing_topics(group: Subscribed, topics: Topics) -> AbstractSet[str]:
+def existing_topics(group: GroupWithTopics, topics: Topics) -> AbstractSet[str]:
     """Return the topics that the group subscribes to and that exist. Its members may name many more."""
     found = topics.existing(group.names.keys())
     for resolved in group.resolved.values():
@@ -41,12 +41,12 @@ def existing_topics(group: Subscribed, topics: Topics) -> AbstractSet[str]:
     return found
 
 
-def is_subscribed(group: Subscribed, topic: str) -> bool:
+def is_subscribed(group: GroupWithTopics, topic: str) -> bool:
     """Return whether a member subscribes to the topic, by name or by a pattern that is resolved."""
     return topic in group.names or any(topic in resolved.topics for resolved in group.resolved.values())
 
 
-def metadata_hash(group: Subscribed, topics: Topics) -> int:
+def metadata_hash(group: GroupWithTopics, topics: Topics) -> int:
     """Return a signed 64-bit number that changes with the topics that the group subscribes to; 0 when none of them
     exists."""
     return hash_topics(existing_topics(group, topics), topics)
@@ -60,7 +60,7 @@ def hash_topics(names: Iterable[str], topics: Topics) -> int:
     return _to_signed(b"".join([_topic_hash(topics[name]) for name in found]))
 
 
-def have_topics_changed(group: Subscribed, topics: Topics) -> bool:
+def have_topics_changed(group: GroupWithTopics, topics: Topics) -> bool:
     """Return whether a topic that the group subscribes to has come, changed or gone since its epoch was held against
     them.
 

@@ -85,5 +85,5 @@ SHARE: Final = Kind(
     ),
     assignor=lambda group: "simple",
     view=late(f"{modern.__name__}.view"),
-    fenced_by=lambda group, member_id: ("ShareGroupHeartbeat", ErrorCode.FENCED_MEMBER_EPOCH),
+    find_fence=lambda group, member_id: ("ShareGroupHeartbeat", ErrorCode.FENCED_MEMBER_EPOCH),
 )

@@ -67,7 +67,7 @@ def configure_topology(topology: Topology, topics: Topics) -> ConfiguredTopology
     """Hold a topology against the topics. Raises InvalidTopologyError."""
     sources = {name for each in topology.subtopologies.values() for name in each.source_topics}
     if gone := sorted(name for name in sources if name not in topics):
-        return _not_ready(StatusCode.MISSING_SOURCE_TOPICS, f"missing source topics: {_listed(gone)}")
+        return _not_ready(StatusCode.MISSING_SOURCE_TOPICS, f"missing source topics: {_join_names(gone)}")
     try:
         sizes = decide_sizes(topology, topics)
         configured = {
@@ -79,7 +79,7 @@ def configure_topology(topology: Topology, topics: Topics) -> ConfiguredTopology
         return _not_ready(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, str(wrong))
     if not missing:
         return ConfiguredTopology(configured)
-    detail = f"missing internal topics: {_listed([topic.name for topic in missing])}"
+    detail = f"missing internal topics: {_join_names([topic.name for topic in missing])}"
     return ConfiguredTopology(configured, missing, Problem(StatusCode.MISSING_INTERNAL_TOPICS, detail))
 
 
@@ -127,6 +127,6 @@ def _missing(configured: Iterable[ConfiguredSubtopology], topics: Topics) -> tup
     return tuple(wanted[name] for name in sorted(wanted) if name not in topics)
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     more = len(names) - _NAMES_SHOWN
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

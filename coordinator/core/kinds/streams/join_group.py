@@ -30,4 +30,4 @@ def join_group(group: StreamsGroup, request: JoinGroupRequest, env: Env) -> Resu
     transition = GroupTransition(group, env, BY)
     transition.tell(Cause.PROTOCOL_DOWNGRADED)
     written = (*record_builders.tombstones(group), *result.records)
-    return replace(result, records=written).preceded_by(events=tuple(transition.events))
+    return replace(result, records=written).prepend(events=tuple(transition.events))

@@ -28,7 +28,7 @@ def _session_timeout_ms(group: StreamsGroup, member_id: str, limits: Limits) -> 
     return limits.group_streams_session_timeout_ms
 
 
-def _fenced_by(group: StreamsGroup, member_id: str) -> tuple[str, ErrorCode]:
+def _find_fence(group: StreamsGroup, member_id: str) -> tuple[str, ErrorCode]:
     return "StreamsGroupHeartbeat", ErrorCode.FENCED_MEMBER_EPOCH
 
 
@@ -93,5 +93,5 @@ STREAMS: Final = Kind(
     assignor=lambda group: "sticky",
     view=late(f"{__package__}.view"),
     problem=late(f"{__package__}.view", "find_problem"),
-    fenced_by=_fenced_by,
+    find_fence=_find_fence,
 )

@@ -58,7 +58,7 @@ def advance(
     cause = _configure(transition, raised)
     if isinstance(cause, Refusal):
         return cause
-    configured = _configured(transition)
+    configured = _find_configuration(transition)
     if wrong := validate_tasks(reported, configured):
         return wrong
     if cause is not None:
@@ -127,7 +127,7 @@ def _configure(transition: GroupTransition, raised: Cause | None) -> Cause | Ref
             transition.group = replace(transition.group, configured=configured)
     if transition.group.topics_seen is not topics:
         transition.group = replace(transition.group, topics_seen=topics)
-    validated = topology.epoch if _configured(transition).is_ready else NOT_VALIDATED
+    validated = topology.epoch if _find_configuration(transition).is_ready else NOT_VALIDATED
     settings = settings_of(transition.limits)
     if raised is None and (metadata_hash != group.metadata_hash or validated != group.validated_epoch):
         raised = Cause.TOPICS_CHANGED
@@ -139,7 +139,7 @@ def _configure(transition: GroupTransition, raised: Cause | None) -> Cause | Ref
     return raised
 
 
-def _configured(transition: GroupTransition) -> ConfiguredTopology:
+def _find_configuration(transition: GroupTransition) -> ConfiguredTopology:
     configured = transition.group.configured
     assert configured is not None, "the topology was held against the topics"
     return configured

@@ -62,11 +62,11 @@ def _topology(group: StreamsGroup) -> StreamsGroupDescribeResponseTopology | Non
         return None
     configured = group.configured
     if configured is not None and configured.is_ready:
-        return StreamsGroupDescribeResponseTopology(group.topology.epoch, _configured(configured))
+        return StreamsGroupDescribeResponseTopology(group.topology.epoch, _describe_subtopologies(configured))
     return StreamsGroupDescribeResponseTopology(group.topology.epoch, _as_sent(group.topology))
 
 
-def _configured(configured: ConfiguredTopology) -> tuple[StreamsGroupDescribeResponseSubtopology, ...]:
+def _describe_subtopologies(configured: ConfiguredTopology) -> tuple[StreamsGroupDescribeResponseSubtopology, ...]:
     return tuple(
         StreamsGroupDescribeResponseSubtopology(
             subtopology_id=number,

@@ -84,7 +84,7 @@ def refuse_names(topology: StreamsGroupHeartbeatRequestTopology) -> Refusal | No
     return None
 
 
-def refuse_topology(topology: StreamsGroupHeartbeatRequestTopology) -> Refusal | None:
+def validate_topology(topology: StreamsGroupHeartbeatRequestTopology) -> Refusal | None:
     """Return what is wrong with a topology as such, whatever topics there are; None if nothing is.
 
     Kafka 4.3.1 looks at changelogs alone, and answers the other mistakes with UNKNOWN_SERVER_ERROR.

@@ -10,7 +10,7 @@ from coordinator.core.kinds.modern.validation import invalid, is_blank
 from coordinator.core.kinds.streams.configuration import ConfiguredTopology
 from coordinator.core.kinds.streams.group import Member, StreamsGroup
 from coordinator.core.kinds.streams.tasks import ReportedTasks
-from coordinator.core.kinds.streams.topology import refuse_names, refuse_topology
+from coordinator.core.kinds.streams.topology import refuse_names, validate_topology
 from coordinator.core.refusal import Refusal
 from coordinator.core.topics import Topic
 from protocol.errors import ErrorCode
@@ -71,7 +71,7 @@ def _refuse_join(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
             return invalid(f"{field}: expected an empty list when (re-)joining.")
     if request.topology is None:
         return invalid("Topology must be non-null when (re-)joining.")
-    return refuse_topology(request.topology)
+    return validate_topology(request.topology)
 
 
 def validate_epoch(member: Member, epoch: int, reported: ReportedTasks | None) -> Refusal | None:
