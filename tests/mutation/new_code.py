@@ -261,7 +261,7 @@ SECOND: Final = (
           SHARE_FETCH, True),
     Fault('another connection goes on with the session, and a fetch that waits still takes records',
           'coordinator/dataplane/share_fetch.py',
-          'return current is None or current.epoch != poll.session.epoch',
+          'return current is None or (current.number, current.epoch) != (poll.session.number, poll.session.epoch)',
           'return current is None',
           SHARE_FETCH, False),
     Fault('a share fetch waits though its response is full',

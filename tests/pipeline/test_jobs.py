@@ -20,6 +20,7 @@ from pipeline.synth_groups import write_lives
 from protocol.records import Record
 from tests.pipeline.group_logs import fill
 from tests.pipeline.ingested import ids, read
+from tests.pipeline.share_logs import write_shares
 from tests.pipeline.sources import offsets, replayed
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -98,6 +99,7 @@ def test_every_table_is_built(spark: Any, tmp_path: Path, monkeypatch: pytest.Mo
     logs, out = tmp_path / "logs", tmp_path / "out"
     write_logs(logs, Plan(records=600, segment_bytes=20_000))
     write_lives(logs, groups=3, rebalances=4, partition=9)
+    write_shares(logs)
     ends = tmp_path / "ends.jsonl"
     ends.write_text('{"topic":"topic-0","partition":0,"ts":1760000400000,"leo":9000}')
     read(logs, out)
@@ -115,7 +117,9 @@ def test_every_table_is_built(spark: Any, tmp_path: Path, monkeypatch: pytest.Mo
     latest = offsets(row.asDict() for row in tables.read_table("latest_offsets").collect())
     assert latest == replayed(logs)
     health = tables.read_table("log_health").collect()
-    assert all(0 <= row.dead_ratio <= 1 and row.bytes > 0 for row in health)
+    assert all(row.bytes > 0 for row in health)
+    assert all(0 <= row.dead_ratio <= 1 if row.commits else row.dead_ratio is None for row in health)
+    assert {bool(row.commits) for row in health} == {True, False}
     _read_by_others(spark, out, counts)
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 from coordinator.core.cleanup import forget_group
 from coordinator.core.groups import moved
 from coordinator.core.growth import brings_more
+from coordinator.core.kinds import modern
 from coordinator.core.kinds.kind import Description, Kind, late
 from coordinator.core.kinds.streams import replay
 from coordinator.core.kinds.streams.group import StreamsGroup, is_subscribed
@@ -66,7 +67,7 @@ STREAMS: Final = Kind(
     grows={StreamsGroupHeartbeatRequest: _grows},
     weighed=("members", "targets", "topology"),
     malformed={StreamsGroupHeartbeatRequest: late(f"{__package__}.streams_group_heartbeat", "refuse_malformed")},
-    too_large={TakeTarget: late("coordinator.core.kinds.modern.long_targets", "drop")},
+    too_large={TakeTarget: late(f"{modern.__name__}.long_targets", "drop")},
     timers={
         **dict.fromkeys(_MEMBER_TIMERS, late(f"{__package__}.timers", "expire_member")),
         INITIAL: late(f"{__package__}.timers", "end_initial_delay"),
