@@ -24,6 +24,7 @@ REBALANCE_MS: Final = 30_000
 PROCESSES: Final = 3  # of an application; its members are dealt to them
 GIVES_UP: Final = 0.8  # how likely a member has stopped what it is told to give up by its next heartbeat
 HANGS: Final = 0.15  # how likely a member stops nothing, until it has lost its place for that, and joins anew
+LOSES: Final = 0.03  # how likely a response with tasks does not reach a member
 
 _Subtopology = StreamsGroupHeartbeatRequestSubtopology
 _Topic = StreamsGroupHeartbeatRequestTopicInfo
@@ -150,7 +151,7 @@ class StreamsMember(Member):
 
     def _beaten(self, answer: Any) -> None:
         self._is_asking = False
-        if answer is None:
+        if answer is None or (answer.active_tasks is not None and self._dice.random() < LOSES):
             self._reported = None  # as clients do after a timeout
             return
         error = answer.error_code
