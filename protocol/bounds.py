@@ -22,7 +22,7 @@ BLOB_HEAP = 48  # bytes, beside their content, which is the frame's own size at 
 ARRAY_HEAP, SLOT_HEAP = 48, 16  # a tuple; an entry in it, and in the list that it is made of
 NESTED_HEAP = 48
 """An element's own array, even an empty one, beside what is in it. It takes less memory, but as much time to read as an
-element of that price: so what any frame may cost is read in less than 50 ms."""
+element of that price. The aim is that any frame is read in 50 ms; docs/BENCHMARKS.md says which are not."""
 
 TEXT_BYTES_MAX = 0x7FFF  # Kafka's own limit, of compact strings as well
 TAGS_MAX = 1024  # in one section; Kafka's messages define fewer than ten
