@@ -30,12 +30,8 @@ START_SECONDS = STOP_SECONDS = WAIT_SECONDS = 180.0  # on a machine that is four
 _ERROR = re.compile(r'^at=\S+ level=error |"level": "error"|^\s*(\+ Exception Group )?Traceback ')
 
 
-wait_seconds = WAIT_SECONDS  # less where a test is run again if a client has stopped, see `compat/conftest.py`
-
-
-def wait_until(what: str, is_true: Callable[[], object], seconds: float | None = None) -> None:
+def wait_until(what: str, is_true: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
     """Wait for a condition that another process or thread brings about in its own time."""
-    seconds = wait_seconds if seconds is None else seconds
     deadline = time.monotonic() + seconds
     while not is_true():
         assert time.monotonic() < deadline, f"after {seconds:.0f} s still not: {what}"

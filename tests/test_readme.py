@@ -7,8 +7,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from coordinator import __version__
-from tests.compat.consumers import stops
 from tests.live import WAIT_SECONDS, Muster
 
 ROOT = Path(__file__).parent.parent
@@ -22,7 +23,8 @@ def example() -> str:
     return found[1]
 
 
-@stops("TimeoutExpired")
+# Once in some hundred runs on a busy machine kafka-python does not close; why is not known.
+@pytest.mark.flaky(reruns=2, only_rerun=["TimeoutExpired"])
 def test_the_first_example_consumes_and_goes_on_where_it_was(tmp_path: Path) -> None:
     with Muster(tmp_path) as muster:
         program = example().replace("127.0.0.1:9092", muster.kafka)

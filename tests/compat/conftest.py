@@ -1,21 +1,21 @@
-"""What tests with released clients share. One that is run again when its client has stopped does not wait for minutes."""
+"""What tests with released clients share."""
+
+import threading
+from collections.abc import Iterator
 
 import pytest
-
-from tests import live
-
-STOPPED_SECONDS = (
-    45.0  # a group of kafka-python that goes on at all does so within some seconds, also on a busy machine
-)
-
-
-@pytest.fixture(autouse=True)
-def wait_less_for_a_client_that_may_stop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.node.get_closest_marker("flaky"):
-        monkeypatch.setattr(live, "wait_seconds", STOPPED_SECONDS)
 
 
 @pytest.fixture
 def group(request: pytest.FixtureRequest) -> str:
     """A group of the test's own, on a server that it shares."""
     return str(request.node.name)
+
+
+@pytest.fixture(autouse=True)
+def find_unclosed_clients() -> Iterator[None]:
+    """Fail a test that leaves a client of kafka-python running: it would connect, and log, in the tests that follow."""
+    before = threading.enumerate()
+    yield
+    left = [one.name for one in threading.enumerate() if one not in before and one.name.startswith("kafka-io-")]
+    assert not left, f"clients that the test has not closed: {left}"

@@ -12,25 +12,11 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.live import WAIT_SECONDS, wait_until
 
-__all__ = ["STOPS", "Member", "stops", "wait_until"]
-
-
-def stops(message: str) -> pytest.MarkDecorator:
-    """Mark a test of kafka-python that is run again, twice at most, when it fails with this (a regular expression).
-
-    Now and then kafka-python 3.0.12 stops for good after a rebalance, most of all on a busy machine. It did so against
-    Apache Kafka 4.3.1 as well, twice in some fifty groups of three, as often as here: see docs/clients.md. What was run
-    again is counted and named at the end of the run.
-    """
-    return pytest.mark.flaky(reruns=2, only_rerun=[message])
-
-
-STOPS = stops("still not: ")
+__all__ = ["Member", "wait_until"]
 
 
 class Member:
@@ -149,13 +135,12 @@ Records = list[tuple[bytes, bytes, int, list[tuple[str, bytes]]]]  # value, key,
 def _kafka_python(bootstrap: str, topic: str, records: Records, codec: str | None) -> None:
     from kafka import KafkaProducer
 
-    producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=10)
-    for sent in [
-        producer.send(topic, value, key, partition=partition, headers=headers)
-        for value, key, partition, headers in records
-    ]:
-        sent.get(30)
-    producer.close()
+    with KafkaProducer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=10) as producer:
+        for sent in [
+            producer.send(topic, value, key, partition=partition, headers=headers)
+            for value, key, partition, headers in records
+        ]:
+            sent.get(30)
 
 
 def _confluent_kafka(bootstrap: str, topic: str, records: Records, codec: str | None) -> None:

@@ -35,6 +35,8 @@ def kafka_python(bootstrap: str, group: str, topic: str, *, session_ms: int) -> 
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.errors import KafkaError
 
+    from tests.compat.kafka_python import poll
+
     class Listener(ConsumerRebalanceListener):
         def on_partitions_revoked(self, revoked: Any) -> None:
             say(assigned=[])
@@ -50,7 +52,7 @@ def kafka_python(bootstrap: str, group: str, topic: str, *, session_ms: int) -> 
     consumer.subscribe([topic], listener=Listener())
     while not stopping.is_set():
         try:
-            batches = consumer.poll(timeout_ms=POLL_MS)
+            batches = poll(consumer, POLL_MS)
             if not batches:
                 continue
             say_records((one.partition, one.offset, one.value) for batch in batches.values() for one in batch)

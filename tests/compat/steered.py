@@ -10,6 +10,7 @@ from confluent_kafka import Message
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 
 from tests.compat.consumers import librdkafka
+from tests.compat.kafka_python import poll
 from tests.live import Muster
 
 CLASSIC: dict[str, Any] = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 100}
@@ -116,5 +117,5 @@ class KafkaPython(Polling):
             if self._is_busy.is_set():
                 time.sleep(0.02)
             else:
-                consumer.poll(50)
+                poll(consumer, 50)
         consumer.close()

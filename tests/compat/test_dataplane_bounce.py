@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.compat.consumers import Member, produce, stops, wait_for_share, wait_until
+from tests.compat.consumers import Member, produce, wait_for_share, wait_until
 from tests.live import Muster, server_fixture
 
 PARTITIONS = 2
@@ -76,7 +76,6 @@ def generations(muster: Muster) -> dict[str, float]:
     return {group: muster.metric("muster_group_generation", group=group) for group in GROUPS}
 
 
-@stops(r"still not: (python|mixed|the members of classic groups|2 members share all partitions of (python|mixed))")
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_a_restart_within_the_session_rebalances_nobody(muster: Muster, how: str) -> None:
     """R5: as Kafka's own system test bounces a broker and wants no unexpected rebalance."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -85,12 +86,13 @@ def test_a_topic_that_nobody_asks_for_after_a_restart_grows_old_too(muster: Must
 
 def confluent_kafka(muster: Muster) -> Iterator[tuple[bytes, bytes | None]]:
     reading = librdkafka(muster.kafka, "readers")
-    reading.assign([TopicPartition("__consumer_offsets", partition, 0) for partition in range(4)])
-    while True:
-        for one in reading.consume(100, 0.5):
-            assert one.error() is None, one.error()
-            if one.key() is not None:
-                yield one.key(), one.value()
+    with closing(reading):
+        reading.assign([TopicPartition("__consumer_offsets", partition, 0) for partition in range(4)])
+        while True:
+            for one in reading.consume(100, 0.5):
+                assert one.error() is None, one.error()
+                if one.key() is not None:
+                    yield one.key(), one.value()
 
 
 def kafka_python(muster: Muster) -> Iterator[tuple[bytes, bytes | None]]:
@@ -98,9 +100,10 @@ def kafka_python(muster: Muster) -> Iterator[tuple[bytes, bytes | None]]:
     from kafka import TopicPartition as Partition
 
     reading = KafkaConsumer(bootstrap_servers=muster.kafka, auto_offset_reset="earliest", consumer_timeout_ms=20_000)
-    reading.assign([Partition("__consumer_offsets", partition) for partition in range(4)])
-    for one in reading:
-        yield one.key, one.value
+    with closing(reading):
+        reading.assign([Partition("__consumer_offsets", partition) for partition in range(4)])
+        for one in reading:
+            yield one.key, one.value
 
 
 @pytest.mark.parametrize("read", [confluent_kafka, kafka_python])
@@ -112,10 +115,8 @@ def test_the_topic_of_offsets_can_be_read_like_any_other(muster: Muster, read) -
     wanted = TopicPartition("t", 0, 2)
     assert committing.commit(offsets=[wanted], asynchronous=False)[0].error is None
     committing.close()
-    for key, value in read(muster):
-        fact = records.decode(key, value)
-        if fact.key == OffsetCommitKey("readers", "t", 0):
-            assert fact.value is not None and fact.value.offset == 2
-            break
-    else:
-        pytest.fail("the commit was not read")
+    with closing(read(muster)) as found:
+        facts = (records.decode(key, value) for key, value in found)
+        commit = next((one for one in facts if one.key == OffsetCommitKey("readers", "t", 0)), None)
+    assert commit is not None, "the commit was not read"
+    assert commit.value is not None and commit.value.offset == 2

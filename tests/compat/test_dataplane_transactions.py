@@ -36,13 +36,12 @@ def with_confluent_kafka(bootstrap: str) -> None:
 def with_kafka_python(bootstrap: str) -> None:
     from kafka import KafkaProducer
 
-    producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id="python")
-    producer.init_transactions()
-    for number in range(4):
-        producer.begin_transaction()
-        producer.send("out", str(number).encode(), partition=0).get(20)
-        (producer.abort_transaction if number % 2 else producer.commit_transaction)()
-    producer.close()
+    with KafkaProducer(bootstrap_servers=bootstrap, transactional_id="python") as producer:
+        producer.init_transactions()
+        for number in range(4):
+            producer.begin_transaction()
+            producer.send("out", str(number).encode(), partition=0).get(20)
+            (producer.abort_transaction if number % 2 else producer.commit_transaction)()
 
 
 def with_aiokafka(bootstrap: str) -> None:

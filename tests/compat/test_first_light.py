@@ -9,7 +9,7 @@ from confluent_kafka.cimpl import NewPartitions
 
 from coordinator.client import Client
 from tests.compat.consumer_protocol import SETTINGS, group_of
-from tests.compat.consumers import STOPS, Member, produce, share, wait_for_share, wait_until
+from tests.compat.consumers import Member, produce, share, wait_for_share, wait_until
 from tests.live import Muster, server_fixture
 from tests.requests import fetch_offsets
 
@@ -29,7 +29,7 @@ def committed(muster: Muster, group: str) -> dict[int, int]:
 @pytest.mark.parametrize(
     "client",
     [
-        pytest.param(("kafka-python",), marks=STOPS),
+        ("kafka-python",),
         ("confluent-kafka",),
         ("confluent-kafka", "consumer"),
         ("aiokafka",),

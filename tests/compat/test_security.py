@@ -122,14 +122,21 @@ def with_kafka_python(way: Way) -> set[str]:
         def token(self) -> str:
             return way.token()
 
+    connections: list[Any] = []  # a consumer that cannot be made does not close its own
+
+    def connect(**settings: Any) -> Any:
+        connections.append(KafkaConsumer.DEFAULT_CONFIG["kafka_client"](**settings))
+        return connections[-1]
+
+    settings = {**python_settings(way, Provider()), "bootstrap_timeout_ms": way.patience_ms, "kafka_client": connect}
     try:
-        consumer = KafkaConsumer(**python_settings(way, Provider()), bootstrap_timeout_ms=way.patience_ms)
+        with contextlib.closing(KafkaConsumer(**settings)) as consumer:
+            return set(consumer.topics())
     except PythonKafkaError as error:
         raise ClientError(repr(error)) from None
-    try:
-        return set(consumer.topics())
     finally:
-        consumer.close()
+        for each in connections:
+            each.close()
 
 
 def with_aiokafka(way: Way) -> set[str]:
@@ -139,8 +146,8 @@ def with_aiokafka(way: Way) -> set[str]:
 
     async def ask() -> set[str]:
         consumer = AIOKafkaConsumer(**python_settings(way, Provider()), request_timeout_ms=SECONDS * 1000)
-        await consumer.start()
         try:
+            await consumer.start()
             return set(await consumer.topics())
         finally:
             await consumer.stop()

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.commands import Shell
-from tests.compat.consumers import STOPS, wait_until
+from tests.compat.consumers import wait_until
 from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent, KafkaPython, Polling
 from tests.live import Muster, server_fixture
 
@@ -152,7 +152,6 @@ def test_session_timeout(story: Story) -> None:
         story.expect_rebalances(member_joined=1, session_expired=1)
 
 
-@STOPS
 def test_poll_timeout(story: Story) -> None:
     """The application is busy for longer than max.poll.interval.ms: its client leaves the group for it."""
     settings = {"group_id": story.group, "session_timeout_ms": 45_000, "heartbeat_interval_ms": 100}
