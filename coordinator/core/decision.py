@@ -4,6 +4,7 @@
     PARKED                     a `Reply` under the ticket of the call is the response, later
     InSteps(steps)             others have their turn between two steps; the last one returns one of the other three
     SILENT                     no response is wanted: a Produce with acks=0
+    Silent(closes="why")       no response can say that the request has failed: its connection is closed
 
 A handler that has nothing to say but a response may return just that: `answers` makes a handler of it in the table,
 and `in_steps` one of a generator that returns the response.
@@ -35,7 +36,9 @@ class Parked(Struct, frozen=True, gc=False):
 
 
 class Silent(Struct, frozen=True, gc=False):
-    """There is no response, not even to an error."""
+    """There is no response, not even to an error. A client that waits for one loses its connection: `closes` is why."""
+
+    closes: str = ""
 
 
 PARKED: Final = Parked()

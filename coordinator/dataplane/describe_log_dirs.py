@@ -6,6 +6,7 @@ Shown by tests/dataplane/test_describe_log_dirs.py.
 from collections.abc import Generator, Iterable
 
 from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.response_budget import ResponseBudget
 from coordinator.dataplane.state import Env, State
 from protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
@@ -20,11 +21,12 @@ def describe_log_dirs(
     state: State, request: DescribeLogDirsRequest, env: Env
 ) -> Generator[None, None, DescribeLogDirsResponse]:
     """Describe the partitions that are asked for, each once; those that do not exist are left out, as in Kafka."""
-    topics = []
+    topics, budget = [], ResponseBudget()
     for name, indexes in _select(state, request).items():
         partitions = []
         for index in indexes:
             if state.has(name, index):
+                budget.charge_elements(1)
                 partitions.append(DescribeLogDirsResponseDescribeLogDirsPartition(index, _size(state, name, index)))
                 yield
         if partitions:

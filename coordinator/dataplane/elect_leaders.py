@@ -7,6 +7,7 @@ from typing import Final
 
 from coordinator.core.decision import Steps
 from coordinator.core.pace import paced, paced_steps
+from coordinator.core.response_budget import ResponseBudget
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.elect_leaders import (
@@ -29,6 +30,7 @@ def elect_leaders(state: State, request: ElectLeadersRequest, env: Env) -> Steps
         refused = (ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     elif request.topic_partitions is None:
         names = tuple(state.catalog.topics_by_name)
+        ResponseBudget().charge_elements(len(names))
         return ElectLeadersResponse(
             replica_election_results=tuple((yield from paced(names, ElectLeadersResponseReplicaElectionResult)))
         )

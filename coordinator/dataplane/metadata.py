@@ -11,6 +11,7 @@ from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import TopicValue
 from coordinator.core.decision import Decision, Done, InSteps, Steps, respond_in_steps
+from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import STEP_ENTRIES, Call, Result
 from coordinator.core.topics import NO_ID
 from coordinator.dataplane.brokers import LEADER_EPOCH, Where
@@ -98,7 +99,15 @@ def _may_create(name: str, call: Call) -> bool:
 
 
 def _describe_topics(request: MetadataRequest, env: Env, state: State) -> Iterator[MetadataResponseTopic]:
-    """Describe the topics that are asked for, one at each `next`. Of all topics, those that have gone are left out."""
+    """Describe the topics that are asked for, one at each `next`, and charge them. Raises ResponseTooLarge."""
+    budget = ResponseBudget()
+    for topic in _find_topics(request, env, state):
+        budget.charge_elements(1 + len(topic.partitions))
+        yield topic
+
+
+def _find_topics(request: MetadataRequest, env: Env, state: State) -> Iterator[MetadataResponseTopic]:
+    """Describe the topics that are asked for. Of all topics, those that have gone are left out."""
     if wants_all(request, env.call.version):
         known = state.catalog.topics_by_name
         return (_describe_topic(name, state, env.where) for name in list(known) if name in known)

@@ -55,6 +55,7 @@ from coordinator.runtime.steps import StepMeter, UnfinishedRequest, UnfinishedRe
 from coordinator.runtime.topic_log import log_changes
 from coordinator.runtime.world import World
 from protocol import record_batch
+from protocol.error_codes import error_walker
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.produce import ProduceRequest
@@ -612,10 +613,15 @@ def marker(producer_id: int, producer_epoch: int, committed: bool, now_ms: int) 
 
 
 def failure_outcome(request: Any, version: int, code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR) -> Done | Silent:
-    """Respond to a request that the server has failed to decide, unless nobody waits for a response."""
+    """Respond to a request that the server has failed to decide, unless nobody waits for a response.
+
+    A response without a place for the code would look like an answer: that nothing is there."""
     if request is None or (type(request) is ProduceRequest and not request.acks):
         return SILENT
-    return Done(error_response(request, version, code))
+    response = error_response(request, version, code)
+    if any(error_walker(response.__class__)(response)):
+        return Done(response)
+    return Silent("response memory" if code == ErrorCode.POLICY_VIOLATION else "internal error")
 
 
 def _silently(work: Steps[None]) -> Steps[Outcome]:

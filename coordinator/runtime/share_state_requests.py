@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from coordinator.core.decision import Steps, in_steps
 from coordinator.core.refusal import Refusal
+from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call
 from coordinator.core.share_state.values import ShareState, StateBatch, StateKey, StateSummary, StateUpdate
 from coordinator.dataplane.brokers import Where
@@ -48,7 +49,7 @@ def read_share_group_state(
 ) -> Steps[Any]:
     """Return states, and note the leader epochs of who reads them."""
     topics = engine.ledger.catalog.topics
-    entry = read.ReadShareGroupStateResponsePartitionResult
+    entry, budget = read.ReadShareGroupStateResponsePartitionResult, ResponseBudget()
 
     def decide(key: StateKey, one: Any) -> Decide:
         return lambda states: states.read(key, one.leader_epoch, topics, call.now_ms)
@@ -56,6 +57,7 @@ def read_share_group_state(
     def answer(index: int, state: Any) -> Any:
         if not isinstance(state, ShareState):
             return entry(index, state.error, state.message)
+        budget.charge_elements(1 + len(state.batches))
         batches = tuple([
             read.ReadShareGroupStateResponseStateBatch(
                 batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count

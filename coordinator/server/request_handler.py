@@ -1,5 +1,6 @@
 """One request on its way through the server: who asks, the gate, the node, quotas, and the response."""
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,7 @@ from coordinator.server.outbox import Outbox
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.repeated_heartbeat import keep
 from coordinator.server.turn import Turn
-from protocol.apis import API_VERSIONS, BY_NAME, FETCH
+from protocol.apis import API_VERSIONS, APIS, BY_NAME, FETCH
 from protocol.errors import ErrorCode, UnsupportedVersion
 from protocol.header import Request
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # imported with the first journal or fault
     from coordinator.control.gated_request import GatedRequest
     from coordinator.server.gate import Gate
 
+log = logging.getLogger("muster.server")
 
 HEARTBEAT: Final = BY_NAME["Heartbeat"].key
 
@@ -115,6 +117,8 @@ class RequestHandler:
             if isinstance(outcome, Parked):
                 self._connections.park(connection, self._park(connection, request, call, gated))
                 return -1
+            if isinstance(outcome, Silent) and outcome.closes:
+                self._close_unanswered(connection, api_key, outcome.closes)
             return api_key
         response = outcome.response
         is_short = api_key in SHORT and (api_key != FETCH or not has_ranges(response))
@@ -162,8 +166,18 @@ class RequestHandler:
             outcome = self._throttled.end_wait(connection, outcome, self._turn.real_s())
         if isinstance(outcome, Done):
             self._encoder.queue_response(connection, parked, outcome.response, is_reply=True)
+        elif outcome.closes:
+            self._close_unanswered(connection, parked.api_key, outcome.closes)
         if connection.backlog:
             self._connections.enqueue(connection)
+
+    def _close_unanswered(self, connection: Connection, api_key: int, reason: str) -> None:
+        """Close a connection whose request has failed, where no response can say so."""
+        log.warning(
+            "connection closed: no response can say that its request has failed",
+            extra={"client": connection.host, "api": APIS[api_key].name, "reason": reason},
+        )
+        self._connections.close(connection, reason)
 
     # -- faults --------------------------------------------------------------------------------------------------------
 

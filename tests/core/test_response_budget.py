@@ -13,13 +13,16 @@ from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
+from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests import requests
+from tests.log_lines import log_lines
 from tests.server.in_memory import InMemory, Peer
 from tests.simulation.promises import codes_in
 from tests.steps import count_steps
@@ -104,3 +107,26 @@ def test_a_transaction_that_is_named_again_is_described_once() -> None:
     assert first.topics[0].partitions == tuple(range(3_000))
     assert all(one is first for one in others)
     assert steps > 1
+
+
+@pytest.mark.parametrize(
+    "request_", [MetadataRequest(None), DescribeLogDirsRequest(None)], ids=lambda one: type(one).__name__
+)
+def test_a_connection_is_closed_if_no_response_can_say_what_has_failed(
+    small: None, request_: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = InMemory(topics={f"t{number}": 1 for number in range(400)})
+    peer = server.connect()
+    assert peer.ask(requests.commit("g", {"t0": {0: 5}}), 8) is not None
+    peer.send((request_, 1))
+    while not peer.connection.closing:
+        server.turn()
+    assert len(peer.answers) == 1, "an empty list would look like an answer"
+    assert server.stats.connections_closed == {"response memory": 1}
+    fields = {
+        "client": peer.connection.host,
+        "api": type(request_).__name__.removesuffix("Request"),
+        "reason": "response memory",
+    }
+    assert ("connection closed: no response can say that its request has failed", fields) in log_lines(caplog)
+    assert not server.node.edge.failures

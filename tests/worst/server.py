@@ -89,6 +89,7 @@ class WorstServer:
         for _ in self.node.load(self._clock.now_ms):
             pass
         self._ticket = 0
+        self._fresh_id = fresh_ids(8)
         self._principal = Principal(USER, "operator")
         self._fill(size)
         gc.collect()
@@ -149,7 +150,7 @@ class WorstServer:
 
     def _handle(self, api_key: int, version: int, request: Any) -> Outcome:
         self._ticket += 1
-        call = Call(self._ticket, self._clock.now_ms(), version, "c", "/127.0.0.1", fresh_ids(8), self._principal)
+        call = Call(self._ticket, self._clock.now_ms(), version, "c", "/127.0.0.1", self._fresh_id, self._principal)
         return self.node.handle(api_key, request, call, WHERE)
 
     def measure(self, shape: Shape) -> Cost | None:

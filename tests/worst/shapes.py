@@ -54,7 +54,7 @@ def shapes(table: tuple[API, ...] = TABLE) -> list[Shape]:
         for api in table
         if api.kafka_4_3 is not None
         for version in api.kafka_4_3
-        for path in _arrays(api.request, version)
+        for path in arrays(api.request, version)
         for filling in FILLINGS
     ]
 
@@ -87,7 +87,8 @@ def largest(shape: Shape, names: Names) -> tuple[int, bytes]:
     return least, found
 
 
-def _arrays(schema: Schema, version: int, before: Path = ()) -> Iterator[Path]:
+def arrays(schema: Schema, version: int, before: Path = ()) -> Iterator[Path]:
+    """Yield where the arrays of a request are."""
     for field in schema.fields:
         if not field.is_in(version):
             continue
@@ -95,10 +96,10 @@ def _arrays(schema: Schema, version: int, before: Path = ()) -> Iterator[Path]:
         if isinstance(field.type, Array):
             yield path
             if isinstance(field.type.of, Schema):
-                yield from _arrays(field.type.of, version, path)
+                yield from arrays(field.type.of, version, path)
         inner = field.type.of if isinstance(field.type, Nullable) else field.type
         if isinstance(inner, Schema):
-            yield from _arrays(inner, version, path)
+            yield from arrays(inner, version, path)
 
 
 def _build(schema: Schema, version: int, path: Path, filling: str, names: Names, count: int) -> Any:
@@ -126,7 +127,7 @@ def _value(field: Field, version: int, path: Path, filling: str, names: Names, c
         return None
     if isinstance(kind, Schema):
         return _build(kind, version, path[1:] if is_on_path else (), filling, names, count)
-    return _scalar(field.name, kind, 0, names)
+    return make_scalar(field.name, kind, 0, names)
 
 
 def _fill(name: str, of: Any, version: int, filling: str, names: Names, count: int) -> tuple[Any, ...]:
@@ -139,7 +140,7 @@ def _element(
     name: str, of: Any, version: int, path: Path, at: int, style: str, names: Names, count: int, filling: str
 ) -> Any:
     if not isinstance(of, Schema):
-        return _scalar(name, of, at, names, is_long=style == "longest")
+        return make_scalar(name, of, at, names, is_long=style == "longest")
     values: dict[str, Any] = {}
     for field in of.fields:
         if not field.is_in(version):
@@ -147,7 +148,7 @@ def _element(
         if (path and path[0] == field.name) or isinstance(field.type, Array | Nullable | Schema):
             values[field.name] = _value(field, version, path, filling, names, count)
         else:
-            values[field.name] = _scalar(field.name, field.type, at, names, is_long=style == "longest", owner=name)
+            values[field.name] = make_scalar(field.name, field.type, at, names, is_long=style == "longest", owner=name)
     return of.cls(**values)
 
 
@@ -159,7 +160,8 @@ _KINDS: Final = (
 )
 
 
-def _scalar(name: str, kind: Any, at: int, names: Names, *, is_long: bool = False, owner: str = "") -> Any:
+def make_scalar(name: str, kind: Any, at: int, names: Names, *, is_long: bool = False, owner: str = "") -> Any:
+    """Return a value of a field that is no array: a name of what there is, a number that is valid."""
     construct = kind.at(0, False)
     sample = type(construct).__name__
     if sample == "Text":
@@ -178,17 +180,18 @@ def _scalar(name: str, kind: Any, at: int, names: Names, *, is_long: bool = Fals
 
 
 def _number(name: str, at: int, names: Names, bits: int) -> int:
-    if "partition" in name or name == "index":
-        return at % names.partitions
     known = {
         "resource_type": 2, "resource_type_filter": 1, "pattern_type_filter": 1, "resource_pattern_type": 3,
         "operation": 2, "permission_type": 3, "session_epoch": -1, "isolation_level": 1, "timestamp": 1, "acks": 1,
         "session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000, "count": 3, "num_partitions": 1,
         "replication_factor": 1, "config_operation": 2, "iterations": 4_096, "mechanism": 1, "max_bytes": 1 << 20,
         "partition_max_bytes": 1 << 20, "timeout_ms": 1_000, "fetch_offset": 0, "producer_id": 1,
+        "replica_id": -1, "response_partition_limit": 2_000,
     }  # fmt: skip
     if name in known:
         return known[name]
+    if "partition" in name or name == "index":
+        return at % names.partitions
     return min(at, 2 ** (bits - 1) - 1) if name.endswith(("_ids", "filters", "nodes", "brokers")) else 0
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.pace import Pace, name_units
 from coordinator.core.refusal import truncate
+from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call, Decisions, Result
 from coordinator.core.scram import BY_NUMBER
 from protocol.errors import ErrorCode
@@ -31,7 +32,7 @@ def describe_user_scram_credentials(
     if not times:
         times = dict.fromkeys(sorted({user for user, _ in scram}), 1)
     results: list[DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult] = []
-    pace = Pace()
+    pace, budget = Pace(), ResponseBudget()
     for name, count in times.items():
         if pace.is_due(name_units(name)):
             yield Result()
@@ -41,7 +42,7 @@ def describe_user_scram_credentials(
             for number, one in credentials
             if one is not None
         ])  # fmt: skip
-        results.append(_result(name, count, infos))
+        results.append(budget.add(_result(name, count, infos)))
     yield Result(response=DescribeUserScramCredentialsResponse(error_message="", results=tuple(results)))
 
 

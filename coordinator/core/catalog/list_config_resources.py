@@ -8,6 +8,7 @@ from typing import Final
 
 from coordinator.core.catalog.catalog import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, Catalog
 from coordinator.core.pace import Pace
+from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call, Decisions, Result
 from protocol.errors import ErrorCode
 from protocol.messages.list_config_resources import (
@@ -29,11 +30,12 @@ def list_config_resources(catalog: Catalog, request: ListConfigResourcesRequest,
         yield Result(response=ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
         return
     found: list[ListConfigResourcesResponseConfigResource] = []
-    pace = Pace()
+    pace, budget = Pace(), ResponseBudget()
     for kind in wanted:
         for name in sorted(_NAMES[kind](catalog)):
             if pace.is_due():
                 yield Result()
+            budget.charge_elements(1)
             found.append(ListConfigResourcesResponseConfigResource(name, kind))
     yield Result(response=ListConfigResourcesResponse(config_resources=tuple(found)))
 
