@@ -6,6 +6,7 @@ import java.net.URLEncoder;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -25,7 +26,8 @@ import java.util.regex.Pattern;
  * </pre>
  *
  * Objects are JSON, in and out, so that any library may read them. A call that the server refuses throws an
- * AssertionError with its sentence.
+ * AssertionError with its sentence. Where it is the state that is not as expected, as for await and verify, the timelines
+ * of the groups follow: what happened to them since the last reset, and why.
  */
 public final class Muster implements AutoCloseable {
     private static final Pattern READY = Pattern.compile("^muster ready kafka=(\\S+) .*?admin=(\\S+) .*");
@@ -60,13 +62,19 @@ public final class Muster implements AutoCloseable {
 
     /** Call the control API: any operation of docs/steering.md. Returns its JSON. */
     public String call(String method, String path, String json) {
+        var answer = send(method, path, json);
+        if (answer.statusCode() < 400) return answer.body();
+        var asks = answer.statusCode() == 408 || answer.statusCode() == 409;
+        var timelines = asks ? send("GET", "/timelines", null).body() : "";
+        throw new AssertionError(method + " " + path + ": " + answer.body() + timelines);
+    }
+
+    private HttpResponse<String> send(String method, String path, String json) {
         var request = HttpRequest.newBuilder(URI.create(admin + "/v1" + path)).method(method,
             json == null ? BodyPublishers.noBody() : BodyPublishers.ofString(json));
         if (System.getenv("MUSTER_TOKEN") != null) request.header("Authorization", "Bearer " + System.getenv("MUSTER_TOKEN"));
         try {
-            var answer = HTTP.send(request.build(), BodyHandlers.ofString());
-            if (answer.statusCode() >= 400) throw new AssertionError(method + " " + path + ": " + answer.body());
-            return answer.body();
+            return HTTP.send(request.build(), BodyHandlers.ofString());
         } catch (IOException | InterruptedException error) {
             throw new IllegalStateException("no answer from " + admin, error);
         }

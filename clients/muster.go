@@ -7,13 +7,16 @@
 //	server.Expire("billing", "a") // what a session timeout would do, now
 //	server.Verify(muster.M{"event": "session_expired", "group": "billing", "times": 1})
 //
-// A call that the server refuses ends the test with its sentence; Call returns it as an error instead.
+// A call that the server refuses ends the test with its sentence; Call returns it as an error instead. Where it is the
+// state that is not as expected, as for Wait and Verify, the timelines of the groups follow: what happened to them since
+// the last reset, and why.
 package muster
 
 import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +24,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"syscall"
 )
 
@@ -83,9 +87,28 @@ func (m *Muster) Call(method, path string, body any) (M, error) {
 			return nil, err
 		}
 	}
-	request, err := http.NewRequest(method, m.Admin+"/v1"+path, bytes.NewReader(content))
+	status, answer, err := m.send(method, path, content)
 	if err != nil {
 		return nil, err
+	}
+	said := M{}
+	if err := json.Unmarshal(answer, &said); err != nil {
+		return nil, err
+	}
+	if status < 400 {
+		return said, nil
+	}
+	var timelines []byte
+	if status == http.StatusRequestTimeout || status == http.StatusConflict {
+		_, timelines, _ = m.send("GET", "/timelines", nil)
+	}
+	return nil, errors.New(strings.TrimSpace(fmt.Sprintf("%v\n%s", said["error"], timelines)))
+}
+
+func (m *Muster) send(method, path string, content []byte) (int, []byte, error) {
+	request, err := http.NewRequest(method, m.Admin+"/v1"+path, bytes.NewReader(content))
+	if err != nil {
+		return 0, nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	if token := os.Getenv("MUSTER_TOKEN"); token != "" {
@@ -93,17 +116,11 @@ func (m *Muster) Call(method, path string, body any) (M, error) {
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer answer.Body.Close()
-	said := M{}
-	if err := json.NewDecoder(answer.Body).Decode(&said); err != nil {
-		return nil, err
-	}
-	if answer.StatusCode >= 400 {
-		return nil, fmt.Errorf("%v", said["error"])
-	}
-	return said, nil
+	said, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, said, err
 }
 
 func (m *Muster) must(method, path string, body any) M {

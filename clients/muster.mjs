@@ -9,7 +9,8 @@
 //   await muster.verify({ event: "session_expired", group: "billing", times: 1 });
 //   await muster.stop();
 //
-// A call that the server refuses throws an Error with its sentence.
+// A call that the server refuses throws an Error with its sentence. Where it is the state that is not as expected, as for
+// `wait` and `verify`, the timelines of the groups follow: what happened to them since the last reset, and why.
 import { spawn } from "node:child_process";
 
 /** Start a server that keeps nothing, on free ports. It ends with this process, however that dies. */
@@ -44,8 +45,10 @@ export class Muster {
     if (process.env.MUSTER_TOKEN) headers.authorization = `Bearer ${process.env.MUSTER_TOKEN}`;
     const answer = await fetch(`${this.admin}/v1${path}`, { method, headers, body: body && JSON.stringify(body) });
     const said = await answer.json();
-    if (!answer.ok) throw new Error(said.error);
-    return said;
+    if (answer.ok) return said;
+    const asks = [408, 409].includes(answer.status);
+    const timelines = asks ? await (await fetch(`${this.admin}/v1/timelines`, { headers })).text() : "";
+    throw new Error(`${said.error}\n${timelines}`.trimEnd());
   }
 
   /** Create a topic. */

@@ -86,6 +86,11 @@ class Ring:
             if index > number and group in (None, of):
                 yield index, event
 
+    def decode_after(self, number: int | None, group: str | None = None) -> Iterator[tuple[int, Event]]:
+        """Iterate as `after` does, over values."""
+        for index, event in self.after(number, group):
+            yield index, msgspec.json.decode(event, type=Event)
+
 
 def _size(group: str, event: bytes) -> int:
     return getsizeof(group) + getsizeof(event) + ENTRY_BYTES

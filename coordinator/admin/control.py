@@ -2,8 +2,8 @@
 in the OpenAPI document."""
 
 import json
-from collections.abc import Callable, Generator, Iterator
-from functools import partial
+from collections.abc import Callable, Generator
+from functools import cache, partial
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -55,10 +55,9 @@ from coordinator.control.names import check_api, check_state
 from coordinator.control.pcapng import write_pcapng
 from coordinator.control.resets import Mark, Resets
 from coordinator.control.scenarios import Scenario, ScenarioSpec
-from coordinator.control.timeline import as_data, as_mermaid, as_text
+from coordinator.control.timeline import as_data, as_mermaid, as_text, format_timelines
 from coordinator.control.verify import Times, verify
 from coordinator.control.verify import check as check_expectations
-from coordinator.core.events import Event
 from coordinator.core.group_view import GroupView, MemberView
 from coordinator.events import Ring
 from coordinator.runtime.snapshot import to_tar
@@ -74,6 +73,7 @@ ADVANCE_MS_MAX: Final = 10 * 365 * 86_400_000
 PCAPNG: Final = "application/x-pcapng"
 TAR: Final = "application/x-tar"
 LINES: Final = "application/jsonl"
+PLAIN: Final = "text/plain; charset=utf-8"
 OF_MEMBERS: Final = ("state", "members", "generation", "assigned", "tasks", "offsets", "exists")
 OF_GROUPS: Final = (*OF_MEMBERS, "records", "coordinator")
 """Conditions of a wait that are about its group."""
@@ -161,6 +161,14 @@ class Control:
                 self._timeline,
                 query=TimelineQuery,
                 result=Timeline,
+                others=("text/plain",),
+            ),
+            Operation(
+                "GET",
+                "/v1/timelines",
+                "What happened to the groups since the last reset, as text",
+                self._timelines,
+                query=GroupsQuery,
                 others=("text/plain",),
             ),
             Operation(
@@ -329,16 +337,21 @@ class Control:
 
     def _timeline(self, given: Input) -> Timeline | Text:
         group, query = given.path["group"], given.query
-        events = list(self._events(query.after, group))
+        events = list(self._ring.decode_after(query.after, group))
         if query.format == "text":
-            return Text(as_text(events).encode(), "text/plain; charset=utf-8")
+            return Text(as_text(events).encode(), PLAIN)
         if query.format == "mermaid":
-            return Text(as_mermaid(group, events).encode(), "text/plain; charset=utf-8")
+            return Text(as_mermaid(group, events).encode(), PLAIN)
         return Timeline(self._ring.latest, as_data(events))
 
-    def _events(self, after: int | None, group: str | None) -> Iterator[tuple[int, Event]]:
-        for number, data in self._ring.after(after, group):
-            yield number, msgspec.json.decode(data, type=Event)
+    def _timelines(self, given: Input) -> Text:
+        since = cache(lambda group: self._resets.find(group).event)
+        events = (
+            (number, event)
+            for number, event in self._ring.decode_after(0)
+            if event.group.startswith(given.query.prefix) and number > since(event.group)
+        )
+        return Text("".join(f"{line}\n" for line in format_timelines(events)).encode(), PLAIN)
 
     def _rebalance(self, given: Input) -> GroupView:
         view: GroupView = do(self._operator.groups.rebalance, given.path["group"], given.body.reason)
@@ -473,7 +486,7 @@ class Control:
             verify,
             body.expect,
             journal.entries(Filter(after=body.after), self._operator.requests.topic_name),
-            tuple(self._events(0, None)),
+            tuple(self._ring.decode_after(0)),
             in_order=body.in_order,
             resets=self._resets,
             dropped=Mark(journal.dropped if journal.dropped > body.after else 0, self._ring.dropped),

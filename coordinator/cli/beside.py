@@ -4,23 +4,17 @@ import contextlib
 import os
 import signal
 import sys
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
 import trio
 
-from coordinator.control.printable import printable
-from coordinator.control.timeline import as_text
-from coordinator.core.events import Event
+from coordinator.control.timeline import format_timelines
 from coordinator.events import Ring
 
 NOT_FOUND: Final = 127  # as a shell has it
 JOURNAL_BYTES: Final = 16 << 20
 SOURCE: Final = "-- COMMAND"
-GROUPS_MAX: Final = 20  # whose timelines are printed when the command fails: those in which something happened last
-EVENTS_MAX: Final = 40  # of each
 
 
 class Beside:
@@ -70,17 +64,5 @@ def make_variables(kafka: Sequence[str], admin: str | None) -> dict[str, str]:
 
 def print_timelines(ring: Ring) -> None:
     """Print the latest timelines of the groups: the server that could be asked is about to stop."""
-    for line in format_timelines(ring):
+    for line in format_timelines(ring.decode_after(0)):
         print(line, file=sys.stderr)
-
-
-def format_timelines(ring: Ring) -> Iterator[str]:
-    """Yield the latest timelines of the groups, line by line."""
-    events: dict[str, deque[tuple[int, Event]]] = {}
-    for number, data in ring.after(0):
-        event = msgspec.json.decode(data, type=Event)
-        events.setdefault(event.group, deque(maxlen=EVENTS_MAX)).append((number, event))
-        events[event.group] = events.pop(event.group)  # the group that changed last is the last one
-    for group in list(events)[-GROUPS_MAX:]:
-        yield f"muster serve: the timeline of group {printable(group)}"
-        yield from map(printable, as_text(events[group]).splitlines())

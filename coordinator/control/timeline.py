@@ -1,6 +1,7 @@
 """The timeline of a group: its events, each with its cause, as data, as text, and as a Mermaid diagram."""
 
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -11,6 +12,9 @@ from coordinator.core.kinds.registry import counts_by
 SHORT_ID: Final = 12  # characters of a generated member id that are shown behind its client id
 
 TASKS_SHOWN: Final = 8  # of those that a member was given
+
+GROUPS_MAX: Final = 20  # whose timelines are shown together: those in which something happened last
+EVENTS_MAX: Final = 40  # of each of them, the latest
 
 Numbered = tuple[int, Event]  # the number of an event, and the event
 
@@ -45,6 +49,17 @@ def as_data(events: Iterable[Numbered]) -> list[dict[str, Any]]:
 def as_text(events: Iterable[Numbered]) -> str:
     """Return one line an event: its number, the time since the first one, what the group did, and why."""
     return "".join(line + "\n" for line in _lines(events))
+
+
+def format_timelines(events: Iterable[Numbered]) -> Iterator[str]:
+    """Yield the latest timelines of all groups, line by line. The group that changed last is the last one."""
+    by_group: dict[str, deque[Numbered]] = {}
+    for number, event in events:
+        by_group[event.group] = by_group.pop(event.group, deque(maxlen=EVENTS_MAX))
+        by_group[event.group].append((number, event))
+    for group in list(by_group)[-GROUPS_MAX:]:
+        yield f"muster: the timeline of group {printable(group)}"
+        yield from map(printable, _lines(by_group[group]))
 
 
 def _lines(events: Iterable[Numbered]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from coordinator.cli import main
 from coordinator.client import Client
 from coordinator.events import Ring
 from protocol.messages.metadata import MetadataRequest
+from tests.cli.command import classic_member
 from tests.live import Muster, server_fixture
 
 if TYPE_CHECKING:
@@ -261,3 +262,20 @@ def test_a_body_may_be_toml(muster: Muster) -> None:
     assert call(muster, "POST", "/scenarios", b"steps = []", **{"Content-Type": "text/plain"})[0] == 400, (
         "JSON by default"
     )
+
+
+def test_timelines_are_of_the_groups_of_a_prefix_since_the_last_reset_of_each(muster: Muster) -> None:
+    def headings(query: str = "") -> list[str]:
+        lines = muster.get(f"/v1/timelines{query}").splitlines()
+        return [line.removeprefix("muster: the timeline of group ") for line in lines if line.startswith("muster: ")]
+
+    call(muster, "POST", "/reset", {})
+    assert headings() == []
+    with Client.to(muster.kafka, client_id="till") as client:
+        for group in ("a-1", "b-1", "b-2"):
+            classic_member(client, group, {"orders": (0,)})
+    assert headings() == ["a-1", "b-1", "b-2"]
+    assert headings("?prefix=b-") == ["b-1", "b-2"]
+    assert call(muster, "POST", "/reset", {"prefix": "b-1"})[0] == 200
+    assert headings() == ["a-1", "b-2"]
+    assert 'member joined: "till"' in muster.get("/v1/timelines?prefix=b-2")

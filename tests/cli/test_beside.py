@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from coordinator.cli import Parser
-from coordinator.cli.beside import EVENTS_MAX, GROUPS_MAX, format_timelines
 from coordinator.cli.options import read_options
 from coordinator.cli.serve import add_arguments
+from coordinator.control.timeline import EVENTS_MAX, GROUPS_MAX, format_timelines
 from coordinator.core.events import Cause, Event
 from coordinator.events import Ring
 from tests.live import WAIT_SECONDS, wait_until
@@ -68,7 +68,7 @@ def test_the_timelines_of_the_groups_follow_a_command_that_fails() -> None:
     for code in (0, 3):
         done = run("serve", "--topic", "orders:1", "--", sys.executable, "-c", program, str(code))
         assert done.returncode == code, done.stderr
-        _, found, timeline = done.stderr.partition("muster serve: the timeline of group shop\n#1 ")
+        _, found, timeline = done.stderr.partition("muster: the timeline of group shop\n#1 ")
         assert bool(found) is bool(code)
         assert ('leader synced: "till"' in timeline) is bool(code)
 
@@ -79,7 +79,7 @@ def test_timelines_that_are_printed_are_bounded() -> None:
         for _ in range(2 * EVENTS_MAX if group % 2 else 1):
             event = Event(1_000, f"g{group}", Cause.MEMBER_LEFT, "Stable", "Stable", 3)
             ring.add(event.group, msgspec.json.encode(event))
-    lines = list(format_timelines(ring))
+    lines = list(format_timelines(ring.decode_after(0)))
     headings = [line for line in lines if "the timeline of group" in line]
     assert headings[-1].endswith(f" g{3 * GROUPS_MAX - 1}") and len(headings) == GROUPS_MAX
     assert len(lines) == GROUPS_MAX // 2 * (EVENTS_MAX + 1 + 2)

@@ -26,7 +26,8 @@ console.log(muster.bootstrap);
 const [member] = (await muster.wait({ group: "shop", state: "Stable", members: 1, timeout_ms: 60000 })).members;
 await muster.expire("shop", member.client_id);
 await muster.verify({ event: "session_expired", group: "shop", times: 1 });
-await assert.rejects(muster.verify({ event: "member_kicked", group: "shop" }), /expected at least 1, found 0/);
+await assert.rejects(muster.verify({ event: "member_kicked", group: "shop" }), /expected at least 1, found 0[^]*timeline of group shop\\n#1 [^]*session expired/);
+await assert.rejects(muster.wait({ group: "shop", members: 9, timeout_ms: 1 }), /not within 1 ms[^]*timeline of group shop\\n#1 /);
 assert.ok((await muster.timeline("shop")).events.length > 0);
 await muster.freeze(); await muster.run();
 assert.ok((await muster.advance(60_000, "all")).now_ms > 0);
@@ -55,9 +56,10 @@ func TestAll(t *testing.T) {
 	server.Expire("shop", member["client_id"].(string))
 	server.Verify(M{"event": "session_expired", "group": "shop", "times": 1})
 	_, err := server.Call("POST", "/verify", M{"expect": []M{{"event": "member_kicked", "group": "shop"}}})
-	if err == nil || !strings.Contains(err.Error(), "expected at least 1, found 0") {
-		t.Fatal(err)
-	}
+	late := M{"group": "shop", "members": 9, "timeout_ms": 1}
+	_, waited := server.Call("POST", "/wait", late)
+	refuses(t, err, "expected at least 1, found 0", "timeline of group shop\\n#1 ", "session expired")
+	refuses(t, waited, "not within 1 ms", "timeline of group shop\\n#1 ")
 	if len(server.Timeline("shop")["events"].([]any)) == 0 {
 		t.Fatal("no events")
 	}
@@ -74,6 +76,15 @@ func TestAll(t *testing.T) {
 	server.Stop()
 	fmt.Println("done")
 }
+
+func refuses(t *testing.T, err error, sentences ...string) {
+	t.Helper()
+	for _, sentence := range sentences {
+		if err == nil || !strings.Contains(err.Error(), sentence) {
+			t.Fatalf("%v: no %q", err, sentence)
+		}
+	}
+}
 """
 JAVA = """
 public class Try {
@@ -85,6 +96,8 @@ public class Try {
             muster.expire("shop", name);
             muster.verify("{\\"event\\": \\"session_expired\\", \\"group\\": \\"shop\\", \\"times\\": 1}");
             refuses(() -> muster.verify("{\\"event\\": \\"member_kicked\\", \\"group\\": \\"shop\\"}"), "expected at least 1, found 0");
+            refuses(() -> muster.verify("{\\"event\\": \\"member_kicked\\"}"), "timeline of group shop\\n#1 ");
+            refuses(() -> muster.await("{\\"group\\": \\"shop\\", \\"members\\": 9, \\"timeout_ms\\": 1}"), "timeline of group shop\\n#1 ");
             if (!muster.timeline("shop").contains("session expired")) throw new AssertionError("no event");
             muster.freeze();
             muster.run();
