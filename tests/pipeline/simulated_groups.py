@@ -23,7 +23,7 @@ from tests.pipeline.engine import Engine
 from tests.requests import commit, join, share
 
 BEAT_MS = 3_000
-MEMBER_ID_REQUIRED = 79
+UNKNOWN_MEMBER_ID, MEMBER_ID_REQUIRED = 25, 79
 NEVER, RARELY, OFTEN = 0.0, 0.05, 0.9  # how probably a member commits at a heartbeat
 EVENTS = ("join", "join", "leave", "time_out", "static_rejoin", "subscription_change", "partition_growth")
 MANY_EVENTS = ("join", "leave", "leave", "time_out", "time_out", "static_rejoin", "subscription_change",
@@ -124,7 +124,7 @@ class SimulatedGroup:
         self.clients = [client for client in self.clients if client not in gone]
         while any(client.member_id in self._members() for client in gone):
             self.work(self.clients)
-            if self.engine.shard.groups[self.group].state != "Stable":
+            if self._state() not in ("Stable", None):
                 self._rebalance_while_waiting(gone)
                 return
         if self.clients:
@@ -258,6 +258,10 @@ class SimulatedGroup:
         group = self.engine.shard.groups.get(self.group)
         return {} if group is None else dict(group.members)
 
+    def _state(self) -> str | None:
+        group = self.engine.shard.groups.get(self.group)
+        return None if group is None else str(group.state)
+
     def _some(self) -> list[Client]:
         return self.dice.sample(self.clients, min(len(self.clients), self.dice.choice(self.habits.goes_together)))
 
@@ -288,7 +292,9 @@ class SimulatedGroup:
         """Rejoin while the join phase waits for members that do not come, until it gives them up."""
         tickets = [(client, self._join(client)) for client in sorted(self.clients, key=lambda c: c.member_id != "")]
         waiting = [stuck] if stuck else gone
+        end_ms = self.engine.now_ms + 2 * (self.habits.rebalance_ms + self.habits.session_ms)
         while any(client.member_id in self._members() for client in waiting):
+            assert self.engine.now_ms < end_ms, f"{self.group} waits for {waiting} for ever"
             self.engine.wait(BEAT_MS)
             if stuck is not None:
                 self._beat(stuck)
@@ -378,6 +384,10 @@ class SimulatedGroup:
         ticket = self.engine.send(request, 9, client.name)
         if self.engine.has_answered(ticket, MEMBER_ID_REQUIRED):
             client.member_id = self.engine.answer(ticket).member_id
+            return self._join(client)
+        if self.engine.has_answered(ticket, UNKNOWN_MEMBER_ID):  # its session ended while another one was away
+            self.engine.answer(ticket)
+            client.member_id, client.owned = "", {}
             return self._join(client)
         return ticket
 
