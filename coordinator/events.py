@@ -87,9 +87,9 @@ class Ring:
                 yield index, event
 
     def decode_after(self, number: int | None, group: str | None = None) -> Iterator[tuple[int, Event]]:
-        """Iterate as `after` does, over values."""
-        for index, event in self.after(number, group):
-            yield index, msgspec.json.decode(event, type=Event)
+        """Iterate as `after` does, over values, of this moment. Another thread may do it."""
+        found = list(self.after(number, group))
+        return ((index, msgspec.json.decode(event, type=Event)) for index, event in found)
 
 
 def _size(group: str, event: bytes) -> int:

@@ -42,14 +42,15 @@ from coordinator.admin.control_types import (
     Wait,
     WatchQuery,
 )
-from coordinator.admin.operations import Input, Operation, Text
+from coordinator.admin.http import Pieces
+from coordinator.admin.operations import JSON, Input, Operation, Text
 from coordinator.admin.operations import Refusal as Refused
 from coordinator.admin.portions import cut_state
 from coordinator.admin.verb_calls import check_bounds, do, refuse_nonsense
 from coordinator.admin.watch import WATCHERS_MAX, Change, Watcher
 from coordinator.control.faults import FaultSpec, Rule, check
 from coordinator.control.journal import Filter, describe_entry
-from coordinator.control.journal_file import write_journal
+from coordinator.control.journal_file import write_in_pieces
 from coordinator.control.lint import lint
 from coordinator.control.names import check_api, check_state
 from coordinator.control.pcapng import write_pcapng
@@ -248,6 +249,7 @@ class Control:
                 "The journal with whole frames, for muster replay",
                 self._journal_file,
                 others=(LINES,),
+                is_stream=True,
             ),
             Operation(
                 "GET",
@@ -335,23 +337,28 @@ class Control:
     async def _forget_all(self, given: Input) -> Removal:
         return Removal(await _take_steps(self._operator.groups.forget_all_in_steps(given.query.prefix)))
 
-    def _timeline(self, given: Input) -> Timeline | Text:
+    async def _timeline(self, given: Input) -> Text:
         group, query = given.path["group"], given.query
-        events = list(self._ring.decode_after(query.after, group))
-        if query.format == "text":
-            return Text(as_text(events).encode(), PLAIN)
-        if query.format == "mermaid":
-            return Text(as_mermaid(group, events).encode(), PLAIN)
-        return Timeline(self._ring.latest, as_data(events))
+        events, latest = self._ring.decode_after(query.after, group), self._ring.latest
 
-    def _timelines(self, given: Input) -> Text:
+        def show() -> Text:
+            if query.format == "text":
+                return Text(as_text(events).encode(), PLAIN)
+            if query.format == "mermaid":
+                return Text(as_mermaid(group, events).encode(), PLAIN)
+            return Text(msgspec.json.encode(Timeline(latest, as_data(events))) + b"\n", JSON)
+
+        return await trio.to_thread.run_sync(show)
+
+    async def _timelines(self, given: Input) -> Text:
         since = cache(lambda group: self._resets.find(group).event)
         events = (
             (number, event)
             for number, event in self._ring.decode_after(0)
             if event.group.startswith(given.query.prefix) and number > since(event.group)
         )
-        return Text("".join(f"{line}\n" for line in format_timelines(events)).encode(), PLAIN)
+        lines = await trio.to_thread.run_sync(lambda: "".join(f"{line}\n" for line in format_timelines(events)))
+        return Text(lines.encode(), PLAIN)
 
     def _rebalance(self, given: Input) -> GroupView:
         view: GroupView = do(self._operator.groups.rebalance, given.path["group"], given.body.reason)
@@ -452,8 +459,8 @@ class Control:
             return JournalState(0, 0, 0, 0, "the journal is off")
         return JournalState(journal.bytes_max, journal.bytes, len(journal), journal.latest, journal.obstacle)
 
-    def _journal_file(self, given: Input) -> Text:
-        return Text(write_journal(do(lambda: self._operator.requests.journal)), LINES)
+    def _journal_file(self, given: Input) -> Pieces:
+        return Pieces(write_in_pieces(do(lambda: self._operator.requests.journal)), LINES)
 
     async def _requests(self, given: Input) -> Requests | Text:
         query: RequestsQuery = given.query
@@ -486,7 +493,7 @@ class Control:
             verify,
             body.expect,
             journal.entries(Filter(after=body.after), self._operator.requests.topic_name),
-            tuple(self._ring.decode_after(0)),
+            self._ring.decode_after(0),
             in_order=body.in_order,
             resets=self._resets,
             dropped=Mark(journal.dropped if journal.dropped > body.after else 0, self._ring.dropped),

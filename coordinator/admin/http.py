@@ -7,7 +7,7 @@ the `Origin` of another site, or a `Host` that only a name server on the interne
 import ipaddress
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -53,15 +53,30 @@ def refuse(path: str, sentence: str, status: int, headers: tuple[tuple[str, str]
 
 
 class Stream(Protocol):
-    """A response that comes in chunks, for as long as the client listens."""
+    """A response that comes in chunks, to its end or for as long as the client listens."""
 
     content_type: str
 
-    async def next_chunk(self) -> bytes:
-        """Return the next chunk, once there is one."""
+    async def next_chunk(self) -> bytes | None:
+        """Return the next chunk, once there is one, and None at the end."""
 
     def close(self) -> None:
-        """Close the connection, which the client has left."""
+        """Forget the client: it has left, or has got everything."""
+
+
+class Pieces:
+    """A `Stream` of pieces that are made one after the other. Others have their turn in between."""
+
+    def __init__(self, pieces: Iterator[bytes], content_type: str) -> None:
+        self.content_type = content_type
+        self._pieces = pieces
+
+    async def next_chunk(self) -> bytes | None:
+        await trio.lowlevel.checkpoint()
+        return next(self._pieces, None)
+
+    def close(self) -> None:
+        """Do nothing: what is left is made by nobody."""
 
 
 Handler = Callable[[Request], Awaitable[Response | Stream]]
@@ -266,7 +281,7 @@ async def _send_chunks(
     *,
     bodiless: bool,
 ) -> None:
-    """Send chunks until the client has left. One that does not read loses its connection."""
+    """Send chunks to their end, or until the client has left. One that does not read loses its connection."""
     headers = [
         ("Content-Type", response.content_type),
         ("Cache-Control", "no-store"),
@@ -278,11 +293,12 @@ async def _send_chunks(
         while True:
             with trio.fail_after(REQUEST_SECONDS):
                 await stream.send_all(data)
-            if bodiless:
+            if bodiless or connection.our_state is not h11.SEND_BODY:
                 return
             chunk = await response.next_chunk()
             heard()
-            data = connection.send(h11.Data(data=chunk)) or b""
+            event = h11.EndOfMessage() if chunk is None else h11.Data(data=chunk)
+            data = connection.send(event) or b""
     finally:
         response.close()
 

@@ -8,9 +8,11 @@ As long as nothing has been dropped since the node was opened, the journal keeps
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coordinator.control.inputs import INPUT_BYTES, Input, Kind, Origin
 from coordinator.control.subject import Subject, TopicNames, subject_of
@@ -51,6 +53,7 @@ class Entry(Struct, gc=False):
     ends_turn: bool = False  # whether the node was flushed right after it
     is_decided: bool = True  # whether the node was given it: a fault may have held it or dropped it
     fault: str = ""  # what a fault did to it
+    answer: int = 0  # the number of its response, counted from 1 since the journal is on
 
     @property
     def api_key(self) -> int:
@@ -95,6 +98,7 @@ class Journal:
         self.bytes_max = bytes_max
         self.bytes = 0
         self.latest = 0  # the number of the latest entry
+        self.answers = 0  # how many responses were noted
         self.origin: Origin | None = None  # of the node, if the journal has everything since then
         self.inputs: list[Input] = []  # since the origin
         self.obstacle = "the journal was turned on later than the server: reset it, or set journal.max.bytes at start"
@@ -121,7 +125,8 @@ class Journal:
 
     def note_response(self, entry: Entry, response: bytes, at_ms: int) -> None:
         """Add the response to a request's entry."""
-        entry.response, entry.answered_ms = response, at_ms
+        self.answers += 1
+        entry.response, entry.answered_ms, entry.answer = response, at_ms, self.answers
         entries = self._entries
         if entries and entry.number >= entries[0].number:
             self.bytes += len(response)
@@ -162,15 +167,21 @@ class Journal:
             self._drop()
 
     def everything(self) -> Iterator[Entry | Input]:
-        """Yield the entries and the inputs in their order."""
-        inputs = iter(self.inputs)
+        """Return the entries and the inputs of this moment in their order, however long the caller takes over them."""
+        entries = list(self._entries)
+        return self._merge(entries, list(self.inputs), self.answers, bool(entries) and entries[-1].ends_turn)
+
+    @staticmethod
+    def _merge(entries: list[Entry], noted: list[Input], answers: int, ends_turn: bool) -> Iterator[Entry | Input]:
+        """Merge entries and inputs, without what entries have got meanwhile: a response, the end of the turn."""
+        inputs = iter(noted)
         waiting = next(inputs, None)
-        for entry in self._entries:
+        for entry in entries:
             while waiting is not None and waiting.after < entry.number:
                 yield waiting
                 waiting = next(inputs, None)
-            yield entry
-            if entry.ends_turn:
+            yield entry if entry.answer <= answers else replace(entry, response=None, answered_ms=-1)
+            if entry.ends_turn and (ends_turn or entry is not entries[-1]):
                 yield Input(entry.number, Kind.FLUSH, None)
         while waiting is not None:
             yield waiting
@@ -190,7 +201,7 @@ class Journal:
                 yield entry, subject
 
     def _after(self, number: int) -> Iterable[Entry]:
-        return [entry for entry in self._entries if entry.number > number]
+        return list(islice(self._entries, max(0, number - self.dropped), None))
 
     def _drop(self) -> None:
         """Drop the oldest entries, as there are too many bytes."""

@@ -10,11 +10,13 @@ size, the response with it, null if none was sent) or another input of the node,
 the inputs are is in `inputs.py`.
 """
 
-from collections.abc import Mapping
+from binascii import b2a_base64
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coordinator import __version__
 from coordinator.control.inputs import BARE, VERBS, AdvanceInput, AskInput, Input, Kind, Origin, StepInput, VerbInput
@@ -22,8 +24,13 @@ from coordinator.control.journal import Entry, Journal, JournalClient
 from coordinator.core.principal import ANONYMOUS, Principal
 
 FORMAT: Final = 2
+PIECE_BYTES: Final = 256 * 1024
+PART_BYTES: Final = 3 * 64 * 1024  # of a long frame; Base64 takes three bytes at a time
 WITHOUT_CHECKPOINTS: Final = 1
 """The format that does not say which request did a step, and how far: a replay does such requests at once."""
+
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 class JournalError(Exception):
@@ -70,11 +77,40 @@ class Recording(Struct, frozen=True):
 
 def write_journal(journal: Journal) -> bytes:
     """Return the file of a journal, the same bytes for the same journal."""
+    return b"".join(write_in_pieces(journal))
+
+
+def write_in_pieces(journal: Journal) -> Iterator[bytes]:
+    """Return the file of the journal of this moment in pieces of about `PIECE_BYTES`, each made as it is taken."""
     head = _Head(FORMAT, __version__, journal.latest, journal.obstacle, journal.origin)
-    encode = msgspec.json.Encoder(order="sorted").encode
-    lines = [msgspec.json.encode(head)]
-    lines += [encode(_line(item)) for item in journal.everything()]
-    return b"\n".join(lines) + b"\n"
+    return _join(msgspec.json.encode(head) + b"\n", journal.everything())
+
+
+def _join(head: bytes, items: Iterable[Entry | Input]) -> Iterator[bytes]:
+    gathered, size = [head], len(head)
+    for item in items:
+        for part in _write_line(_line(item)):
+            gathered.append(part)
+            size += len(part)
+            if size >= PIECE_BYTES:
+                yield b"".join(gathered)
+                gathered, size = [], 0
+    yield b"".join(gathered)
+
+
+def _write_line(line: _RequestLine | _InputLine) -> Iterator[bytes]:
+    """Yield a line, in several parts if its frames are long: nothing as long as they are is made beside them."""
+    if isinstance(line, _InputLine) or len(line.frame) + len(line.response or b"") < PIECE_BYTES:
+        yield _encode(line) + b"\n"
+        return
+    rest = _encode(replace(line, frame=b"", response=line.response and b""))
+    for name, data in (("frame", line.frame), ("response", line.response)):  # in the order of their names
+        if data:
+            before, mark, rest = rest.partition(f'"{name}":"'.encode())  # quotes within values are escaped
+            yield before + mark
+            for at in range(0, len(data), PART_BYTES):
+                yield b2a_base64(data[at : at + PART_BYTES], newline=False)
+    yield rest + b"\n"
 
 
 def _line(item: Entry | Input) -> _RequestLine | _InputLine:

@@ -13,7 +13,7 @@ from trio.testing import MockClock, memory_stream_pair
 
 from coordinator.admin import http
 from coordinator.admin.app import PAGE_EVENTS_MAX, Readiness, routes
-from coordinator.admin.http import BODY_BYTES_MAX, Hosts, Request, Response
+from coordinator.admin.http import BODY_BYTES_MAX, Hosts, Pieces, Request, Response
 from coordinator.admin.router import Router
 from coordinator.core.events import Cause, Event
 from coordinator.events import Ring
@@ -290,3 +290,14 @@ async def test_a_handler_may_take_longer_than_a_request_takes_to_arrive(autojump
             chunk = await stream.receive_some(65_536)
             assert chunk, "the connection was closed before the answer"
             answer += chunk
+
+
+async def test_a_stream_that_ends_ends_its_response(autojump_clock: MockClock) -> None:
+    async def app(request: Request) -> Pieces:
+        return Pieces(iter((b"one", b"two")), "text/plain")
+
+    async with talking(app) as stream:
+        answer = await said(stream, get("/whole"))
+    head, _, body = answer.partition("\r\n\r\n")
+    assert "transfer-encoding: chunked" in head.lower()
+    assert body == "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
