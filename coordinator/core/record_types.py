@@ -351,6 +351,12 @@ class Record(Struct, frozen=True, gc=False):
     value: Value | None
 
 
+class EncodedRecord(Record, frozen=True, gc=False):
+    """A record with the bytes of its key and its value: one of many that are written together, and encoded before."""
+
+    written: tuple[bytes, bytes | None]
+
+
 @final
 class OffsetCommits(Struct, frozen=True, gc=False):
     """Committed offsets of one group and one topic, in columns. They stand for a `Record` each, in this order.

@@ -30,6 +30,7 @@ from coordinator.core.record_types import (
     ConsumerGroupTargetAssignmentMemberValueTopicPartition,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
+    EncodedRecord,
     GroupMetadataKey,
     GroupMetadataValue,
     GroupMetadataValueMember,
@@ -63,6 +64,7 @@ __all__ = [
     "ConsumerGroupTargetAssignmentMemberValueTopicPartition",
     "ConsumerGroupTargetAssignmentMetadataKey",
     "ConsumerGroupTargetAssignmentMetadataValue",
+    "EncodedRecord",
     "GroupMetadataKey",
     "GroupMetadataValue",
     "GroupMetadataValueMember",
@@ -96,6 +98,8 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
             return _offset_key(key), None
         assert type(value) is OffsetCommitValue, f"{key!r} with {value!r}"
         return _offset_key(key), _offset_value(value)
+    if type(record) is EncodedRecord:
+        return record.written
     if type(key) is UnknownKey:
         assert value is None or type(value) is bytes, f"{key!r} with {value!r}"
         return _INT16.pack(key.type) + key.body, value

@@ -137,16 +137,24 @@ class ComputeTarget(Struct, frozen=True):
 
     group_id: str
     target: LongTarget
-    steps: Steps[tuple[Any, ...]]  # of the group as it is now; they return records
+    steps: Steps["ComputedTarget"]  # of the group as it is now
     call: Call  # of the request that finds it due
 
 
+class ComputedTarget(Struct, frozen=True):
+    """What the steps of a target assignment lead to."""
+
+    records: tuple[Any, ...]  # of the members that it changes, encoded
+    before: Any  # the group that the steps have started from
+    targets: Any  # the table of the members' targets as the records leave it
+
+
 class TakeTarget(Struct, frozen=True):
-    """A target assignment has been computed: the records of the members that it changes, None if that failed."""
+    """A target assignment has been computed; None if that failed."""
 
     group_id: str
     target: LongTarget
-    records: tuple[Any, ...] | None
+    computed: ComputedTarget | None
 
 
 class BeginShareStates(Struct, frozen=True):

@@ -11,11 +11,11 @@ def compute_target_of_group(engine: Engine, wanted: ComputeTarget) -> Steps[None
     Where they fail, the group is told so too, so that its next heartbeat has them done again.
     """
     yield
-    records = None
+    computed = None
     try:
-        records = yield from wanted.steps
+        computed = yield from wanted.steps
     finally:
         partition = engine.partitions.owner(wanted.group_id)
         if partition.is_loaded:
-            outcome = TakeTarget(wanted.group_id, wanted.target, records)
+            outcome = TakeTarget(wanted.group_id, wanted.target, computed)
             engine.take(partition, partition.shard.handle(outcome, wanted.call), wanted.group_id)

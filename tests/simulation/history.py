@@ -12,6 +12,7 @@ from coordinator.core.moves import BrokerVerb, MoveGroup, MoveTransaction, Start
 from tests.simulation.admin import GROWING, Admin, Auditor
 from tests.simulation.broken import Broken, promise
 from tests.simulation.clock import START_MS, EventQueue
+from tests.simulation.long_targets import targets_in_steps
 from tests.simulation.members import ClassicMember, ConsumerMember, Member
 from tests.simulation.network import Network
 from tests.simulation.producer import JOURNAL, JOURNAL_PARTITIONS, Producer
@@ -114,7 +115,7 @@ class History:
     def play(self) -> Report:
         """Live through it. Raises `Broken` with the seed, the time and the latest events where a promise is."""
         try:
-            with self.promises.errors:
+            with self.promises.errors, targets_in_steps(self.seed):
                 self._play()
         except Broken as broken:
             at = (self.clock.now_ms - START_MS) / 1000

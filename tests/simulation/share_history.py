@@ -16,6 +16,7 @@ from coordinator.core.share_state.values import StateKey
 from tests.simulation.broken import Broken, promise
 from tests.simulation.clock import START_MS, EventQueue
 from tests.simulation.deliveries import Deliveries
+from tests.simulation.long_targets import targets_in_steps
 from tests.simulation.network import Network
 from tests.simulation.server import Server, Slowness
 from tests.simulation.share_members import TOPIC, ShareMember, Writer
@@ -92,7 +93,7 @@ class ShareHistory:
     def play(self) -> ShareReport:
         """Live through it."""
         try:
-            with self.promises.errors:
+            with self.promises.errors, targets_in_steps(self.seed):
                 self._play()
         except Broken as broken:
             at = (self.clock.now_ms - START_MS) / 1000

@@ -3,9 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-import pytest
-
-from coordinator.core.kinds.modern import long_targets
 from tests.requests import alter_configs
 from tests.simulation.admin import GROUP
 from tests.simulation.history import History, Report
@@ -28,13 +25,6 @@ class StreamsHistory(History):
             "group_streams_assignment_interval_ms": self._dice.choice((0, 1_000)),
             "group_streams_num_standby_replicas": self._dice.choice((0, 1)),
         }
-
-    def _play(self) -> None:
-        """Play it; in every other history the coordinator computes all targets in steps, as those of large groups."""
-        with pytest.MonkeyPatch.context() as patch:
-            if self.seed % 2:
-                patch.setattr(long_targets, "is_long", lambda work: True)
-            super()._play()
 
     def _member(self, number: int, kind: type[Member] | None = None) -> Member:
         group = self.groups[number % len(self.groups)]

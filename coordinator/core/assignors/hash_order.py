@@ -14,6 +14,8 @@ Table sizes are those of Java 17; from Java 19 on, copies of exactly 12, 24, 48 
 from collections.abc import Iterable
 from functools import lru_cache
 
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace
 from protocol.java_hash import java_hash
 
 _MASK = 0xFFFFFFFF
@@ -60,6 +62,16 @@ def members_in_order(member_ids: Iterable[str]) -> list[str]:
     """Member ids as a HashMap filled in the given order yields them."""
     ids = list(member_ids)
     return names_in_order(ids, buckets_after_inserts(len(ids)))
+
+
+def order_members(member_ids: Iterable[str]) -> Steps[list[str]]:
+    """Return the same, in steps: each id is hashed before, and its hash is remembered."""
+    ids, pace = list(member_ids), Pace()
+    for member_id in ids:
+        if pace.is_due():
+            yield
+        string_hash(member_id)
+    return members_in_order(ids)
 
 
 def names_in_order(ids: list[str], bucket_count: int) -> list[str]:

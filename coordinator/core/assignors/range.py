@@ -8,16 +8,34 @@ blocks after a restart.
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Final
 
 from coordinator.core.assignors.spec import Assignment, GroupSpec
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace
+
+_BLOCKS_A_UNIT: Final = 20
 
 
-def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
-    """Assign each subscriber a range of each topic's partitions."""
-    member_ids = sorted(spec.members, key=lambda member_id: _sort_key(spec, member_id))
-    blocks = {topic: iter(_divide(spec.partition_count(topic), n)) for topic, n in _count_subscribers(spec).items()}
+def assign(spec: GroupSpec) -> Steps[Mapping[str, Assignment]]:
+    """Assign each subscriber a range of each topic's partitions, in steps."""
+    pace, keys = Pace(), {}
+    for member_id in spec.members:
+        if pace.is_due():
+            yield
+        keys[member_id] = _sort_key(spec, member_id)
+    member_ids = sorted(spec.members, key=keys.__getitem__)
+    yield
+    counts = yield from _count_subscribers(spec)
+    blocks = {}
+    for topic, subscribers in counts.items():
+        if pace.is_due(1 + subscribers // _BLOCKS_A_UNIT):
+            yield
+        blocks[topic] = iter(_divide(spec.partition_count(topic), subscribers))
     owned: dict[str, Assignment] = {}
     for member_id in member_ids:
+        if pace.is_due(1 + len(spec.members[member_id].topics)):
+            yield
         mine = {topic: next(blocks[topic]) for topic in spec.members[member_id].topics}
         owned[member_id] = {topic: tuple(block) for topic, block in mine.items() if block}
     return owned
@@ -33,11 +51,14 @@ def _sort_key(spec: GroupSpec, member_id: str) -> tuple[bool, bytes]:
     return instance_id is None, name.encode("utf-16-be", "surrogatepass")
 
 
-def _count_subscribers(spec: GroupSpec) -> dict[bytes, int]:
+def _count_subscribers(spec: GroupSpec) -> Steps[dict[bytes, int]]:
     if spec.is_homogeneous and spec.members:
         return dict.fromkeys(next(iter(spec.members.values())).topics, len(spec.members))
+    pace = Pace()
     counts: dict[bytes, int] = {}
     for member in spec.members.values():
+        if pace.is_due(1 + len(member.topics) // 10):
+            yield
         for topic in member.topics:
             counts[topic] = counts.get(topic, 0) + 1
     return counts

@@ -7,16 +7,18 @@ Kafka: `SimpleAssignor`. Ties are decided by the order of its hash maps (`hash_o
 of which a member has lost all partitions stays in its assignment without any, as in Kafka.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
 from coordinator.core.assignors.hash_order import (
     buckets_after_inserts,
-    members_in_order,
+    order_members,
     partitions_in_order,
     topics_in_order,
 )
 from coordinator.core.assignors.spec import Assignment, GroupSpec
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace
 
 Assignable = Mapping[bytes, Iterable[int]]
 """By topic id the partitions that may be assigned: those whose state is initialized."""
@@ -25,20 +27,26 @@ T = TypeVar("T")
 TopicPartition = tuple[bytes, int]
 
 _MASK: Final = 0xFFFFFFFF
+_PARTITIONS_A_UNIT: Final = 20
 
 
-def assign(spec: GroupSpec, assignable: Assignable) -> Mapping[str, Assignment]:
-    """Return what each member shall read."""
-    builder = _Builder(spec)
+def assign(spec: GroupSpec, assignable: Assignable) -> Steps[Mapping[str, Assignment]]:
+    """Return what each member shall read, in steps."""
+    builder = _Builder(spec, (yield from order_members(spec.members)))
     if spec.is_homogeneous:
         topics = next(iter(spec.members.values())).topics if spec.members else ()
-        _spread(builder, topics, range(len(builder.members)), assignable, _homogeneous_hash)
-        return builder.result(topics)
+        yield from _spread(builder, topics, range(len(builder.members)), assignable, _homogeneous_hash)
+        return (yield from builder.result(topics))
+    readers: dict[bytes, list[int]] = {}
+    for index, name in enumerate(builder.members):
+        for topic_id in spec.members[name].topics:
+            if builder.pace.is_due():
+                yield
+            readers.setdefault(topic_id, []).append(index)
     subscribed = dict.fromkeys(topic_id for one in spec.members.values() for topic_id in one.topics)
     for topic_id in subscribed:
-        readers = [index for index, name in enumerate(builder.members) if topic_id in spec.members[name].topics]
-        _spread(builder, (topic_id,), readers, assignable, _heterogeneous_hash)
-    return builder.result(tuple(subscribed))
+        yield from _spread(builder, (topic_id,), readers[topic_id], assignable, _heterogeneous_hash)
+    return (yield from builder.result(tuple(subscribed)))
 
 
 class _HashSet(Generic[T]):
@@ -70,9 +78,10 @@ class _HashSet(Generic[T]):
 class _Builder:
     """The members by their indexes, and what each shall read as far as that is known."""
 
-    def __init__(self, spec: GroupSpec) -> None:
+    def __init__(self, spec: GroupSpec, in_order: list[str]) -> None:
         self.spec = spec
-        self.members = members_in_order(spec.members)
+        self.pace = Pace()
+        self.members = in_order
         self.new: dict[int, dict[bytes, set[int]]] = {}  # of the members whose assignment changes
 
     def previous(self, index: int) -> Assignment:
@@ -85,16 +94,23 @@ class _Builder:
             found = self.new[index] = {topic_id: set(held) for topic_id, held in self.previous(index).items()}
         return found
 
-    def result(self, subscribed: Iterable[bytes]) -> Mapping[str, Assignment]:
+    def result(self, subscribed: tuple[bytes, ...]) -> Steps[Mapping[str, Assignment]]:
         """Return all assignments. Members that subscribe to nothing that exists have none."""
-        if not any(True for _ in subscribed):
-            return {}
-        return {
-            name: {topic_id: tuple(sorted(held)) for topic_id, held in self.new[index].items()}
-            if index in self.new
-            else self.previous(index)
-            for index, name in enumerate(self.members)
-        }
+        assigned: dict[str, Assignment] = {}
+        for index, name in enumerate(self.members if subscribed else ()):
+            new = self.new.get(index)
+            if self.pace.is_due(1 if new is None else 1 + len(new)):
+                yield
+            if new is None:
+                assigned[name] = self.previous(index)
+                continue
+            mine: dict[bytes, tuple[int, ...]] = {}
+            for topic_id, held in new.items():
+                if self.pace.is_due(len(held) // _PARTITIONS_A_UNIT):
+                    yield
+                mine[topic_id] = tuple(sorted(held))
+            assigned[name] = mine
+        return assigned
 
 
 def _spread(
@@ -103,28 +119,32 @@ def _spread(
     readers: Iterable[int],
     assignable: Assignable,
     hash_of: Callable[[TopicPartition], int],
-) -> None:
+) -> Steps[None]:
     """Spread the partitions of topics over the members that read all of them."""
-    members = list(readers)
-    topics = tuple(topics)
-    targets = [
-        (topic_id, index)
-        for topic_id in topics
-        for index in range(builder.spec.partition_count(topic_id))
-        if index in set(assignable.get(topic_id, ()))
-    ]
+    members, pace = list(readers), builder.pace
+    topics = dict.fromkeys(topics)
+    targets: list[TopicPartition] = []
+    for topic_id in topics:
+        known = set(assignable.get(topic_id, ()))
+        for index in range(builder.spec.partition_count(topic_id)):
+            if index % _PARTITIONS_A_UNIT == 0 and pace.is_due():
+                yield
+            if index in known:
+                targets.append((topic_id, index))
     sharing = -(-len(members) // len(targets)) if targets else 0
     each = sharing * len(targets) / len(members)
     wanted = dict.fromkeys(range(len(builder.members)), 0)
     for number, index in enumerate(members):
         wanted[index] = _ceil(each * (number + 1)) - _ceil(each * number)
-    owners, held = _keep(builder, topics, hash_of)
-    _revoke_from_overfilled(builder, wanted, owners, held)
+    owners, held = yield from _keep(builder, topics, hash_of)
+    yield from _revoke_from_overfilled(builder, wanted, owners, held)
     unfilled = {index for index in members if len(held.get(index, ())) < wanted[index]}
-    _revoke_overshared(builder, sharing, owners, held, hash_of, len(targets), unfilled)
+    yield from _revoke_overshared(builder, sharing, owners, held, hash_of, len(targets), unfilled)
     for one in targets:
+        if pace.is_due():
+            yield
         owners.setdefault(one, _HashSet(_int_hash))
-    _give(builder, sharing, wanted, owners, held, sorted(unfilled), hash_of, len(targets))
+    yield from _give(builder, sharing, wanted, owners, held, sorted(unfilled), hash_of, len(targets))
 
 
 def _ceil(number: float) -> int:
@@ -136,29 +156,37 @@ Held = dict[int, _HashSet[TopicPartition]]
 
 
 def _keep(
-    builder: _Builder, topics: tuple[bytes, ...], hash_of: Callable[[TopicPartition], int]
-) -> tuple[Owners, Held]:
+    builder: _Builder, topics: Collection[bytes], hash_of: Callable[[TopicPartition], int]
+) -> Steps[tuple[Owners, Held]]:
     """Return who has what of these topics. Where all members subscribe alike, other topics are taken from them."""
     owners: Owners = {}
     held: Held = {}
     for index in range(len(builder.members)):
         previous = builder.previous(index)
         for topic_id in topics_in_order(previous, copied=False):
+            if builder.pace.is_due():
+                yield
             if topic_id not in topics:
                 if builder.spec.is_homogeneous:
                     builder.change(index).pop(topic_id, None)
                 continue
             for partition in partitions_in_order(tuple(previous[topic_id])):
+                if builder.pace.is_due():
+                    yield
                 owners.setdefault((topic_id, partition), _HashSet(_int_hash)).add(index)
                 held.setdefault(index, _HashSet(hash_of)).add((topic_id, partition))
     return owners, held
 
 
-def _revoke_from_overfilled(builder: _Builder, wanted: Mapping[int, int], owners: Owners, held: Held) -> None:
+def _revoke_from_overfilled(builder: _Builder, wanted: Mapping[int, int], owners: Owners, held: Held) -> Steps[None]:
     for index in sorted(held):
         mine = held[index]
         surplus = len(mine) - wanted[index]
-        for topic_id, partition in mine.entries_in_order()[: max(surplus, 0)]:
+        if builder.pace.is_due(1 + len(mine) // _PARTITIONS_A_UNIT):
+            yield
+        for topic_id, partition in mine.entries_in_order()[:surplus] if surplus > 0 else ():
+            if builder.pace.is_due():
+                yield
             builder.change(index)[topic_id].discard(partition)
             owners[topic_id, partition].remove(index)
             mine.remove((topic_id, partition))
@@ -172,11 +200,16 @@ def _revoke_overshared(
     hash_of: Callable[[TopicPartition], int],
     targets: int,
     unfilled: set[int],
-) -> None:
-    for one in _in_order(owners, hash_of, targets):
+) -> Steps[None]:
+    in_order = yield from _order_partitions(builder.pace, owners, hash_of, targets)
+    for one in in_order:
         topic_id, partition = one
         surplus = len(owners[one]) - sharing
-        for index in owners[one].entries_in_order()[: max(surplus, 0)]:
+        if builder.pace.is_due():
+            yield
+        for index in owners[one].entries_in_order()[:surplus] if surplus > 0 else ():
+            if builder.pace.is_due():
+                yield
             builder.change(index)[topic_id].discard(partition)
             owners[one].remove(index)
             held[index].remove(one)
@@ -192,14 +225,17 @@ def _give(
     unfilled: list[int],
     hash_of: Callable[[TopicPartition], int],
     targets: int,
-) -> None:
+) -> Steps[None]:
     """Give partitions that are shared by too few to members that have too few, one after the other.
 
     A partition that no such member can take, because all have it, stays as it is.
     """
     at, has_given = 0, False
-    for one in _in_order(owners, hash_of, targets):
+    in_order = yield from _order_partitions(builder.pace, owners, hash_of, targets)
+    for one in in_order:
         topic_id, partition = one
+        if builder.pace.is_due():
+            yield
         missing = sharing - len(owners[one])
         while missing > 0 and unfilled:
             if at >= len(unfilled):
@@ -208,6 +244,8 @@ def _give(
                 at, has_given = 0, False
             index = unfilled[at]
             at += 1
+            if builder.pace.is_due():
+                yield
             if index in owners[one]:
                 continue
             builder.change(index).setdefault(topic_id, set()).add(partition)
@@ -222,7 +260,9 @@ def _give(
             return
 
 
-def _in_order(owners: Owners, hash_of: Callable[[TopicPartition], int], targets: int) -> list[TopicPartition]:
+def _order_partitions(
+    pace: Pace, owners: Owners, hash_of: Callable[[TopicPartition], int], targets: int
+) -> Steps[list[TopicPartition]]:
     """Return partitions as a HashMap yields them that was made for so many, and filled by `computeIfAbsent`, which puts
     a key before the others of its bucket."""
     buckets = 1
@@ -230,8 +270,12 @@ def _in_order(owners: Owners, hash_of: Callable[[TopicPartition], int], targets:
         buckets *= 2
     while len(owners) * 4 > buckets * 3:
         buckets *= 2
-    last_first = list(reversed(owners))
-    return sorted(last_first, key=lambda one: hash_of(one) & (buckets - 1))
+    places: dict[TopicPartition, int] = {}
+    for one in reversed(owners):
+        if pace.is_due():
+            yield
+        places[one] = hash_of(one) & (buckets - 1)
+    return sorted(places, key=places.__getitem__)
 
 
 def _int_hash(number: int) -> int:

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 
 from coordinator.core.assignors import uniform_heterogeneous, uniform_homogeneous
 from coordinator.core.assignors.spec import Assignment, GroupSpec
+from coordinator.core.decision import Steps
 
 
-def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
-    """Assign partitions so that all members own equally many, and few of them move."""
+def assign(spec: GroupSpec) -> Steps[Mapping[str, Assignment]]:
+    """Assign partitions so that all members own equally many, and few of them move, in steps."""
     if not spec.members:
         return {}
-    return uniform_homogeneous.assign(spec) if spec.is_homogeneous else uniform_heterogeneous.assign(spec)
+    if spec.is_homogeneous:
+        return (yield from uniform_homogeneous.assign(spec))
+    return (yield from uniform_heterogeneous.assign(spec))

@@ -11,50 +11,77 @@ Topics with the most partitions a subscriber come first, since they bend loads t
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from coordinator.core.assignors.hash_order import members_in_order
+from coordinator.core.assignors.hash_order import order_members
 from coordinator.core.assignors.loads import Loads
 from coordinator.core.assignors.spec import Assignment, GroupSpec
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace
 
 ROUNDS_MAX = 16
+_ENTRIES_A_UNIT = 10
 _NOBODY = -1
 
 
-def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
-    """Assign partitions to members with different subscriptions."""
-    plan = _Plan(spec)
+def assign(spec: GroupSpec) -> Steps[Mapping[str, Assignment]]:
+    """Assign partitions to members with different subscriptions, in steps."""
+    plan = _Plan(spec, (yield from order_members(spec.members)))
+    yield from plan.keep_previous(spec)
     if not plan.owners:
         return {}
-    plan.assign_unowned_partitions()
-    plan.balance()
-    return plan.assignments()
+    yield from plan.assign_unowned_partitions()
+    yield from plan.balance()
+    return (yield from plan.assignments())
 
 
 class _Plan:
     """The assignment while it is made: members and owners are indices into `member_ids`."""
 
-    def __init__(self, spec: GroupSpec) -> None:
-        self.member_ids = members_in_order(spec.members)
+    def __init__(self, spec: GroupSpec, in_order: list[str]) -> None:
+        self.member_ids = in_order
         self.members = [spec.members[member_id] for member_id in self.member_ids]
+        self.subscribers: dict[bytes, list[int]] = {}
+        self.owners: dict[bytes, list[int]] = {}
+        self.sizes = [0] * len(self.members)
+        self.changed: set[int] = set()
+        self._pace = Pace()
+
+    def keep_previous(self, spec: GroupSpec) -> Steps[None]:
+        """Note who subscribes to what, and leave everybody what it had of that."""
         # Members that subscribe alike share one tuple, so a kind of member is told by its identity.
         kinds: dict[int, list[int]] = {}
         for index, member in enumerate(self.members):
+            if self._pace.is_due():
+                yield
             kinds.setdefault(id(member.topics), []).append(index)
-        self.subscribers = self._subscribers(kinds.values())
-        self.owners = {topic: [_NOBODY] * spec.partition_count(topic) for topic in self.subscribers}
-        self.sizes = [0] * len(self.members)
-        self.changed: set[int] = set()
+        yield from self._note_subscribers(kinds.values())
+        for topic in self.subscribers:
+            if self._is_due_for(spec.partition_count(topic)):
+                yield
+            self.owners[topic] = [_NOBODY] * spec.partition_count(topic)
         for kind in kinds.values():
             topics = frozenset(self.members[kind[0]].topics)
             for index in kind:
-                self._keep(index, self.members[index].previous, topics)
+                previous = self.members[index].previous
+                if self._pace.is_due(1 + len(previous)):
+                    yield
+                self._keep(index, previous, topics)
 
-    def _subscribers(self, kinds: Iterable[list[int]]) -> dict[bytes, list[int]]:
-        """Topic -> indices of its subscribers, ascending."""
+    def _note_subscribers(self, kinds: Iterable[list[int]]) -> Steps[None]:
+        """Note the indices of the subscribers of each topic, ascending."""
         by_topic: dict[bytes, list[list[int]]] = {}
         for kind in kinds:
             for topic in self.members[kind[0]].topics:
+                if self._pace.is_due():
+                    yield
                 by_topic.setdefault(topic, []).append(kind)
-        return {topic: sorted(chain.from_iterable(parts)) for topic, parts in by_topic.items()}
+        for topic, parts in by_topic.items():
+            if self._is_due_for(sum(map(len, parts))):
+                yield
+            self.subscribers[topic] = sorted(chain.from_iterable(parts))
+
+    def _is_due_for(self, entries: int) -> bool:
+        """Return whether to give way before so many entries are looked at in one piece, each for a moment."""
+        return self._pace.is_due(1 + entries // _ENTRIES_A_UNIT)
 
     def _keep(self, index: int, previous: Assignment, topics: frozenset[bytes]) -> None:
         for topic, partitions in previous.items():
@@ -78,39 +105,51 @@ class _Plan:
             ),
         )
 
-    def assign_unowned_partitions(self) -> None:
+    def assign_unowned_partitions(self) -> Steps[None]:
         for topic in self.in_order():
             owners = self.owners[topic]
+            if self._is_due_for(len(owners)):
+                yield
             if _NOBODY not in owners:
                 continue
+            if self._is_due_for(len(self.subscribers[topic])):
+                yield
             loads = Loads(self.sizes, self.subscribers[topic])
             for partition, owner in enumerate(owners):
                 if owner == _NOBODY:
+                    if self._pace.is_due():
+                        yield
                     self._move(owners, partition, loads.next_least())
 
-    def balance(self) -> None:
+    def balance(self) -> Steps[None]:
         topics = [topic for topic in self.in_order() if len(self.subscribers[topic]) >= 2]
         last_moved = _NOBODY
         for _ in range(ROUNDS_MAX):
             for position, topic in enumerate(topics):
                 if position == last_moved:
                     return  # a whole round since the last move
-                if self._even_out(topic) or last_moved == _NOBODY:
+                if (yield from self._even_out(topic)) or last_moved == _NOBODY:
                     last_moved = position
 
-    def _even_out(self, topic: bytes) -> bool:
+    def _even_out(self, topic: bytes) -> Steps[bool]:
         """Move partitions of one topic from its most to its least loaded subscribers; whether any moved."""
         subscribers, sizes = self.subscribers[topic], self.sizes
+        if self._is_due_for(len(subscribers)):
+            yield
         loaded = [sizes[index] for index in subscribers]
         if max(loaded) - min(loaded) <= 1:
             return False
         owners = self.owners[topic]
+        if self._is_due_for(len(subscribers) + len(owners)):
+            yield
         loads = Loads(sizes, subscribers)
         held: dict[int, list[int]] = {}
         for partition, owner in enumerate(owners):
             held.setdefault(owner, []).append(partition)
         moved = False
         for partition in _donations(loads, held):
+            if self._pace.is_due():
+                yield
             receiver = loads.next_least()
             if loads.is_even:
                 break
@@ -127,19 +166,23 @@ class _Plan:
         self.sizes[receiver] += 1
         self.changed.add(receiver)
 
-    def assignments(self) -> dict[str, Assignment]:
+    def assignments(self) -> Steps[dict[str, Assignment]]:
         """Unchanged members keep the very object they had."""
         made: dict[int, dict[bytes, list[int]]] = {index: {} for index in self.changed}
         for topic, owners in self.owners.items():
             for partition, owner in enumerate(owners):
+                if partition % _ENTRIES_A_UNIT == 0 and self._pace.is_due():
+                    yield
                 if owner in made:
                     made[owner].setdefault(topic, []).append(partition)
-        return {
-            member_id: {topic: tuple(partitions) for topic, partitions in made[index].items()}
-            if index in made
-            else self.members[index].previous
-            for index, member_id in enumerate(self.member_ids)
-        }
+        assigned: dict[str, Assignment] = {}
+        for index, member_id in enumerate(self.member_ids):
+            mine = made.get(index)
+            if self._pace.is_due(1 + len(mine or ())):
+                yield
+            previous = self.members[index].previous
+            assigned[member_id] = previous if mine is None else {topic: tuple(ps) for topic, ps in mine.items()}
+        return assigned
 
 
 def _donations(loads: Loads, held: dict[int, list[int]]) -> Iterator[int]:

@@ -20,6 +20,7 @@ from coordinator.core.records import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMemberMetadataValueClassicMemberMetadata,
 )
+from coordinator.core.result import LongTarget
 from coordinator.core.table import Table
 from coordinator.core.topics import Topics
 
@@ -113,6 +114,7 @@ class ConsumerGroup(Struct, frozen=True):
     departed: tuple[str, ...] = ()  # members that this step has removed or replaced: their timers go with them
     topics_seen: Topics | None = None  # the topics as of the last check for changes of the subscribed ones
     resolving: Resolving | None = None
+    long_target: LongTarget | None = None  # the target that is being computed in steps
 
     @property
     def state(self) -> GroupState:

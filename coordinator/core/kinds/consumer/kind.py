@@ -14,6 +14,7 @@ from coordinator.core.kinds.modern.topics import is_subscribed
 from coordinator.core.limits import Limits
 from coordinator.core.moves import LoseMembers
 from coordinator.core.offsets.expiry import commit_time
+from coordinator.core.result import TakeTarget
 from coordinator.core.timers import JOIN, REBALANCE, REGEX, SESSION, SYNC
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
 from protocol.errors import ErrorCode
@@ -61,6 +62,7 @@ CONSUMER: Final = Kind(
         JoinGroupRequest: late(f"{__package__}.join_group"),
         SyncGroupRequest: late(f"{__package__}.sync_group"),
         LeaveGroupRequest: late(f"{__package__}.leave_group"),
+        TakeTarget: late(f"{__package__}.target", "take_target"),
         RemoveMember: late(f"{__package__}.verbs", "remove_member"),
         Rebalance: late(f"{__package__}.verbs", "rebalance"),
         SetTarget: late(f"{__package__}.verbs", "set_target"),
@@ -70,6 +72,7 @@ CONSUMER: Final = Kind(
     creates={ConsumerGroupHeartbeatRequest: _heartbeat},
     refuses={ConsumerGroupHeartbeatRequest: _heartbeat},  # which upgrades classic groups
     grows={ConsumerGroupHeartbeatRequest: _grows},
+    too_large={TakeTarget: late(f"{modern.__name__}.long_targets", "drop")},
     malformed={ConsumerGroupHeartbeatRequest: late(f"{__package__}.consumer_group_heartbeat", "refuse_malformed")},
     timers={
         **dict.fromkeys(_MEMBER_TIMERS, late(f"{__package__}.timers", "expire_member")),

@@ -80,17 +80,13 @@ def keep(transition: GroupTransition, found: Member, metadata: Metadata, call: C
 
 
 def assign(transition: GroupTransition) -> Refusal | None:
-    """Compute the target if it is due. An assignor that fails fails the request."""
+    """Compute the target if it is due, and not being computed. An assignor that fails fails the request."""
     if not is_target_due(transition.group, transition.limits.group_consumer_assignment_interval_ms, transition.now_ms):
         return None
     try:
-        records = target.compute_target(
-            transition.group, transition.limits, transition.topics, transition.env.assignors, transition.now_ms
-        )
+        target.compute_target(transition)
     except AssignorError:
         return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
-    transition.write(*records)
-    transition.tell(Cause.ASSIGNMENT_COMPUTED, protocol=target.assignor_name(transition.group, transition.limits))
     return None
 
 

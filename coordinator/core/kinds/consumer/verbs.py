@@ -3,6 +3,7 @@
 from typing import Any
 
 from coordinator.core.assignors.spec import NOTHING, AssignorError
+from coordinator.core.decision import finish_steps
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.kinds.consumer import record_builders
@@ -49,7 +50,7 @@ def set_target(group: ConsumerGroup, verb: SetTarget, env: Env) -> Result[Consum
         for member_id, target in verb.targets.items()
     }
     try:
-        targets = check_assignment(spec_of(group, env.topics), wanted)
+        targets = check_assignment(finish_steps(spec_of(group, env.topics)), wanted)
     except AssignorError as error:
         return verbs.refuse(f"invalid target: {error}")
     transition = GroupTransition(group, env, BY)

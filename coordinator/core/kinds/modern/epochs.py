@@ -3,6 +3,7 @@
 from typing import Final, Protocol
 
 from coordinator.core.refusal import Refusal
+from coordinator.core.result import LongTarget
 from protocol.errors import ErrorCode
 
 LEFT: Final = -1  # the epoch of a member that leaves for good, and of one whose current assignment was deleted
@@ -22,10 +23,16 @@ class GroupWithTarget(Protocol):
     def assignment_at_ms(self) -> int:
         """When that was; 0 if it is not known, so that the next need not wait."""
 
+    @property
+    def long_target(self) -> LongTarget | None:
+        """The target that is being computed in steps."""
+
 
 def is_target_due(group: GroupWithTarget, interval_ms: int, now_ms: int) -> bool:
     """Return whether the target is behind the group's epoch, and may be computed again already (KIP-1263)."""
-    return group.epoch > group.assignment_epoch and not is_within_interval(group, interval_ms, now_ms)
+    if group.epoch <= group.assignment_epoch or group.long_target is not None:
+        return False
+    return not is_within_interval(group, interval_ms, now_ms)
 
 
 def is_within_interval(group: GroupWithTarget, interval_ms: int, now_ms: int) -> bool:

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from coordinator.core.assignors import BUILT_IN
+from coordinator.core.assignors import SteppedAssignor
 from coordinator.core.assignors.spec import Assignment, Assignor, AssignorError, GroupSpec
+from coordinator.core.decision import Steps
 
 
 def existing_partitions(previous: Assignment, counts: Mapping[bytes, int]) -> Assignment:
@@ -14,10 +15,11 @@ def existing_partitions(previous: Assignment, counts: Mapping[bytes, int]) -> As
     return {topic_id: partitions for topic_id, partitions in kept.items() if partitions}
 
 
-def call_assignor(assignor: Assignor, spec: GroupSpec) -> Mapping[str, Assignment]:
-    """Call the assignor. One of another package may fail in any way, and its assignment is validated."""
-    if assignor in BUILT_IN.values():
-        return assignor(spec)
+def call_assignor(assignor: Assignor, spec: GroupSpec) -> Steps[Mapping[str, Assignment]]:
+    """Call the assignor, in steps if it has any. One of another package may fail in any way, and its assignment is
+    validated."""
+    if isinstance(assignor, SteppedAssignor):
+        return (yield from assignor.in_steps(spec))
     try:
         return check_assignment(spec, assignor(spec))
     except AssignorError:

@@ -41,6 +41,11 @@ def existing_topics(group: GroupWithTopics, topics: Topics) -> AbstractSet[str]:
     return found
 
 
+def count_partitions(group: GroupWithTopics, topics: Topics) -> int:
+    """Return how many partitions the topics have that the group subscribes to."""
+    return sum([topics[name].partitions for name in existing_topics(group, topics)])
+
+
 def is_subscribed(group: GroupWithTopics, topic: str) -> bool:
     """Return whether a member subscribes to the topic, by name or by a pattern that is resolved."""
     return topic in group.names or any(topic in resolved.topics for resolved in group.resolved.values())

@@ -17,6 +17,7 @@ from coordinator.core.assignors.spec import NOTHING, Assignment
 from coordinator.core.kinds.modern.counters import move_count
 from coordinator.core.kinds.share.states import GroupState
 from coordinator.core.record_types import ShareGroupMemberMetadataValue as Metadata
+from coordinator.core.result import LongTarget
 from coordinator.core.table import Table
 from coordinator.core.topics import Topics
 
@@ -77,6 +78,7 @@ class ShareGroup(Struct, frozen=True):
     # soft: gone when the server stops
     departed: tuple[str, ...] = ()  # members that this step has removed: their timers go with them
     topics_seen: Topics | None = None  # the topics as of the last check for changes of the subscribed ones
+    long_target: LongTarget | None = None  # the target that is being computed in steps
     forced_epoch: int = 0  # of the latest target that an operator has forced
 
     @property

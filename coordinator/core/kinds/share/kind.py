@@ -11,7 +11,7 @@ from coordinator.core.kinds.share import replay
 from coordinator.core.kinds.share.group import ShareGroup
 from coordinator.core.kinds.share.states import GroupState
 from coordinator.core.moves import LoseMembers
-from coordinator.core.result import EndAllShareStates, NoteBegunStates, NoteEndedStates, NoteFailedStates
+from coordinator.core.result import EndAllShareStates, NoteBegunStates, NoteEndedStates, NoteFailedStates, TakeTarget
 from coordinator.core.timers import SESSION
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
 from protocol.errors import ErrorCode
@@ -44,6 +44,7 @@ SHARE: Final = Kind(
         NoteFailedStates: late(f"{__package__}.state_partitions", "note_failed"),
         NoteEndedStates: late(f"{__package__}.delete_share_group_offsets", "note_ended"),
         EndAllShareStates: late(f"{__package__}.delete_share_group_offsets", "end_all_states"),
+        TakeTarget: late(f"{__package__}.target", "take_target"),
         RemoveMember: late(f"{__package__}.verbs", "remove_member"),
         Rebalance: late(f"{__package__}.verbs", "rebalance"),
         SetTarget: late(f"{__package__}.verbs", "set_target"),
@@ -61,6 +62,7 @@ SHARE: Final = Kind(
         DeleteShareGroupOffsetsRequest: late(f"{__package__}.delete_share_group_offsets", "refuse_other_kind"),
     },
     grows={ShareGroupHeartbeatRequest: _grows},
+    too_large={TakeTarget: late(f"{modern.__name__}.long_targets", "drop")},
     malformed={ShareGroupHeartbeatRequest: late(f"{__package__}.share_group_heartbeat", "refuse_malformed")},
     timers={SESSION: late(f"{__package__}.timers", "expire_session")},
     member_timers=frozenset({SESSION}),

@@ -26,7 +26,7 @@ from coordinator.core.kinds.modern.validation import unknown_member
 from coordinator.core.kinds.share import record_builders
 from coordinator.core.kinds.share.group import Member, ShareGroup
 from coordinator.core.kinds.share.state_partitions import ask_for_states, has_unassigned
-from coordinator.core.kinds.share.target import ASSIGNOR, compute_target
+from coordinator.core.kinds.share.target import compute_target
 from coordinator.core.kinds.share.validation import (
     no_share_group,
     validate_epoch,
@@ -93,8 +93,7 @@ def _beat(group: ShareGroup | None, request: ShareGroupHeartbeatRequest, env: En
         transition.tell(Cause.GROUP_CREATED)
     is_raised = _advance(transition, found, _metadata(found, request, env.call), is_new=old is None)
     if is_target_due(transition.group, limits.group_share_assignment_interval_ms, transition.now_ms):
-        transition.write(*compute_target(transition.group, transition.topics, transition.now_ms))
-        transition.tell(Cause.ASSIGNMENT_COMPUTED, protocol=ASSIGNOR)
+        compute_target(transition)
     member = _reconcile(transition, member_id, is_raised=is_raised)
     at_ms = transition.now_ms + limits.group_share_session_timeout_ms
     transition.effects.append(SetTimer(session(request.group_id, member_id), at_ms))

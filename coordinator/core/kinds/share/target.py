@@ -1,33 +1,55 @@
-"""The target assignment of a share group: what each member shall read, of the partitions that have a state."""
+"""The target assignment of a share group: what each member shall read, of the partitions that have a state.
+
+For a large group it is computed in steps, after the request that finds it due (`modern/long_targets`).
+"""
+
+from typing import Any
 
 from coordinator.core.assignors import simple
 from coordinator.core.assignors.spec import NOTHING, GroupSpec, MemberSpec
+from coordinator.core.decision import Steps
+from coordinator.core.env import Env
+from coordinator.core.kinds.modern import long_targets
+from coordinator.core.kinds.modern.topics import count_partitions
+from coordinator.core.kinds.modern.transition import GroupTransition
 from coordinator.core.kinds.share import record_builders
 from coordinator.core.kinds.share.group import ShareGroup
+from coordinator.core.pace import Pace
 from coordinator.core.record_types import Record
+from coordinator.core.result import Result, TakeTarget
 from coordinator.core.topics import Topics
 
 ASSIGNOR = "simple"
 
 
-def compute_target(group: ShareGroup, topics: Topics, now_ms: int) -> tuple[Record, ...]:
-    """Return the records of a new target: of each member that it changes for, and of its epoch."""
-    assigned = simple.assign(
-        spec_of(group, topics), {topic_id: one.partitions for topic_id, one in group.initialized.items()}
-    )
-    records = []
-    for member_id in group.members:
-        target = assigned.get(member_id, NOTHING)
-        if group.targets.get(member_id) != target:
-            records.append(record_builders.target(group.group_id, member_id, target))
-    return (*records, record_builders.target_epoch(group.group_id, group.epoch, now_ms))
+def compute_target(transition: GroupTransition[ShareGroup]) -> None:
+    """Compute a new target, or have it computed in steps."""
+    group, topics = transition.group, transition.topics
+    work = len(group.members) + count_partitions(group, topics)
+    long_targets.compute(transition, work, _find_target(group, topics), ASSIGNOR, record_builders)
 
 
-def spec_of(group: ShareGroup, topics: Topics) -> GroupSpec:
-    """Return the question for the assignor. Members that subscribe alike share one tuple of topics."""
+def take_target(group: ShareGroup, taken: TakeTarget, env: Env) -> Result[Any]:
+    """Take a target that was computed in steps."""
+    return long_targets.take(GroupTransition(group, env, taken.target.by), taken, record_builders)
+
+
+def _find_target(group: ShareGroup, topics: Topics) -> Steps[tuple[Record, ...]]:
+    """Return the records of the members that a new target changes, in steps."""
+    spec = yield from spec_of(group, topics)
+    assignable = {topic_id: one.partitions for topic_id, one in group.initialized.items()}
+    targets = yield from simple.assign(spec, assignable)
+    return (yield from long_targets.target_records(group, targets, NOTHING, record_builders))
+
+
+def spec_of(group: ShareGroup, topics: Topics) -> Steps[GroupSpec]:
+    """Return the question for the assignor, in steps. Members that subscribe alike share one tuple of topics."""
+    pace = Pace()
     subscribed: dict[tuple[str, ...], tuple[bytes, ...]] = {}
     members = {}
     for member_id, member in group.members.items():
+        if pace.is_due():
+            yield
         if member.names not in subscribed:
             found = (topics.get(name) for name in member.names)
             subscribed[member.names] = tuple([topic.id for topic in found if topic is not None])

@@ -40,9 +40,9 @@ def compute_target(transition: GroupTransition, configured: ConfiguredTopology) 
     long_targets.compute(transition, work, _find_target(group, configured), ASSIGNOR, record_builders)
 
 
-def take_target(group: StreamsGroup, computed: TakeTarget, env: Env) -> Result[Any]:
+def take_target(group: StreamsGroup, taken: TakeTarget, env: Env) -> Result[Any]:
     """Take a target that was computed in steps."""
-    return long_targets.take(GroupTransition(group, env, computed.target.by), computed, record_builders)
+    return long_targets.take(GroupTransition(group, env, taken.target.by), taken, record_builders)
 
 
 def _find_target(group: StreamsGroup, configured: ConfiguredTopology) -> Steps[tuple[Record, ...]]:
