@@ -31,6 +31,13 @@ def weigh(value: Any) -> int:
     if isinstance(value, Struct):
         return OBJECT_BYTES + sum([SLOT_BYTES + weigh(field) for field in astuple(value)])
     if isinstance(value, Mapping):
+        first = next(iter(value.items()), None)
+        if first is not None and type(first[0]) in (str, bytes) and type(first[1]) is tuple and first[1]:
+            if type(first[1][0]) is int:  # partitions by topic or subtopology, as all the others are too
+                numbers = sum(map(len, value.values()))
+                names = sum(map(getsizeof, value))
+                each = OBJECT_BYTES + 4 * SLOT_BYTES
+                return OBJECT_BYTES + len(value) * each + names + numbers * (SLOT_BYTES + NUMBER_BYTES)
         return OBJECT_BYTES + sum([4 * SLOT_BYTES + weigh(key) + weigh(one) for key, one in value.items()])
     return NUMBER_BYTES
 
