@@ -22,7 +22,11 @@ BLOB_HEAP = 48  # bytes, beside their content, which is the frame's own size at 
 ARRAY_HEAP, SLOT_HEAP = 48, 16  # a tuple; an entry in it, and in the list that it is made of
 NESTED_HEAP = 48
 """An element's own array, even an empty one, beside what is in it. It takes less memory, but as much time to read as an
-element of that price. The aim is that any frame is read in 50 ms; docs/BENCHMARKS.md says which are not."""
+element of that price."""
+
+STEP_BYTES = 4 << 10
+"""Of a long frame that are decoded before others may have their turn: one or two milliseconds where they are the
+smallest elements. An array of numbers is read at once: the budget lets through half a million, in some 10 ms."""
 
 TEXT_BYTES_MAX = 0x7FFF  # Kafka's own limit, of compact strings as well
 TAGS_MAX = 1024  # in one section; Kafka's messages define fewer than ten

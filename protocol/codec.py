@@ -10,13 +10,13 @@ Should it do so after all, that is a mistake of ours which costs a server the on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from struct import Struct
 from typing import Any, NoReturn
 
 from protocol import bounds, interpret
 from protocol.apis import API, APIS
-from protocol.decoder import UNREADABLE, decoder
+from protocol.decoder import UNREADABLE, decoder, decoder_in_steps
 from protocol.encoder import UNWRITABLE, encoder, encoder_in_pieces
 from protocol.errors import ProtocolError, UnsupportedVersion
 from protocol.header import Request, Response, request_frame, response_frame
@@ -39,6 +39,7 @@ is_strict = False
 
 # Only what exists gets in, so that no client can make these grow.
 _request_decoders: dict[bytes, Decoder] = {}  # by the first four bytes of a frame: key and version
+_request_step_decoders: dict[bytes, Callable[[bytes], Generator[None, None, Request]]] = {}
 _request_encoders: dict[tuple[int, int], Encoder] = {}
 _response_decoders: dict[tuple[int, int], Decoder] = {}
 _response_encoders: dict[tuple[int, int], Encoder] = {}
@@ -60,6 +61,20 @@ def decode_request(frame: bytes) -> Request:
         api, version = _head(frame)
         _unreadable(request_frame(api, version), frame, api.name, version, error)
     return request
+
+
+def decode_request_in_steps(frame: bytes) -> Generator[None, None, Request]:
+    """Read a long frame in steps of about a millisecond. Returns and raises the same as `decode_request`."""
+    decode = _request_step_decoders.get(frame[:4])
+    if decode is None:
+        api, version = _head(frame)
+        decode = decoder_in_steps(request_frame(api, version), is_small=Trait.LARGE not in api.traits)
+        _request_step_decoders[bytes(frame[:4])] = decode
+    try:
+        return (yield from decode(frame))
+    except UNREADABLE as error:
+        api, version = _head(frame)
+        _unreadable(request_frame(api, version), frame, api.name, version, error)
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> bytes:

@@ -12,7 +12,7 @@ looked at once. Any exception means that the bytes are not the schema's; `protoc
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from itertools import starmap
 from typing import Any
 
@@ -21,13 +21,12 @@ from construct import Construct, FormatField
 from protocol import bounds, slow_paths
 from protocol.constructs import ArrayOf, Blob, CountedArray, Text
 from protocol.layouts import Together, fixed_layout, may_be_of_one_size, read_together
-from protocol.row_reader import row_reader
+from protocol.row_reader import row_reader, row_reader_in_steps
 from protocol.source import Source
 from protocol.structs import NullableStruct, StructOf, TagSection, subconstructs
 
 UNREADABLE = (ValueError, IndexError, struct.error)  # what a decoder raises; a UnicodeError is a ValueError
 FLOOR_FRAME = bounds.BUDGET_FLOOR // bounds.RESPONSE_RATIO  # shorter ones get the floor
-
 
 _NAMES = {
     "OverBudget": bounds.OverBudget,
@@ -50,15 +49,23 @@ def decoder(root: StructOf, *, is_small: bool = False, is_response: bool = False
     return _Decoder(root, "" if is_small else budget_of).function
 
 
+def decoder_in_steps(root: StructOf, *, is_small: bool = False) -> Callable[[bytes], Generator[None, None, Any]]:
+    """Return the same function in steps: a generator that yields after each `STEP_BYTES`, and returns the value."""
+    return _Decoder(root, "" if is_small else "budget_of", in_steps=True).function
+
+
 class _Decoder:
     """The writer of one decoder: what has been read lies before `at`, and a run of fixed fields waits to be read."""
 
-    def __init__(self, root: StructOf, budget_of: str) -> None:
+    def __init__(self, root: StructOf, budget_of: str, *, in_steps: bool = False) -> None:
         self.source = Source(_NAMES)
+        self.in_steps = in_steps
         self.run: list[tuple[str, str]] = []  # struct format, variable
         self.in_array = 0
         self.source.line("size = len(data)")
         self.source.line("at = 0")
+        if in_steps:
+            self.source.line(f"pause = {bounds.STEP_BYTES}")
         if any(isinstance(subcon, ArrayOf) for subcon in subconstructs(root)):
             floor = bounds.BUDGET_FLOOR
             grows = f" if size <= {FLOOR_FRAME} else {budget_of}(size)" if budget_of else ""
@@ -66,6 +73,8 @@ class _Decoder:
         value = self.struct(root)
         with self.source.block("if at > size:"):
             self.source.line("raise ValueError('the frame ends early')")
+        if in_steps:
+            self.checkpoint("at")
         self.source.line(f"return {value}")
         self.function = self.source.function("data")
 
@@ -198,14 +207,22 @@ class _Decoder:
             value = self.value(element)
             self.flush()
             self.source.line(f"{items}.append({value})")
+            if self.in_steps:
+                self.checkpoint("at")
         self.source.line(f"{target} = tuple({items})")
+
+    def checkpoint(self, at: str) -> None:
+        """Write the lines that give way, if enough bytes have been read since the last time."""
+        with self.source.block(f"if {at} > pause:"):
+            self.source.line(f"pause = {at} + {bounds.STEP_BYTES}")
+            self.source.line("yield")
 
     def structs_of_one_size(self, element: StructOf, count: str, target: str, *, in_columns: bool) -> None:
         """Structs that are of one size while what may be empty is: all are read at once where it is in each of them."""
         together = read_together(element)
         end = f"at + {together.size} * {count}"
         if in_columns:
-            self.source.line(f"{target} = {self.source.constant(row_reader(element))}(data, at, {end})")
+            self.rows(element, end, target)
             test = f"{target} is not None"
         else:
             chunk = self.source.fresh("chunk")
@@ -218,15 +235,40 @@ class _Decoder:
         with self.source.block("else:"):
             self.loop(element, count, target)
 
+    def rows(self, element: StructOf, end: str, target: str) -> None:
+        read = row_reader(element)
+        call = f"{self.source.constant(read)}(data, at, {end})"
+        if not self.in_steps:
+            self.source.line(f"{target} = {call}")
+            return
+        in_steps = self.source.constant(row_reader_in_steps(read, read_together(element).size))
+        with self.source.block(f"if {end} - at <= {bounds.STEP_BYTES}:"):
+            self.source.line(f"{target} = {call}")
+        with self.source.block("else:"):
+            self.source.line(f"{target} = yield from {in_steps}(data, at, {end})")
+
     def all_at_once(self, element: StructOf, together: Together, chunk: str, target: str) -> None:
+        if not self.in_steps:
+            self.source.line(f"{target} = tuple({self.unpack(element, together, chunk)})")
+            return
+        items, begin = self.source.fresh("items"), self.source.fresh("begin")
+        part_bytes = max(bounds.STEP_BYTES // together.size, 1) * together.size
+        self.source.line(f"{items} = []")
+        with self.source.block(f"for {begin} in range(0, len({chunk}), {part_bytes}):"):
+            part = f"{chunk}[{begin} : {begin} + {part_bytes}]"
+            self.source.line(f"{items} += {self.unpack(element, together, part)}")
+            self.checkpoint(f"at + {begin}")
+        self.source.line(f"{target} = tuple({items})")
+
+    def unpack(self, element: StructOf, together: Together, chunk: str) -> str:
+        """Return the expression for the messages in a chunk, which are all of one size."""
         unpacked = f"{self.source.struct(together.layout, 'iter_unpack')}({chunk})"
-        names = {name: self.source.fresh("f") for name in together.columns}
         if together.columns == element.cls.__struct_fields__[: len(element.members)]:
-            self.source.line(f"{target} = tuple(starmap({self.source.cls(element.cls)}, {unpacked}))")
-        else:
-            values = names | {name: repr(value) for name, value in together.constants.items()}
-            call = constructor_call(self.source, element, values)
-            self.source.line(f"{target} = tuple([{call} for {', '.join(names.values())}, in {unpacked}])")
+            return f"starmap({self.source.cls(element.cls)}, {unpacked})"
+        names = {name: self.source.fresh("f") for name in together.columns}
+        values = names | {name: repr(value) for name, value in together.constants.items()}
+        call = constructor_call(self.source, element, values)
+        return f"[{call} for {', '.join(names.values())}, in {unpacked}]"
 
     def tags(self, section: TagSection) -> dict[str, str]:
         """Read tagged fields, those that are there; the values of all of them by name."""

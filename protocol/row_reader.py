@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from itertools import chain
 from typing import Any
 
+from protocol import bounds
 from protocol.layouts import read_together
 from protocol.rows import ROWS_AT_ONCE, Layouts, RowReader, Rows, Shape
 from protocol.source import Source
@@ -32,3 +35,23 @@ def row_reader(element: StructOf) -> RowReader:
     source.line(f"return Rows({name}, tuple(zip(*{unpacked})), at)")
     shape.row_bytes, shape.read = size, source.function("data, at, end")
     return shape.read
+
+
+def row_reader_in_steps(
+    read: RowReader, row_bytes: int
+) -> Callable[[bytes, int, int], Generator[None, None, Rows[Any] | None]]:
+    """Return the same function in steps of about `STEP_BYTES`."""
+    part_bytes = max(bounds.STEP_BYTES // row_bytes, 1) * row_bytes
+
+    def read_in_steps(data: bytes, at: int, end: int) -> Generator[None, None, Rows[Any] | None]:
+        parts: list[Rows[Any]] = []
+        for begin in range(at, end, part_bytes):
+            part = read(data, begin, min(begin + part_bytes, end))
+            if part is None:
+                return None
+            parts.append(part)
+            yield
+        columns = zip(*[part.columns for part in parts], strict=True)
+        return Rows(parts[0].shape, tuple([tuple(chain.from_iterable(column)) for column in columns]), at)
+
+    return read_in_steps

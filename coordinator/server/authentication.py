@@ -44,6 +44,11 @@ class Authentication:
         """How large a frame may be before the client is authenticated."""
         return self._sasl.frame_bytes_max
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether no exchange is at hand, so that the next frame is a request like any other."""
+        return not (self._expected or self.takes_tokens)
+
     def is_concerned(self, api_key: int, now_s: float) -> bool:
         """Return whether a request is a part of the authentication, else it is handled like any other.
 

@@ -178,6 +178,11 @@ class Connection:
             self.repeated_commit = find_rows(request, frame, REPEATED_BYTES_MAX)
         return request
 
+    def accept(self, request: Request) -> Request:
+        """Take the next request, which was decoded in steps, and return it."""
+        self.client_id = request.client_id
+        return request
+
     # -- requests that wait --------------------------------------------------------------------------------------------
 
     def receive(self, chunk: bytes, now_s: float) -> Iterable[bytes]:

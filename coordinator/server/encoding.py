@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from coordinator.dataplane.fetch import FEW
 from coordinator.server.connection import ParkedRequest, Piece
+from coordinator.server.urgency import URGENT_BYTES
 from protocol.apis import keys_with
 from protocol.messages.fetch import FetchResponse
 from protocol.traits import Trait
@@ -87,8 +88,8 @@ def read_ranges(response: Any) -> Any:
 
 
 def is_short(frame: bytes) -> bool:
-    """Return whether the response to a request will be short."""
-    return frame[:2] in SHORT_KEYS
+    """Return whether the response to a request will be short. That to a long one is as long."""
+    return len(frame) <= URGENT_BYTES and frame[:2] in SHORT_KEYS
 
 
 def is_fetch_short(response: FetchResponse) -> bool:

@@ -12,7 +12,7 @@ the frames that are left wait in their connections for the next turn. There they
 - connections whose turn was cut short, the one that waits longest first;
 - what has arrived since;
 - connections that give way to the others, one request of each in turn, and at least one in each turn: heavy ones, which
-  have kept the loop for long, and those whose next request is not urgent;
+  have kept the loop for long, and those whose next request is not urgent; of a long request, one step of decoding;
 - requests that are decided in steps, and large responses, which are encoded in steps: at least one step in each turn.
 
 Urgent is what the members of a group send in order to stay members (`urgency`). So a client that asks for expensive
@@ -33,6 +33,7 @@ from coordinator.runtime.node import Node
 from coordinator.server.authenticator import Authenticator
 from coordinator.server.connection import Connection
 from coordinator.server.connections import Connections
+from coordinator.server.decoding import LONG_BYTES, LongRequests
 from coordinator.server.encoder import Encoder
 from coordinator.server.encoding import is_short
 from coordinator.server.listener import Listener
@@ -42,7 +43,7 @@ from coordinator.server.request_handler import RequestHandler
 from coordinator.server.turn import HEAVY_S, TURN_S, Turn
 from coordinator.server.urgency import URGENT_BYTES_MAX
 from coordinator.server.watermark import Watermark
-from protocol.errors import ProtocolError
+from protocol.errors import ProtocolError, UnsupportedVersion
 
 if TYPE_CHECKING:  # imported with the first journal or fault
     from coordinator.server.gate import Gate
@@ -108,6 +109,7 @@ class Frontend:
             stats,
             fresh_id,
         )
+        self._long_requests = LongRequests()
         self._is_node_next = True  # a step of a long request, not of a large response
         self._watermark: Watermark | None = None
         self._decided_until_ms = 0  # the last watermark that was reached
@@ -134,6 +136,7 @@ class Frontend:
     def disconnect(self, connection: Connection) -> None:
         """Forget a client that has left. Its parked JoinGroup goes on without it; its long poll does not."""
         connection.stop()
+        self._long_requests.forget(connection)
         self.throttled.forget(connection)
         self.outbox.drop(connection)
         self.connections.requests.set(connection, 0)
@@ -308,7 +311,7 @@ class Frontend:
                 if not (is_urgent or (only_one and self._has_room_for(frame))) or not connection.may_decide():
                     connection.put_back(frame)
                     break
-                api_key = decide(connection, frame)
+                api_key = decide(connection, frame) if is_urgent else self._decide_slowly(connection, frame)
                 if api_key >= 0:
                     if connection.heard_s == turn.began_s:
                         outbox.decided.append(api_key)
@@ -322,6 +325,22 @@ class Frontend:
             self.connections.refuse(connection, error, chunk)
         used_s = turn.checked_s - began_s
         return turn.charge(connection, began_s) if used_s > HEAVY_S else used_s
+
+    def _decide_slowly(self, connection: Connection, frame: bytes) -> int:
+        """Decide a request that is not urgent; a long one when all its steps of decoding are done.
+
+        Returns as `RequestHandler.decide` does, -1 also while it is decoded.
+        """
+        request, authentication = None, connection.authentication
+        if len(frame) > LONG_BYTES and (authentication is None or authentication.is_complete):
+            try:
+                request = self._long_requests.decode(connection, frame, self.node.unfinished.meter)
+            except UnsupportedVersion:
+                return self.handler.decide(connection, frame)  # knows which of them is answered
+            if request is None:
+                connection.put_back(frame)
+                return -1
+        return self.handler.decide(connection, frame, request)
 
     def _has_room_for(self, frame: bytes) -> bool:
         """Return whether a request that is not urgent may be decided, as far as large responses are concerned."""

@@ -20,6 +20,7 @@ from coordinator.server.outbox import Outbox
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.repeated_heartbeat import keep
 from coordinator.server.turn import Turn
+from coordinator.server.urgency import URGENT_BYTES
 from protocol.apis import API_VERSIONS, APIS, BY_NAME, FETCH
 from protocol.errors import ErrorCode, UnsupportedVersion
 from protocol.header import Request
@@ -73,9 +74,10 @@ class RequestHandler:
         self.is_limited = is_limited
         self.is_observed = is_limited or self.is_gated
 
-    def decide(self, connection: Connection, frame: bytes) -> int:
+    def decide(self, connection: Connection, frame: bytes, request: Request | None = None) -> int:
         """Decide one request: queue its response, or park it. Raises ProtocolError for bytes that cannot be read.
 
+        `request` is what was decoded of the frame, if that is done.
         Returns its API key if its latency is to be counted, since it is not parked; else -1.
         """
         if connection.authentication is not None:
@@ -89,7 +91,7 @@ class RequestHandler:
                 return HEARTBEAT
         gated = None
         try:
-            request = connection.decode(frame)
+            request = connection.decode(frame) if request is None else connection.accept(request)
             api_key, listener = request.api_key, connection.listener
             call = Call(
                 self._next_ticket(),
@@ -121,7 +123,7 @@ class RequestHandler:
                 self._close_unanswered(connection, api_key, outcome.closes)
             return api_key
         response = outcome.response
-        is_short = api_key in SHORT and (api_key != FETCH or not has_ranges(response))
+        is_short = api_key in SHORT and len(frame) <= URGENT_BYTES and (api_key != FETCH or not has_ranges(response))
         if is_short and (gated is None or gated.rule is None):
             data = self._encoder.queue_short_response(connection, request, response, outcome.group_id)
             if gated is not None and self.gate is not None:

@@ -1,6 +1,6 @@
 """What the largest request of each shape costs: the longest thing that nothing can interrupt, and memory.
 
-    python -m tests.worst [--only TEXT] [--sample N --seed S] [--small] [--acls N] [--all] [--queues]
+    python -m tests.worst [--only TEXT] [--sample N --seed S] [--small] [--part K/N] [--acls N] [--all] [--queues]
 
 Prints each shape that takes more than 50 ms of processor time at once, or 16 MiB, or 256 MiB in all; with --all every one.
 Exit code 1 if there is any.
@@ -49,6 +49,7 @@ def main() -> int:
     parser.add_argument("--acls", type=int, default=0, help="so many rules, and an authorizer")
     parser.add_argument("--all", action="store_true", help="print every shape")
     parser.add_argument("--newest", action="store_true", help="only the newest version of each API")
+    parser.add_argument("--part", default="", help="the K-th of N parts of them: K/N")
     parser.add_argument("--queues", action="store_true", help="requests to share groups with 86,000 records in flight")
     options = parser.parse_args()
     if options.queues:
@@ -56,6 +57,9 @@ def main() -> int:
     chosen = [one for one in shapes() if options.only in one.name]
     if options.newest:
         chosen = [one for one in chosen if one.version == one.api.kafka_4_3[-1]]
+    if options.part:
+        number, count = map(int, options.part.split("/"))
+        chosen = chosen[number - 1 :: count]
     if options.sample:
         chosen = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
     base = SMALL if options.small else Size()

@@ -4,7 +4,7 @@ import gc
 import resource
 from collections.abc import Callable
 from time import thread_time
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
@@ -17,8 +17,15 @@ from coordinator.runtime.clock import Clock
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.node import Node, Setup
 from coordinator.runtime.steps import ProcessorTime
+from coordinator.server.decoding import LONG_BYTES, decode_more
 from coordinator.server.encoding import SHORT
-from protocol.codec import decode_request, encode_request, encode_response, encode_response_in_pieces
+from protocol.codec import (
+    decode_request,
+    decode_request_in_steps,
+    encode_request,
+    encode_response,
+    encode_response_in_pieces,
+)
 from protocol.errors import ProtocolError, UnsupportedVersion
 from protocol.header import Request
 from protocol.messages import (
@@ -205,15 +212,16 @@ class WorstServer:
         return self._clock.now_ms()
 
     def _answer(self, data: bytes, meter: "_Meter") -> None:
-        decoded = meter.run("decode", lambda: _decode_or_refuse(data))
+        decoded = _decode(data, meter)
         if decoded is None:
             return
-        key, version, body = decoded.api_key, decoded.version, decoded.body
+        key, version, held = decoded.api_key, decoded.version, [decoded.body]
+        del decoded
         try:
-            outcome = meter.run("first step", lambda: self._handle(key, version, body))
+            outcome = meter.run("first step", lambda: self._handle(key, version, held[0]))
         except (UnsupportedVersion, ProtocolError):
             return
-        is_inline = key in SHORT and isinstance(outcome, Done)  # else it is encoded in pieces
+        is_inline = key in SHORT and len(data) <= LONG_BYTES and isinstance(outcome, Done)  # else in pieces
         while isinstance(outcome, Parked) and self.node.has_steps:
             meter.run(f"step {meter.steps}", self.node.step)
             meter.run("flush", self.node.flush)
@@ -224,7 +232,9 @@ class WorstServer:
         elif isinstance(outcome, Parked):
             self.node.forget(self._ticket)
         meter.run("flush", self.node.flush)
+        held.append(outcome)
         del outcome
+        meter.run("release", held.clear)
         self._finish(meter)
 
     def _finish(self, meter: "_Meter") -> None:
@@ -242,11 +252,17 @@ class WorstServer:
             pass
 
 
-def _decode_or_refuse(data: bytes) -> Request | None:
+def _decode(data: bytes, meter: "_Meter") -> Request | None:
+    """Decode a request as a server does, a long one in steps. None if it is refused."""
     try:
-        return decode_request(data)
+        if len(data) <= LONG_BYTES:
+            return cast("Request", meter.run("decode", lambda: decode_request(data)))
+        steps, pace = decode_request_in_steps(data), ProcessorTime(thread_time)
+        while (request := meter.run("decode", lambda: decode_more(steps, pace))) is None:
+            pass
     except ProtocolError:
         return None
+    return cast("Request", request)
 
 
 class _Meter:
