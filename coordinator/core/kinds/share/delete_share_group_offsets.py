@@ -10,9 +10,8 @@ from typing import Any
 
 from coordinator.core.env import Env
 from coordinator.core.kinds.modern.transition import GroupTransition
-from coordinator.core.kinds.share import record_builders
 from coordinator.core.kinds.share.group import ShareGroup
-from coordinator.core.kinds.share.state_partitions import state_keys
+from coordinator.core.kinds.share.state_partitions import state_keys, write_states
 from coordinator.core.kinds.share.validation import no_share_group
 from coordinator.core.result import EndAllShareStates, EndShareStates, NoteEndedStates, Result
 from coordinator.core.share_state.values import StateKey
@@ -55,7 +54,7 @@ def delete_share_group_offsets(
     transition = GroupTransition(group, env, BY)
     response = DeleteShareGroupOffsetsResponse(responses=tuple(errors))
     if group.initializing or group.initialized or group.deleting:
-        transition.write(record_builders.states(group.group_id, group.initializing, initialized, deleting))
+        write_states(transition, group.initializing, initialized, deleting)
     if keys:
         transition.effects.append(EndShareStates(group.group_id, tuple(keys), transition.now_ms, response))
     return transition.result(response)
@@ -71,7 +70,7 @@ def end_all_states(group: ShareGroup, request: EndAllShareStates, env: Env) -> R
     if not keys:
         return Result(response=ErrorCode.NONE)
     names = {topic_id: one.name for topic_id, one in (*group.initializing.items(), *group.initialized.items())}
-    transition.write(record_builders.states(group.group_id, {}, {}, names))
+    write_states(transition, {}, {}, names)
     transition.effects.append(EndShareStates(group.group_id, keys, transition.now_ms))
     return transition.result()
 
@@ -80,7 +79,7 @@ def note_ended(group: ShareGroup, told: NoteEndedStates, env: Env) -> Result[Any
     """Write that the states of topics are gone. Kafka: `completeDeleteShareGroupOffsets`."""
     transition = GroupTransition(group, env, "ShareStates")
     deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in told.topics}
-    transition.write(record_builders.states(group.group_id, group.initializing, group.initialized, deleting))
+    write_states(transition, group.initializing, group.initialized, deleting)
     return transition.result()
 
 

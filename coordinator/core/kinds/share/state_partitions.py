@@ -59,11 +59,9 @@ def find_missing(group: ShareGroup, topics: Topics, limits: Limits, now_ms: int)
 def note_initializing(transition: GroupTransition[ShareGroup], more: StateTopics) -> None:
     """Write that states are about to be begun. Kafka: `addInitializingTopicsRecords`."""
     group = transition.group
-    times = {topic_id: one.at_ms for topic_id, one in (*group.initializing.items(), *more.items())}
     initializing = _union(group.initializing, more)
     deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in initializing}
-    transition.write(record_builders.states(group.group_id, initializing, group.initialized, deleting))
-    transition.group = _with_times(transition.group, times)
+    write_states(transition, initializing, group.initialized, deleting)
 
 
 def note_begun(group: ShareGroup, told: NoteBegunStates, env: Env) -> Result[Any]:
@@ -71,9 +69,7 @@ def note_begun(group: ShareGroup, told: NoteBegunStates, env: Env) -> Result[Any
     transition = GroupTransition(group, env, "ShareStates")
     begun = {topic_id: StatePartitions(_name(topic_id, env.topics), parts) for topic_id, parts in told.topics.items()}
     left = _difference(group.initializing, told.topics)
-    initialized = _union(group.initialized, begun)
-    transition.write(record_builders.states(group.group_id, left, initialized, group.deleting))
-    transition.group = _with_times(transition.group, {topic_id: one.at_ms for topic_id, one in left.items()})
+    write_states(transition, left, _union(group.initialized, begun), group.deleting)
     return transition.result()
 
 
@@ -82,9 +78,7 @@ def note_failed(group: ShareGroup, told: NoteFailedStates, env: Env) -> Result[A
     if not group.initializing or not told.topics:
         return Result()
     transition = GroupTransition(group, env, "ShareStates")
-    left = _difference(group.initializing, told.topics)
-    transition.write(record_builders.states(group.group_id, left, group.initialized, group.deleting))
-    transition.group = _with_times(transition.group, {topic_id: one.at_ms for topic_id, one in left.items()})
+    write_states(transition, _difference(group.initializing, told.topics), group.initialized, group.deleting)
     return transition.result()
 
 
@@ -114,7 +108,7 @@ def without_topics(group: ShareGroup, gone: Iterable[bytes], env: Env) -> Result
     left = [{one: kept for one, kept in topics.items() if one not in gone}
             for topics in (group.initializing, group.initialized)]  # fmt: skip
     deleting = {one: name for one, name in group.deleting.items() if one not in gone}
-    transition.write(record_builders.states(group.group_id, left[0], left[1], deleting))
+    write_states(transition, left[0], left[1], deleting)
     return transition.result()
 
 
@@ -127,9 +121,17 @@ def state_keys(group: ShareGroup) -> tuple[StateKey, ...]:
     ])  # fmt: skip
 
 
-def _with_times(group: ShareGroup, times: Mapping[bytes, int]) -> ShareGroup:
-    timed = {topic_id: replace(one, at_ms=times.get(topic_id, 0)) for topic_id, one in group.initializing.items()}
-    return replace(group, initializing=timed)
+def write_states(
+    transition: GroupTransition[ShareGroup],
+    initializing: StateTopics,
+    initialized: StateTopics,
+    deleting: Mapping[bytes, str],
+) -> None:
+    """Write record 15. No record has the time at which a state was asked for: what is still being begun keeps it."""
+    transition.write(record_builders.states(transition.group.group_id, initializing, initialized, deleting))
+    written = transition.group.initializing
+    timed = {topic_id: replace(one, at_ms=initializing[topic_id].at_ms) for topic_id, one in written.items()}
+    transition.group = replace(transition.group, initializing=timed)
 
 
 def _partitions(one: StatePartitions | None) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ The share coordinator answers, refuses, or is never heard of again; members come
 response they have not got, and go; topics grow and vanish; an administrator forgets states.
 """
 
+from collections.abc import Collection
 from random import Random
 from typing import Any
 
@@ -23,6 +24,7 @@ from coordinator.core.result import (
 )
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topic, Topics
+from coordinator.core.verbs import SetTarget
 from protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
@@ -33,6 +35,7 @@ from tests.core.driver import ShardDriver
 
 GROUP, NAMES = "queue", ("a", "b", "c")
 LIMITS = Limits(group_share_assignment_interval_ms=5_000)
+RETRY_MS = LIMITS.group_share_initialize_retry_interval_ms
 Asked = dict[bytes, set[int]]
 
 
@@ -47,6 +50,7 @@ class ShareDriver(ShardDriver):
     def __init__(self) -> None:
         super().__init__(LIMITS, Topics([Topic(name, name.encode() * 16, 3) for name in NAMES]))
         self.asked: list[tuple[int, Asked]] = []  # when, and which partitions
+        self.unanswered: dict[tuple[bytes, int], int] = {}  # when a partition was asked for that nothing was heard of
         self.ending: list[frozenset[bytes]] = []
 
     def take(self, result: Result[Any]) -> None:
@@ -56,6 +60,9 @@ class ShareDriver(ShardDriver):
                 topics: Asked = {}
                 for key in effect.offsets:
                     topics.setdefault(key.topic_id, set()).add(key.partition)
+                    asked_ms = self.unanswered.get((key.topic_id, key.partition))
+                    assert asked_ms is None or self.now_ms - asked_ms >= RETRY_MS, "nothing is asked for twice in a row"
+                    self.unanswered[key.topic_id, key.partition] = self.now_ms
                 self.asked.append((self.now_ms, topics))
             elif isinstance(effect, EndShareStates):
                 self.ending.append(frozenset(key.topic_id for key in effect.keys))
@@ -64,6 +71,21 @@ class ShareDriver(ShardDriver):
     def group(self) -> ShareGroup:
         found: ShareGroup = self.shard.groups[GROUP]
         return found
+
+    def answer(self, how: type[NoteBegunStates | NoteFailedStates], topic_id: bytes, partitions: set[int]) -> None:
+        """Say what has become of states that were asked for."""
+        for partition in partitions:
+            self.unanswered.pop((topic_id, partition), None)
+        self.handle(how(GROUP, {topic_id: tuple(sorted(partitions))}), self.call(0))
+
+    def end_states(self, names: Collection[str]) -> None:
+        """Let an administrator forget the states of topics: whatever may have states of them is asked to end these."""
+        there = {topic_id: one.name for topic_id, one in self.group.initialized.items()} | dict(self.group.deleting)
+        expected = frozenset(topic_id for topic_id, name in there.items() if name in names)
+        self.ending.clear()
+        topics = tuple(DeleteShareGroupOffsetsRequestTopic(name) for name in names)
+        self.handle(DeleteShareGroupOffsetsRequest(GROUP, topics), self.call(0))
+        assert self.ending == ([expected] if expected else []), "also where an earlier answer was lost"
 
     def beat(self, member: str, epoch: int, names: tuple[str, ...] | None = None) -> ShareGroupHeartbeatResponse:
         request = ShareGroupHeartbeatRequest(GROUP, id_of(member), epoch, None, names)
@@ -84,6 +106,7 @@ class Life:
         self.dice, self.driver = Random(seed), ShareDriver()
         self.epochs: dict[str, int] = {}
         self.wants: dict[str, tuple[str, ...]] = {}
+        self.forced: Any = None  # the epoch with the target that an operator has forced, and what it was forced for
 
     def step(self) -> None:
         self.dice.choice(
@@ -98,6 +121,7 @@ class Life:
                 self.lose,
                 self.forget,
                 self.grow,
+                self.force,
             )
         )()
         self.driver.wait(self.dice.choice((0, 0, 500, 2_000, 6_000)))
@@ -142,7 +166,7 @@ class Life:
             _, asked = self.driver.asked.pop(self.dice.randrange(len(self.driver.asked)))
             topic_id = self.dice.choice(sorted(asked))
             say = NoteBegunStates if self.dice.random() < 0.8 else NoteFailedStates
-            self.driver.handle(say(GROUP, {topic_id: tuple(sorted(asked[topic_id]))}), self.driver.call(0))
+            self.driver.answer(say, topic_id, asked[topic_id])
         elif self.driver.ending:
             self.driver.handle(NoteEndedStates(GROUP, self.driver.ending.pop()), self.driver.call(0))
 
@@ -153,8 +177,18 @@ class Life:
 
     def forget(self) -> None:
         if GROUP in self.driver.shard.groups and not self.epochs:
-            topics = tuple(DeleteShareGroupOffsetsRequestTopic(name) for name in self.dice.sample(NAMES, 2))
-            self.driver.handle(DeleteShareGroupOffsetsRequest(GROUP, topics), self.driver.call(0))
+            self.driver.end_states(self.dice.sample(NAMES, 2))
+
+    def force(self) -> None:
+        """An operator sets the target, and leaves out what he likes."""
+        if self.epochs:
+            targets = {id_of(name): {self.dice.choice(NAMES): (self.dice.randrange(3),)} for name in self.epochs}
+            self.driver.handle(SetTarget(GROUP, targets), self.driver.call(0))
+            group = self.driver.group
+            self.forced = (group.epoch, self.subscriptions(), self.driver.topics, dict(group.targets))
+
+    def subscriptions(self) -> dict[str, tuple[str, ...]]:
+        return {member.member_id: member.names for member in self.driver.group.members.values()}
 
     def grow(self) -> None:
         topics = {name: self.driver.topics[name] for name in NAMES}
@@ -173,6 +207,14 @@ class Life:
             assert assigned.keys() <= {ids[name] for name in names}, "nobody reads what it does not subscribe to"
         for topic_id, one in group.initialized.items():
             assert not set(one.partitions) & set(getattr(group.initializing.get(topic_id), "partitions", ()))
+        if self.forced is not None:
+            epoch, subscriptions, topics, targets = self.forced
+            if group.epoch == epoch:
+                assert dict(group.targets) == targets, "what an operator has forced stays"
+            else:
+                has_changed = subscriptions != self.subscriptions() or topics is not self.driver.topics
+                assert has_changed, "until something changes the group"
+                self.forced = None
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -187,7 +229,7 @@ def test_what_members_are_told_and_the_group_remembers(seed: int) -> None:
 
 
 def begun(driver: ShareDriver, name: str, *partitions: int) -> None:
-    driver.handle(NoteBegunStates(GROUP, {name.encode() * 16: partitions}), driver.call(0))
+    driver.answer(NoteBegunStates, name.encode() * 16, set(partitions))
 
 
 def test_what_is_being_begun_stays_so_until_it_is_heard_of() -> None:
