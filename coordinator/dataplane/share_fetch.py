@@ -108,13 +108,12 @@ def _has_acknowledgements(request: ShareFetchRequest) -> bool:
 def _resolve_request(
     state: State, member: SessionKey, keys: tuple[StateKey, ...], request: ShareFetchRequest, session: int = 0
 ) -> ShareFetch:
-    max_bytes = min(request.max_bytes, state.fetch_bytes_max)
     return ShareFetch(
         *member,
         keys,
         # A response has whole batches: it may be full with less than the bound.
-        min_bytes=min(request.min_bytes, max_bytes, state.fetch_bytes_max // 2),
-        max_bytes=max_bytes,
+        min_bytes=min(request.min_bytes, request.max_bytes, state.fetch_bytes_max // 2),
+        max_bytes=request.max_bytes,
         max_records=request.max_records,
         batch_size=request.batch_size,
         is_exact=request.share_acquire_mode == EXACTLY,
