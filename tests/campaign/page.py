@@ -7,7 +7,7 @@ from typing import Final
 from tests.campaign.results import FULL, UNITS, Result, kept_since, shown
 from tests.mutation.figures import Figures, choose_samples, format_share
 from tests.mutation.limits import MISTAKES
-from tests.mutation.new_code import FAULTS, FIRST, OPEN, SECOND
+from tests.mutation.new_code import FAULTS, FIRST, OPEN, SECOND, THIRD
 from tests.simulation.streams_mutants import MUTANTS
 
 HEAD: Final = (
@@ -115,8 +115,11 @@ def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
 
 def _faults_of_new_code() -> list[str]:
     """What a reader of new code planted who had not read its tests."""
-    first, second = sum(fault.was_found for fault in FIRST), sum(fault.was_found for fault in SECOND)
-    told = f"{first} of {len(FIRST) + len(OPEN)} of a first list, and {second} of {len(SECOND)} of a second one"
+    first, second, third = (sum(fault.was_found for fault in faults) for faults in (FIRST, SECOND, THIRD))
+    told = (
+        f"{first} of {len(FIRST) + len(OPEN)} of a first list, {second} of {len(SECOND)} of a second one, "
+        f"and {third} of {len(THIRD)} of a third one"
+    )
     return [
         *("", "### Faults in new code", ""),
         f"Chosen by a reader who knew the code and not its tests. At first the nearest tests found {told}; the goal is 85%.",

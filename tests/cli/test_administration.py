@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from coordinator.cli import users
 from tests.commands import Shell, shell_fixture
 from tests.live import Muster, server_fixture
 
@@ -76,6 +77,75 @@ def test_acls_are_added_listed_and_removed(muster: Shell) -> None:
 )  # fmt: skip
 def test_an_acl_that_cannot_be_meant_is_refused(muster: Shell, words: list[str], complaint: str) -> None:
     assert f"muster acls: {complaint}" in muster(2, "acls", *words)
+
+
+PRINCIPALS = ("User:a", "User:b")
+RESOURCES = (("topic", "t"), ("topic", "u"), ("group", "g"), ("transactional-id", "x"))
+
+
+@pytest.mark.parametrize("named", [(), RESOURCES[:1], RESOURCES[:2], RESOURCES[1:3], RESOURCES])
+@pytest.mark.parametrize("principal", [None, *PRINCIPALS, "User:c"])
+def test_acls_of_all_that_is_named_are_listed_and_removed_and_no_others(
+    muster: Shell, principal: str | None, named: tuple[tuple[str, str], ...]
+) -> None:
+    allowed = [word for one in PRINCIPALS for word in ("--allow-principal", one)]
+    every = [word for kind, name in RESOURCES for word in (f"--{kind}", name)]
+    muster(0, "acls", "add", *allowed, "--operation", "describe", *every)
+    there = {(one, *resource) for one in PRINCIPALS for resource in RESOURCES}
+    wanted = {each for each in there if principal in (None, each[0]) and (not named or each[1:] in named)}
+    words = [word for kind, name in named for word in (f"--{kind}", name)]
+    words += [] if principal is None else ["--principal", principal]
+
+    def listed(*words: str) -> set[tuple[str, str, str]]:
+        found = json.loads(muster(0, "acls", "list", *words, "--json"))
+        return {(one["principal"], one["resource"], one["name"]) for one in found}
+
+    assert listed(*words) == wanted
+    if words:
+        muster(0, "acls", "remove", *words)
+        assert listed() == there - wanted
+
+
+@pytest.mark.parametrize("prefixed", [(), ("--prefixed",)])
+@pytest.mark.parametrize("kind", ["--topic", "--group", "--transactional-id", "--cluster"])
+def test_a_prefix_is_of_names_and_the_cluster_has_none(muster: Shell, kind: str, prefixed: tuple[str, ...]) -> None:
+    resource = (kind,) if kind == "--cluster" else (kind, "some")
+    (one,) = json.loads(
+        muster(
+            0, "acls", "add", "--allow-principal", "User:a", "--operation", "describe", *resource, *prefixed, "--json"
+        )
+    )
+    assert one["pattern"] == ("prefixed" if prefixed and kind != "--cluster" else "literal")
+    assert json.loads(muster(0, "acls", "remove", *resource, *prefixed, "--json")) == [one]
+
+
+@pytest.mark.parametrize("password", ["geheim", " with blanks ", "\twith tabs\t", "wörter", "a\\nb", "x" * 200])
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_a_password_is_the_line_as_it_stands(
+    muster: Shell, monkeypatch: pytest.MonkeyPatch, password: str, end: str
+) -> None:
+    hashed: list[bytes] = []
+    pbkdf2 = users.hashlib.pbkdf2_hmac
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{password}{end}and more\n" if end else password))
+    monkeypatch.setattr(users.hashlib, "pbkdf2_hmac", lambda *args: hashed.append(args[1]) or pbkdf2(*args))
+    muster(0, "users", "set", "till")
+    assert hashed == [password.encode()] * 2
+
+
+@pytest.mark.parametrize("known", [0, 1, 2])
+def test_what_concerns_a_user_that_does_not_exist_ends_with_1(
+    muster: Shell, monkeypatch: pytest.MonkeyPatch, known: int
+) -> None:
+    """Whatever is done for the others, and wherever it is named."""
+    for verb in ("list", "delete"):
+        for number in range(2):
+            monkeypatch.setattr(sys, "stdin", io.StringIO("geheim\n"))
+            muster(0, "users", "set", f"user{number}")
+        named = ["user0", "user1"]
+        named.insert(known, "nobody")
+        told = muster(1, "users", verb, *named)
+        assert f"cannot {verb} nobody" in told and all(f"user{number}" in told for number in range(2))
+    assert json.loads(muster(0, "users", "list", "--json")) == []
 
 
 def test_users_have_passwords_that_stay_here(muster: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

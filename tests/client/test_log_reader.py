@@ -8,6 +8,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
+from random import Random
 
 import pytest
 
@@ -31,6 +32,18 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedCluster]:
     monkeypatch.setattr(module, "PAUSE_LEAST_SECONDS", 0.01)
     with ScriptedCluster(LOGS) as made:
         yield made
+
+
+class Clock:
+    """Time that passes only where a test says so, or somebody sleeps."""
+
+    now_s = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
 
 
 def reader_of(cluster: ScriptedCluster, **options: float) -> LogReader:
@@ -125,6 +138,28 @@ def test_what_does_not_pass_is_raised_after_a_while(cluster: ScriptedCluster) ->
     with reader_of(cluster, patience_s=0.05) as reader, pytest.raises(ClientError, match="closed the connection"):
         read_all(reader)
     assert len(cluster.fetches) < 100
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_patience_begins_anew_with_each_answer(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """A failure every 25 s: only what fails for more than 60 s at a stretch is raised."""
+    dice, clock = Random(seed), Clock()
+    monkeypatch.setattr(module, "time", clock)
+    words = [dice.choice(("close", "moved", "")) for _ in range(9)]
+    failed = "".join("x" if word else "." for word in words)
+    with reader_of(cluster, patience_s=60.0) as reader:
+        reader.describe()
+        reader.seek(dict.fromkeys(LOGS, 0))
+        for number, word in enumerate(words, 1):
+            cluster.script = [word]
+            clock.now_s += 25
+            if failed[:number].endswith("xxxx"):
+                with pytest.raises(ClientError):
+                    list(reader.poll(0))
+                return
+            list(reader.poll(0))
 
 
 @pytest.mark.parametrize("cut", [0, 1, 12, 26, 27, 60, 61, 62])

@@ -20,6 +20,7 @@ from storage.files import Files
 from storage.memory_files import MemoryFiles
 from tests.conformance.client import Flight, Pump, Wire, is_over
 from tests.conformance.servers import pairs
+from tests.core.member_timers import check_member_timers
 from tests.server.in_memory import InMemory
 
 HOST: Final = "127.0.0.1"
@@ -80,12 +81,17 @@ class InProcess(Pump):
     def run(self, for_ms: float, until: "Wire | Flight | None" = None) -> bool:
         """Let happen what happens within `for_ms`, and stop at once when the awaited is there."""
         deadline = self.now_s() + for_ms / 1000
-        self._server.advance(TICK_S)  # no request takes no time
+        self._advance(TICK_S)  # no request takes no time
         while not is_over(until):
             if self.now_s() >= deadline:
                 return False
-            self._server.advance(min(deadline - self.now_s(), self._until_due_s()))
+            self._advance(min(deadline - self.now_s(), self._until_due_s()))
         return True
+
+    def _advance(self, seconds: float) -> None:
+        self._server.advance(seconds)
+        for partition in self._server.node.partitions:
+            check_member_timers(partition.shard)
 
     def _until_due_s(self) -> float:
         """Return how long nothing is due; never zero."""

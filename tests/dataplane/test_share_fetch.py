@@ -374,6 +374,34 @@ def test_a_response_that_has_no_room_for_another_batch_leaves() -> None:
     assert got(Sharer(broker).fetch(max_wait_ms=500, min_bytes=10_000)).acquired == [(0, 0, 1)]
 
 
+@pytest.mark.parametrize("max_bytes", [1, 1_500, 2_500, 100_000])
+@pytest.mark.parametrize("fetch_max_bytes", [1_500, 3_500, 50_000])
+def test_a_fetch_brings_no_more_than_it_asks_for_and_the_server_allows(max_bytes: int, fetch_max_bytes: int) -> None:
+    """Whole batches, and one in any case."""
+    one = batch("x" * 900)
+    broker = Broker(topics={"t": 1}, fetch_max_bytes=fetch_max_bytes)
+    begin_sharing(broker)
+    for _ in range(10):
+        broker.produce("t", 0, one)
+    answer = Sharer(broker).fetch(max_wait_ms=0, max_bytes=max_bytes)
+    size = len(answer.responses[0].partitions[0].records)
+    assert size == min(max(min(max_bytes, fetch_max_bytes) // len(one), 1), 10) * len(one)
+
+
+@pytest.mark.parametrize(("how", "comes"), [(ACCEPT, True), (REJECT, True), (RENEW, False)])
+def test_a_fetch_that_waits_for_room_goes_on_when_there_is_some(how: tuple[int, ...], comes: bool) -> None:
+    """As many records as may be in flight are acquired: the next one is when one of these is done."""
+    broker = Broker(topics={"t": 1}, group_share_partition_max_record_locks=100)
+    begin_sharing(broker)
+    broker.produce("t", 0, batch(*map(str, range(100))))
+    broker.produce("t", 0, batch("more"))
+    a, b = Sharer(broker, "a"), Sharer(broker, "b")
+    assert a.take(max_records=100).acquired == [(0, 99, 1)]
+    assert b.fetch(max_wait_ms=500, ticket=7) is None
+    assert a.settle((0, 0, how), is_renew_ack=how == RENEW) == 0
+    assert [(ticket, got(answer).acquired) for ticket, answer in broker.replies()] == [(7, [(100, 100, 1)])] * comes
+
+
 def test_a_deleted_topic_ends_the_wait(shared: Broker) -> None:
     a = Sharer(shared)
     a.take()

@@ -10,11 +10,11 @@ import pytest
 
 from coordinator.cli import main
 from pipeline import manifest, sink
-from pipeline.decode.cluster import newest, open_reader
+from pipeline.decode.cluster import between, newest, open_reader, read_all
 from pipeline.decode.files import Store
 from pipeline.decode.latest import latest
 from pipeline.decode.layout import TOPIC, log_dirs, logs_at, spans
-from pipeline.decode.logs import RECORD_BYTES, START
+from pipeline.decode.logs import RECORD_BYTES, START, Position
 from pipeline.decode.rows import Options, read_table
 from pipeline.decode.schema import TABLES
 from pipeline.decode.transactions import read_commits
@@ -155,6 +155,28 @@ def test_a_limit_counts_from_where_the_log_begins(cluster: ScriptedCluster) -> N
     """Retention has removed what lay before: nothing is to be read there, however much it once was."""
     log = msgspec.structs.replace(logs_at([uri_of(cluster)])[0], begin=1_000_000, end=2_000_000)
     assert newest(log, START, 10 * RECORD_BYTES).next_offset == 1_000_010
+
+
+@pytest.mark.parametrize("read_to", [0, 1, 7, 20, 21])
+@pytest.mark.parametrize("begin", [1, 20])
+def test_what_retention_has_removed_unread_is_a_problem(cluster: ScriptedCluster, read_to: int, begin: int) -> None:
+    """But not what lay before the first reading."""
+    cluster.starts[0] = begin
+    log = logs_at([uri_of(cluster)])[0]
+    found = read_table(between(log, Position(read_to), None, 4_000), "log_problems").to_pylist()
+    expected = [("gap", read_to, begin - 1)] if 0 < read_to < begin else []
+    assert [(row["kind"], row["from_offset"], row["to_offset"]) for row in found] == expected
+
+
+def test_what_is_written_after_the_listing_is_left_for_the_next_one(cluster: ScriptedCluster) -> None:
+    """A Fetch brings whole batches, and more of them than there were: whatever the log ended with, it is read up to."""
+    ends, batches = cluster.ends, cluster.logs[0]
+    headers = [record_batch.header_at(raw) for raw in batches]
+    for count in range(0, len(batches), max(1, len(batches) // 7)):
+        cluster.ends = {**ends, 0: headers[count].base_offset}
+        log = logs_at([uri_of(cluster)])[0]
+        cluster.ends = ends
+        assert b"".join(read_all(log)) == b"".join(batches[:count])
 
 
 def test_a_cluster_verifies_itself_and_its_tables(cluster: ScriptedCluster) -> None:

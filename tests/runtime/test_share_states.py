@@ -15,6 +15,15 @@ from coordinator.runtime import share_groups
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.share_state_requests import write_share_group_state
 from protocol.errors import ErrorCode
+from protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -265,6 +274,84 @@ def test_of_states_that_cannot_be_begun_the_group_hears_though_others_are_being_
     share_groups.perform(server.node, server.node.partitions[0], wanted, None)
     server.rest()
     assert told == [NoteFailedStates("g", {topic_id: (0, loading.partition)})]
+
+
+def beat(server: InMemory, epoch: int, *topics: str) -> None:
+    """Let the one member of a group join, with topics, or leave, at epoch -1."""
+    request = ShareGroupHeartbeatRequest("g", "m", epoch, subscribed_topic_names=topics or None)
+    assert server.connect().ask(request, 1).error_code == ErrorCode.NONE
+    server.rest()
+
+
+@pytest.mark.parametrize("at", [0, -1])
+@pytest.mark.parametrize("away", [("orders",), ("other",), ("orders", "other"), ()])
+def test_states_that_cannot_be_deleted_stay_noted_until_they_are(away: tuple[str, ...], at: int) -> None:
+    """Some of their coordinators are loading: the group forgets the topics whose states are gone, and no others."""
+    server = InMemory(topics={"orders": 4, "other": 2})
+    beat(server, 0, "orders", "other")
+    beat(server, -1)
+    states, topics = server.node.share_states, server.node.ledger.catalog.topics
+    homes = {name: [states.partition_of(StateKey("g", topics[name].id, index)) for index in range(count)]
+             for name, count in (("orders", 4), ("other", 2))}  # fmt: skip
+    unloaded = {homes[name][at] for name in away}
+    failing = {name for name, found in homes.items() if unloaded & set(found)}
+    assert failing >= set(away)
+    for index in unloaded:
+        states.unload(index)
+    (group,) = [one.shard.groups for one in server.node.partitions if "g" in one.shard.groups]
+
+    def delete(*names: str) -> dict[str, int]:
+        request = DeleteShareGroupOffsetsRequest("g", tuple(map(DeleteShareGroupOffsetsRequestTopic, names)))
+        return {one.topic_name: one.error_code for one in server.connect().ask(request, 0).responses}
+
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert delete(*homes) == {name: loading if name in failing else 0 for name in homes}
+    assert set(group["g"].deleting.values()) == failing
+    for index in unloaded:
+        list(states.replay(index))
+        states.serve(index, WALL_MS)
+    assert delete(*failing) == dict.fromkeys(failing, 0), "what was begun can be repeated"
+    assert not group["g"].deleting and not list(states.states())
+
+
+@pytest.mark.parametrize("by", ["join", "administrator"])
+def test_only_an_administrator_begins_a_state_anew(by: str) -> None:
+    """The record of the group that says that the state is there may be lost in a power cut."""
+    server = InMemory()
+    states = server.node.share_states
+    assert states.initialize(key_in(server), 1, 0, WALL_MS) == ErrorCode.NONE
+    acknowledge(server, 3)
+    before = state_of(server)
+    if by == "join":
+        beat(server, 0, "orders")
+        assert state_of(server) == before
+        assert len(list(states.states())) == 4, "the others are begun"
+    else:
+        topic = AlterShareGroupOffsetsRequestTopic("orders", (AlterShareGroupOffsetsRequestPartition(0, 2),))
+        answer = server.connect().ask(AlterShareGroupOffsetsRequest("g", (topic,)), 0)
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+        assert (state_of(server).start_offset, state_of(server).batches) == (2, ())
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_all_that_wait_for_a_state_go_on_when_it_is_served(count: int) -> None:
+    """Each once, in the order in which they came, whatever one of them meets."""
+    server, told = begun(), list[int]()
+    states = server.node.share_states
+    home = states.partition_of(key_in(server))
+    states.unload(home)
+
+    def go_on(number: int) -> None:
+        told.append(number)
+        if number == 0 and count > 1:
+            raise RuntimeError("of one alone")
+
+    for number in range(count):
+        states.call_when_served(key_in(server), lambda _at_ms, number=number: go_on(number))
+    for _ in range(2):
+        list(states.replay(home))
+        states.serve(home, WALL_MS)
+    assert told == list(range(count))
 
 
 def test_states_go_with_their_topic() -> None:

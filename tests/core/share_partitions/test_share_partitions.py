@@ -79,6 +79,7 @@ class RecordByRecord(RuleBasedStateMachine):
         self.sessions = {"a": 1, "b": 2, "c": 3}
         self.opened = 3
         self.closed: list[tuple[str, int]] = []  # sessions that are closed, and not released yet
+        self.compacted: set[int] = set()  # what is archived because compaction took it, of which nothing is written
 
     def note(self, change: Change) -> None:
         self.partition = change.partition
@@ -143,6 +144,19 @@ class RecordByRecord(RuleBasedStateMachine):
             types = data.draw(st.lists(st.sampled_from(tuple(AcknowledgeType)), min_size=count, max_size=count))
             batches.append(Batch(first, first + size - 1, tuple(types)))
             begin = first + size
+        self.settle(member, batches)
+
+    @precondition(lambda self: any(fate.state == ACQUIRED for fate in self.records.values()))
+    @rule(data=st.data(), kind=st.sampled_from(tuple(AcknowledgeType)))
+    def acknowledge_what_is_held(self, data: st.DataObject, kind: AcknowledgeType) -> None:
+        """A part of what somebody has, wherever in the window it is."""
+        offset, fate = data.draw(st.sampled_from([one for one in self.records.items() if one[1].state == ACQUIRED]))
+        last = offset
+        while last - offset < 4 and self.records.get(last + 1, Fate()) == fate:
+            last += 1
+        self.settle(fate.member_id, [Batch(offset, data.draw(st.integers(offset, last)), (kind,))])
+
+    def settle(self, member: str, batches: list[Batch]) -> None:
         assert finish(validate_batches(batches, AcknowledgeType.RENEW)) == ErrorCode.NONE
         said = {
             offset: batch.acknowledge_types[offset - batch.first_offset if len(batch.acknowledge_types) > 1 else 0]
@@ -207,6 +221,17 @@ class RecordByRecord(RuleBasedStateMachine):
         self.partition = move_log_start(self.partition, start)
         self.records = {offset: fate for offset, fate in self.records.items() if offset >= start}
 
+    @precondition(lambda self: any(run.state == AVAILABLE for run in self.partition.runs))
+    @rule(data=st.data())
+    def compact(self, data: st.DataObject) -> None:
+        first = data.draw(st.sampled_from([one for one, fate in fates(self.partition).items() if fate[0] == AVAILABLE]))
+        following = data.draw(st.integers(first + 1, min(first + 4, self.partition.end_offset)))
+        self.partition = archive_missing(self.partition, first, following)
+        for offset in range(first, following):
+            if self.records[offset].state == AVAILABLE:
+                self.records[offset].state = ARCHIVED
+                self.compacted.add(offset)
+
     @rule()
     def start_again(self) -> None:
         """The node has crashed: what was acquired is available, with the count of its last release."""
@@ -218,12 +243,14 @@ class RecordByRecord(RuleBasedStateMachine):
         after = fates(loaded)
         for offset in list(self.records):
             if offset not in after:
-                assert offset < loaded.start_offset or self.records[offset].state not in TERMINAL
+                is_done = self.records[offset].state in TERMINAL
+                assert offset < loaded.start_offset or not is_done or offset in self.compacted
                 del self.records[offset]
         for offset, (state, count, *_) in after.items():
-            if self.records.get(offset, Fate()).state in TERMINAL:
+            if self.records.get(offset, Fate()).state in TERMINAL and offset not in self.compacted:
                 assert self.records[offset].state == state, "what was told is in the log"
             self.records[offset] = Fate(state, count)
+        self.compacted.clear()
 
     @invariant()
     def each_record_is_as_the_model_says(self) -> None:
@@ -274,6 +301,22 @@ def test_a_batch_that_is_released_again_and_again_is_cut() -> None:
         partition = release_member(found.partition, "a", limits, 0).partition
     assert told == [[(0, 9, 1)], [(0, 9, 2)], [(0, 9, 3)], [(0, 4, 4)], [(0, 0, 5)]]
     assert partition.start_offset == 1, "after the limit it is archived"
+
+
+@pytest.mark.parametrize("limit", range(1, 11))
+@pytest.mark.parametrize("count", range(1, 10))
+def test_the_next_delivery_has_half_of_the_last_one_and_in_the_end_a_record(limit: int, count: int) -> None:
+    """As `SharePartition.acquireSubsetBatchRecords` has it, also where the limit was lowered after these deliveries."""
+    run = Run(0, 63, AVAILABLE, count, 0, 63)
+    found = acquire(SharePartition(0, (run,)), Wish("a", 500), [BatchOffsets(0, 63)], Limits(limit), 0)
+    cut_from = max(2, (limit + 1) // 2)
+    if count < cut_from:
+        expected = 64
+    elif count >= limit - 1 and limit > 2:
+        expected = 1
+    else:
+        expected = max(1, 64 // 2 ** (count - cut_from + 1))
+    assert offsets(found.acquired) == list(range(expected))
 
 
 def test_the_window_is_filled_up_to_its_bound_whatever_a_member_wishes() -> None:

@@ -78,6 +78,12 @@ class ShareDriver(ShardDriver):
             self.unanswered.pop((topic_id, partition), None)
         self.handle(how(GROUP, {topic_id: tuple(sorted(partitions))}), self.call(0))
 
+    def note_ended(self, topics: frozenset[bytes]) -> None:
+        """Say that the states of some topics are gone."""
+        before = dict(self.group.deleting)
+        self.handle(NoteEndedStates(GROUP, topics), self.call(0))
+        assert self.group.deleting == {one: name for one, name in before.items() if one not in topics}
+
     def end_states(self, names: Collection[str]) -> None:
         """Let an administrator forget the states of topics: whatever may have states of them is asked to end these."""
         there = {topic_id: one.name for topic_id, one in self.group.initialized.items()} | dict(self.group.deleting)
@@ -162,13 +168,14 @@ class Life:
 
     def answer(self) -> None:
         """Some of what was asked for has begun, or could not be begun; or states that were to end are gone."""
-        if self.driver.asked:
+        if self.driver.ending and self.dice.random() < 0.5:
+            ended = self.driver.ending.pop()
+            self.driver.note_ended(frozenset(self.dice.sample(sorted(ended), self.dice.randint(1, len(ended)))))
+        elif self.driver.asked:
             _, asked = self.driver.asked.pop(self.dice.randrange(len(self.driver.asked)))
             topic_id = self.dice.choice(sorted(asked))
             say = NoteBegunStates if self.dice.random() < 0.8 else NoteFailedStates
             self.driver.answer(say, topic_id, asked[topic_id])
-        elif self.driver.ending:
-            self.driver.handle(NoteEndedStates(GROUP, self.driver.ending.pop()), self.driver.call(0))
 
     def lose(self) -> None:
         self.driver.asked.clear()
