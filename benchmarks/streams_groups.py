@@ -89,7 +89,7 @@ class Deciding:
             while (outcome := UnfinishedRequests(meter).advance(unfinished, StepInput(-1))) is None:
                 yield
             yield
-            self.shard.handle(TakeTarget(wanted.group_id, wanted.target, outcome.response), wanted.call)  # type: ignore[union-attr]
+            self.shard.handle(TakeTarget(wanted.group_id, wanted.target, outcome.response), wanted.call)
             yield
 
     def used_ms(self) -> float:

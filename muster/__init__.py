@@ -7,4 +7,4 @@ A program imports `muster.pipeline.source` (`register(spark)`), and an assignor 
 from contextlib import suppress
 
 with suppress(ModuleNotFoundError):  # wheels do not have it
-    import muster.checkout  # noqa: F401
+    import muster.checkout  # noqa: F401 - it puts the packages of a checkout below this name

@@ -48,7 +48,7 @@ def test_what_is_translated_is_no_option_of_the_command_itself() -> None:
 def options_of(command: str) -> set[str]:
     parser = build_parser([command])
     (subparsers,) = [one for one in parser._actions if one.dest == "command"]
-    waiting, found = [subparsers.choices[command]], set()  # type: ignore[index]
+    waiting, found = [subparsers.choices[command]], set()
     while waiting:
         for one in waiting.pop()._actions:
             found |= set(one.option_strings)

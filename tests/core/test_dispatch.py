@@ -32,7 +32,7 @@ def test_every_request_and_verb_has_a_handler_for_every_kind_of_groups_and_for_n
 def test_every_late_function_of_a_kind_is_there(kind: object) -> None:
     late = [
         value for name in kind.__struct_fields__ for value in _values(getattr(kind, name)) if isinstance(value, Late)
-    ]  # type: ignore[attr-defined]
+    ]
     assert all(callable(one.resolve()) for one in late)
 
 
@@ -47,12 +47,12 @@ def _values(field: object) -> list[object]:
 @pytest.mark.parametrize("request_type", sorted(REQUESTS, key=lambda one: one.__name__), ids=lambda one: one.__name__)
 def test_a_pair_without_a_handler_is_found_when_the_table_is_made(kind: object, request_type: type) -> None:
     """For each request that a kind answers itself: without it nothing is left but what other kinds say of it."""
-    if request_type not in kind.handlers:  # type: ignore[attr-defined]
+    if request_type not in kind.handlers:
         return
-    fewer = {request: handler for request, handler in kind.handlers.items() if request is not request_type}  # type: ignore[attr-defined]
+    fewer = {request: handler for request, handler in kind.handlers.items() if request is not request_type}
     others = [one for one in KINDS.values() if one is not kind]
     is_refused_by_its_owner = any(request_type in one.refuses for one in others)
-    broken = [*others, replace(kind, handlers=fewer)]  # type: ignore[type-var]
+    broken = [*others, replace(kind, handlers=fewer)]
     if is_refused_by_its_owner or request_type in OF_EVERY_KIND:
         plan_handlers(broken)
     else:
@@ -74,7 +74,7 @@ def test_a_pair_without_a_handler_is_found_when_the_table_is_made(kind: object, 
 )
 def test_a_kind_that_leaves_something_unsaid_is_refused(broken: object) -> None:
     with pytest.raises(Incomplete):
-        plan_handlers([CLASSIC, broken])  # type: ignore[list-item]
+        plan_handlers([CLASSIC, broken])
 
 
 def test_a_kind_that_is_refused_changes_nothing() -> None:

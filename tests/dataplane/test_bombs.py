@@ -70,7 +70,7 @@ def ask(broker: Broker, api_key: int, request: Any, unpacked: list[int]) -> Any:
         unpacked.append(0)
         step()
 
-    broker.node.step = next_step  # type: ignore[method-assign]
+    broker.node.step = next_step
     return ask_in_steps(broker, api_key, request)[0]
 
 

@@ -23,7 +23,7 @@ def test_beyond_the_bound_offsets_move_but_none_is_added() -> None:
     peer = server.connect()
 
     def codes(request: object, version: int = 8) -> set[int]:
-        answer = peer.ask(request, version)  # type: ignore[arg-type]
+        answer = peer.ask(request, version)
         return {one.error_code for topic in answer.topics for one in topic.partitions}
 
     most = BOUND // OFFSET_BYTES

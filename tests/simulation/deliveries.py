@@ -123,7 +123,7 @@ class Deliveries(Promises):
                 self._compare(server, key, before, partition)
             put(key, partition)
 
-        setattr(share, "put", look_and_put)  # noqa: B010
+        setattr(share, "put", look_and_put)  # noqa: B010 - mypy knows that it is a method
 
     def _compare(self, server: "Server", key: StateKey, before: SharePartition, after: SharePartition) -> None:
         promise(after.start_offset >= before.start_offset, "a start offset never goes back", lambda: f"{key}")

@@ -129,7 +129,7 @@ def test_what_is_not_as_it_was_written_is_not_made_the_truth(monkeypatch: pytest
 
     def spoil(operation: str, path: str) -> None:
         if operation == "sync" and path.endswith("fresh-0/00000000000000000000.log"):
-            disk._names[path].data[0] ^= 1  # type: ignore[union-attr]
+            disk._names[path].data[0] ^= 1
 
     disk.after_call = spoil
     with pytest.raises(StorageError, match="not what was written"):

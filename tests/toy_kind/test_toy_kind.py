@@ -41,18 +41,18 @@ DAY_MS = 24 * 3_600_000
 def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The four entries of a kind: its record, its messages, itself, and so the routes to it."""
     of_record = record_schemas.Kind(RECORD_TYPE, KEY, VALUE)
-    monkeypatch.setitem(record_schemas.BY_TYPE, RECORD_TYPE, of_record)  # type: ignore[arg-type]
-    monkeypatch.setitem(record_schemas.BY_KEY, ToyKey, of_record)  # type: ignore[arg-type]
+    monkeypatch.setitem(record_schemas.BY_TYPE, RECORD_TYPE, of_record)
+    monkeypatch.setitem(record_schemas.BY_KEY, ToyKey, of_record)
     for key, name, module, traits in ((990, "ToyVisit", toy_visit, CHANGE), (991, "ToyDescribe", toy_describe, READ)):
         api = API(key, name, range(1), 0, range(1), None, traits)
         monkeypatch.setitem(sys.modules, f"protocol.messages.{api.module}", module)
-        monkeypatch.setitem(apis.APIS, key, api)  # type: ignore[arg-type]
-        monkeypatch.setitem(apis.BY_NAME, name, api)  # type: ignore[arg-type]
-        monkeypatch.setitem(apis.LATEST_RANGES, key, range(1))  # type: ignore[arg-type]
-        monkeypatch.setitem(apis._BY_MODULE, module.__name__, api)  # type: ignore[arg-type]
+        monkeypatch.setitem(apis.APIS, key, api)
+        monkeypatch.setitem(apis.BY_NAME, name, api)
+        monkeypatch.setitem(apis.LATEST_RANGES, key, range(1))
+        monkeypatch.setitem(apis._BY_MODULE, module.__name__, api)
     dispatch.register(TOY)
     for name, handler in router.own_apis(TOY).items():
-        monkeypatch.setitem(router.HANDLERS, name, handler)  # type: ignore[arg-type]
+        monkeypatch.setitem(router.HANDLERS, name, handler)
     yield
     dispatch.withdraw(TOY)
 

@@ -61,7 +61,7 @@ def view_queues(states: Iterable[tuple[StateKey, ShareState]], topics: Topics, p
 def _view_records(state: ShareState) -> Iterator[QueueRecords]:
     for batch in state.batches:
         name = DeliveryState(batch.delivery_state).name.lower()
-        yield QueueRecords(batch.first_offset, batch.last_offset, name, batch.delivery_count)  # type: ignore[arg-type]
+        yield QueueRecords(batch.first_offset, batch.last_offset, name, batch.delivery_count)  # type: ignore[arg-type]  # the names of the enumeration
 
 
 def seed_queues(queues: Queues, ask: Ask, topics: Topics, read_epoch: Callable[[StateKey], int]) -> None:

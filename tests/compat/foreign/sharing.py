@@ -143,7 +143,7 @@ class Sharing:
         with self.member("both", "explicit") as a, self.member("both", "implicit") as b:
             for round_number in range(10):
                 self.write("both", *(f"{round_number}-{number}" for number in range(20)))
-                wait_until("all is read", lambda: len(a.got) + len(b.got) >= 20 * (round_number + 1), WAIT_SECONDS)  # noqa: B023
+                wait_until("all is read", lambda: len(a.got) + len(b.got) >= 20 * (round_number + 1), WAIT_SECONDS)  # noqa: B023 - called in this round
             wait_until("all is accepted", lambda: self.lag("both") == 0, WAIT_SECONDS)
             found = Counter(a.values + b.values)
             assert len(found) == RECORDS, "each is read"

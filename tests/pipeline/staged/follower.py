@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -48,7 +49,7 @@ class Follower:
 
     def offsets(self) -> list[int]:
         """Return the offsets of the records that were told of."""
-        with open(self._printed.name) as printed:  # noqa: PTH123
+        with Path(self._printed.name).open() as printed:
             return [json.loads(line)["number"] for line in printed if line.endswith("\n")]
 
     def poll(self) -> int | None:

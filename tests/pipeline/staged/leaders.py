@@ -60,9 +60,9 @@ def check(brokers: Sequence[Broker]) -> int:
                     await_told(follower, 2 * number + 1)
                     leader = find_leader(addresses)
                     brokers[leader].kill()
-                    wait_until("another broker leads", lambda: find_leader(addresses) not in (leader, -1), PATIENCE_S)  # noqa: B023
+                    wait_until("another broker leads", lambda: find_leader(addresses) not in (leader, -1), PATIENCE_S)  # noqa: B023 - called in this round
                     goal = committed[0] + 20
-                    wait_until("commits go on", lambda: committed[0] > goal, PATIENCE_S)  # noqa: B023
+                    wait_until("commits go on", lambda: committed[0] > goal, PATIENCE_S)  # noqa: B023 - called in this round
                     members.append(start_member(servers))
                     await_told(follower, 2 * number + 2)
                     brokers[leader].start()

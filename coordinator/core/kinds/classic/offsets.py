@@ -21,7 +21,7 @@ def validate_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffse
     taken as long as the group has no members. Old versions of TxnOffsetCommit know no members, and no state stops it.
     """
     is_transactional = type(request) is TxnOffsetCommitRequest
-    generation = request.generation_id if is_transactional else request.generation_id_or_member_epoch  # type: ignore[union-attr]
+    generation = request.generation_id if is_transactional else request.generation_id_or_member_epoch  # type: ignore[union-attr]  # the type says which
     member_id, instance_id = request.member_id, request.group_instance_id
     if generation < 0 and group.is_empty:
         return ErrorCode.NONE
