@@ -37,13 +37,16 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedCluster]:
 class Clock:
     """Time that passes only where a test says so, or somebody sleeps."""
 
-    now_s = 1_000.0
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+        self.slept: list[float] = []
 
     def monotonic(self) -> float:
         return self.now_s
 
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
+        self.slept.append(seconds)
 
 
 def reader_of(cluster: ScriptedCluster, **options: float) -> LogReader:
@@ -160,6 +163,8 @@ def test_the_patience_begins_anew_with_each_answer(
                     list(reader.poll(0))
                 return
             list(reader.poll(0))
+            pauses = [0.01 * 2**many for many in range(len(failed[:number]) - len(failed[:number].rstrip("x")))]
+            assert clock.slept[len(clock.slept) - len(pauses) :] == pytest.approx(pauses), "each twice the one before"
 
 
 @pytest.mark.parametrize("cut", [0, 1, 12, 26, 27, 60, 61, 62])

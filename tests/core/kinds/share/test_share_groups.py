@@ -92,6 +92,7 @@ class ShareDriver(ShardDriver):
         topics = tuple(DeleteShareGroupOffsetsRequestTopic(name) for name in names)
         self.handle(DeleteShareGroupOffsetsRequest(GROUP, topics), self.call(0))
         assert self.ending == ([expected] if expected else []), "also where an earlier answer was lost"
+        assert expected <= self.group.deleting.keys() and not expected & self.group.initialized.keys()
 
     def beat(self, member: str, epoch: int, names: tuple[str, ...] | None = None) -> ShareGroupHeartbeatResponse:
         request = ShareGroupHeartbeatRequest(GROUP, id_of(member), epoch, None, names)
