@@ -15,7 +15,7 @@ from coordinator.cli.group_changes import Changes, note, open_reader
 from coordinator.cli.group_list import list_groups
 from coordinator.cli.group_view import describe_group
 from coordinator.cli.parser import SECONDS, expect, integer, seconds
-from coordinator.cli.positions import find_positions, total_lag
+from coordinator.cli.positions import count_beyond_end, find_positions, total_lag
 from coordinator.cli.since import Since, add_since
 from coordinator.cli.tables import print_json, print_table
 from coordinator.cli.watch import CLEAR, EVERY_SECONDS
@@ -26,7 +26,7 @@ from pipeline.history import timeline
 from pipeline.history.records import Rebalance
 
 ROWS_MAX: Final = 40  # each costs a few requests every time
-HEAD: Final = ("GROUP", "TYPE", "STATE", "MEMBERS", "LAG", "LAG/S", "REBALANCED", "AGO", "WHY")
+HEAD: Final = ("GROUP", "TYPE", "STATE", "MEMBERS", "LAG", "LAG/S", "BEYOND-END", "REBALANCED", "AGO", "WHY")
 
 
 def add_watch_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,11 +106,12 @@ class GroupWatcher:
         self._last[one.group] = (times + 1, one)
 
     def _row(self, name: str, listed: dict[str, Any]) -> dict[str, Any]:
-        state, members, lag = listed["state"], None, None
+        state, members, lag, beyond = listed["state"], None, None, None
         try:
             if (group := describe_group(self._cluster, name)) is not None:
                 state, members = group.state, len(group.members)
-                lag = total_lag(find_positions(self._cluster, group))
+                positions = find_positions(self._cluster, group)
+                lag, beyond = total_lag(positions), count_beyond_end(positions) or None
         except ClientError:
             pass  # this user may not describe the group
         times, last = self._last.get(name, (0, None))
@@ -126,6 +127,7 @@ class GroupWatcher:
             "members": members,
             "lag": lag,
             "lag_per_s": self._rate(name, lag),
+            "beyond_end": beyond,
             "rebalances": times if known else None,
             "ago": ago,
             "why": why,

@@ -14,7 +14,7 @@ from coordinator.cli.group_list import list_groups
 from coordinator.cli.group_view import GroupView, describe_group
 from coordinator.cli.group_watch import add_watch_arguments, watch_groups
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, one_of
-from coordinator.cli.positions import SHARE, find_positions, owner_of, total_lag
+from coordinator.cli.positions import SHARE, describe_lag, find_positions, owner_of, total_lag
 from coordinator.cli.reset_offsets import add_reset_arguments, reset_offsets
 from coordinator.cli.tables import ABSENT, count, format_partitions, print_json, print_table
 from coordinator.cli.watch import add_watch, watch
@@ -126,11 +126,11 @@ def _to_json(group: GroupView, positions: list[dict[str, Any]]) -> dict[str, Any
 
 
 def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:
-    lag = total_lag(positions)
+    lag = describe_lag(positions)
     parts = [group.state, group.type, count(len(group.members), "member")]
     parts += [f"assignor {group.assignor}"] if group.assignor else []
     parts += [] if group.epoch is None else [f"epoch {group.epoch}"]
-    parts += [] if lag is None else [f"lag {lag}"]
+    parts += [] if lag is None else [lag]
     return printable(f"{group.group or ABSENT}: {', '.join(parts)}")
 
 

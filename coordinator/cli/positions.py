@@ -5,6 +5,7 @@ from typing import Any, Final
 from coordinator.cli.cluster import Cluster, check
 from coordinator.cli.group_offsets import fetch_offsets
 from coordinator.cli.group_view import GroupView, MemberView
+from coordinator.cli.tables import count
 from coordinator.client.offsets import LATEST, list_offsets
 from protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -15,14 +16,31 @@ SHARE: Final = "share"  # a type of groups
 
 
 def total_lag(positions: list[dict[str, Any]]) -> int | None:
-    """Return the lag of all partitions with a committed offset; None if there is none."""
+    """Return the lag of all partitions with a committed offset; None if there is none.
+
+    An offset beyond the end makes up for no lag elsewhere: see `count_beyond_end`.
+    """
     lags = [one["lag"] for one in positions if one["lag"] is not None]
-    return sum(lags) if lags else None
+    return sum(max(lag, 0) for lag in lags) if lags else None
+
+
+def count_beyond_end(positions: list[dict[str, Any]]) -> int:
+    """Return how many partitions end before their committed offset: logs that were cut, or topics made anew."""
+    return sum(one["lag"] is not None and one["lag"] < 0 for one in positions)
+
+
+def describe_lag(positions: list[dict[str, Any]]) -> str | None:
+    """Return the lag in words, and of how many partitions the committed offset lies beyond the end."""
+    lag, beyond = total_lag(positions), count_beyond_end(positions)
+    if lag is None:
+        return None
+    return f"lag {lag}" + (f", {count(beyond, 'committed offset')} beyond the end" if beyond else "")
 
 
 def find_positions(cluster: Cluster, group: GroupView) -> list[dict[str, Any]]:
     """Return the partitions that have a committed offset or an owner: the offset, the end, the lag and the owner of
-    each; of a share group, whose members share them, those that it has read, with start offset and lag."""
+    each, where an offset beyond the end is a lag below 0, as Kafka's tool has it; of a share group, whose members
+    share them, those that it has read, with start offset and lag."""
     return _find_start_offsets(cluster, group) if group.type == SHARE else _find_committed_offsets(cluster, group)
 
 
@@ -62,7 +80,7 @@ def _find_committed_offsets(cluster: Cluster, group: GroupView) -> list[dict[str
                 "partition": key[1],
                 "committed_offset": offset,
                 "log_end_offset": end,
-                "lag": None if offset is None or end is None else max(end - offset, 0),
+                "lag": None if offset is None or end is None else end - offset,
                 **owner_of(owners.get(key)),
             }
         )

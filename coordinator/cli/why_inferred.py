@@ -15,7 +15,7 @@ from coordinator.cli.admin import find_admin, get
 from coordinator.cli.cluster import Cluster, UsageError
 from coordinator.cli.group_changes import Changes, note, open_reader
 from coordinator.cli.group_view import GroupView, describe_group
-from coordinator.cli.positions import find_positions, total_lag
+from coordinator.cli.positions import describe_lag, find_positions
 from coordinator.cli.since import Since, format_since
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
@@ -133,11 +133,11 @@ def _describe_now(args: argparse.Namespace, replay: Replay) -> str:
             if group is None:
                 return "now: the group does not exist"
             text = f"now: {group.state}, {count(len(group.members), 'member')}"
-            lag = total_lag(find_positions(cluster, group))
+            lag = describe_lag(find_positions(cluster, group))
     except ClientError as error:
         return f"now: {error}"
     awaited = "".join(f"; {one}" for one in _describe_waits(group, replay))
-    return printable((text if lag is None else f"{text}, lag {lag}") + awaited)
+    return printable((text if lag is None else f"{text}, {lag}") + awaited)
 
 
 def _describe_waits(group: GroupView, replay: Replay) -> Iterator[str]:

@@ -142,6 +142,8 @@ FROM (
 JOIN (SELECT DISTINCT topic_id, topic FROM offset_commits WHERE topic_id IS NOT NULL) names USING (topic_id)
 LEFT JOIN member_sessions s ON s."group" = now."group" AND s.member_id = now.member_id AND s.to_ts IS NULL
 """
+# With a column that earlier releases have not built.
+LAG_STATUS_SQL = "SELECT * FROM lag_status UNION ALL BY NAME SELECT NULL::BIGINT AS beyond_end WHERE false"
 QUERIES = {
     "groups": f"""
         SELECT * FROM ({GROUPS_SQL}) ORDER BY severity(status) DESC, total_lag DESC NULLS LAST, "group" LIMIT {GROUPS}
@@ -149,7 +151,7 @@ QUERIES = {
     "partitions": f"""
         WITH owners AS ({OWNERS_SQL}),
         worst AS (
-            SELECT * FROM lag_status
+            SELECT * FROM ({LAG_STATUS_SQL})
             ORDER BY severity(status) DESC, lag_at_least DESC NULLS LAST, "group", topic, partition LIMIT {PARTITIONS}
         )
         SELECT worst.*, owners.member_id, owners.client_id, owners.client_host
@@ -157,8 +159,8 @@ QUERIES = {
         ORDER BY severity(status) DESC, lag_at_least DESC NULLS LAST, "group", topic, partition
     """,
     "trouble": f"""
-        SELECT * FROM lag_status
-        WHERE severity(status) >= 1 OR worst_rewind > 0 OR (quiet_too_long AND lag_at_least > 0)
+        SELECT * FROM ({LAG_STATUS_SQL})
+        WHERE severity(status) >= 1 OR worst_rewind > 0 OR beyond_end > 0 OR (quiet_too_long AND lag_at_least > 0)
         ORDER BY severity(status) DESC, worst_rewind DESC, "group", topic, partition LIMIT {LISTED}
     """,
     "restless": f"""

@@ -302,8 +302,8 @@ def _partitions(data: ReportData) -> tuple[str, str]:
 def _lag(row: Row) -> Any:
     if row["lag"] is None and row.get("lag_at_least"):
         return Cell(f"at least {number(row['lag_at_least'])}", kind=NUMERIC)
-    if row["lag"] == 0 and row["current_offset"] > row["log_end_offset"]:
-        return Cell(f"0, {number(row['current_offset'] - row['log_end_offset'])} beyond the end", kind=NUMERIC)
+    if row["beyond_end"]:
+        return Cell(f"0, {number(row['beyond_end'])} beyond the end", kind=NUMERIC)
     return row["lag"]
 
 
@@ -315,7 +315,10 @@ def _trouble(data: ReportData) -> tuple[str, str]:
         "Unusually silent": lambda r: "yes" if r["quiet_too_long"] else "no",
         "Lag grows by": lambda r: None if r["lag_trend"] is None else Cell(f"{r['lag_trend']:+.1f} a commit", kind="n"),
     }  # fmt: skip
-    how = "Offsets that went backwards, lag that grows, and silence that is longer than the partition's own rhythm."
+    how = (
+        "Offsets that went backwards or lie beyond the end of a log that was cut or made anew, lag that grows, and "
+        "silence that is longer than the partition's own rhythm."
+    )
     if not data.restless:
         return "Went back, stuck, silent", _how(how) + table(columns, data.trouble, "Nothing to worry about.")
     often = {

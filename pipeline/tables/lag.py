@@ -3,7 +3,7 @@
 Burrow evaluates the last commits of a key (`WINDOW` of them) and the log ends of its partition. `lag_status` has its
 result in `status`. `worst_rewind` is over the whole window; `lag_trend` shows a steady rise in spite of one decrease;
 `quiet_too_long` compares the time since the last commit with the usual interval of the key, so that a topic with one
-commit an hour is not STOPped every minute.
+commit an hour is not STOPped every minute; `beyond_end` says of a lag of 0 that the offset is none that the log has.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -163,6 +163,9 @@ def lag_status(commits: DataFrame, ends: DataFrame, now_ms: int, size: int = WIN
         F.coalesce("leo_source", F.lit("none")).alias("leo_source"),
         F.when(known_end, F.col("lag")).alias("lag"),
         F.col("lag").alias("lag_at_least"),
+        F.when(known_end & _is_end_newer(), F.greatest(F.lit(0), F.element_at("offsets", -1) - F.col("leo"))).alias(
+            "beyond_end"
+        ),
         F.when(known_end, _lag_seconds(now_ms)).alias("lag_seconds"),
         F.size("offsets").alias("window_commits"),
         (F.size("offsets") / F.lit(size)).alias("complete"),
@@ -172,6 +175,15 @@ def lag_status(commits: DataFrame, ends: DataFrame, now_ms: int, size: int = WIN
         (quiet_ms > usual_ms).alias("quiet_too_long"),
         (quiet_ms / 1000).alias("quiet_s"),
     )
+
+
+def _is_end_newer() -> Column:
+    """Return whether the log ended there after the last commit: else the group may have read what came since.
+
+    The end of a log that was read itself is the one after all commits, though it has the time of its last record.
+    """
+    newest = F.element_at("samples", -1)["ts"]
+    return (F.col("leo_source") == "log") | (newest >= F.element_at("times", -1))
 
 
 def _lag_seconds(now_ms: int) -> Column:

@@ -110,7 +110,7 @@ def test_a_group_that_waits_says_for_whom_and_since_when_it_is_silent(muster: Mu
         wait_until("the target is computed", lambda: "Reconciling" in find_state())
         now = find_state()
     assert re.fullmatch(
-        r'now: Reconciling, 2 members(, lag \d+)?; waits for "till" \(m-1\), which is at epoch \d of \d, '
+        r'now: Reconciling, 2 members(, lag 0, 1 committed offset beyond the end)?; waits for "till" \(m-1\), which is at epoch \d of \d, '
         r"no commit since \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ",
         now,
     )
@@ -272,12 +272,26 @@ def test_a_table_of_all_groups_shows_state_lag_and_cause(muster: Muster, command
         member = join_alone(client, "shop")
         client.ask(commit("shop", {"orders": {0: 5}}, member.generation, member_id=member.member_id), 7)
         lines = command.lines("groups", "watch", "--count", "2", "--every", "0.01")
-        assert lines[0] == lines[2] == "GROUP TYPE STATE MEMBERS LAG LAG/S REBALANCED AGO WHY"
-        assert lines[1].startswith("shop classic Stable 1 2 - 1 ")
-        assert lines[3].startswith("shop classic Stable 1 2 +0.0 1 ")
+        assert lines[0] == lines[2] == "GROUP TYPE STATE MEMBERS LAG LAG/S BEYOND-END REBALANCED AGO WHY"
+        assert lines[1].startswith("shop classic Stable 1 2 - - 1 ")
+        assert lines[3].startswith("shop classic Stable 1 2 +0.0 - 1 ")
         assert 'member joined: "till"' in lines[3]
         (row,) = json.loads("\n".join(command("groups", "watch", "--count", "1", "--json")[1]))
         assert (row["group"], row["lag"], row["rebalances"]) == ("shop", 2, 1)
+
+
+def test_offsets_beyond_the_end_of_a_topic_that_was_made_anew_are_told(muster: Muster, command: Command) -> None:
+    records(muster.kafka, "orders", {0: 7, 1: 3})
+    with Client.to(muster.kafka, client_id="till") as client:
+        member = join_alone(client, "shop")
+        client.ask(commit("shop", {"orders": {0: 50, 1: 1}}, member.generation, member_id=member.member_id), 7)
+        assert command.lines("why", "shop", "--inferred")[-1].endswith(", lag 2, 1 committed offset beyond the end")
+        head, first, second, *_ = command.lines("groups", "describe", "shop")[:4]
+        assert head.endswith(", lag 2, 1 committed offset beyond the end")
+        assert second.startswith("orders 0 50 7 -43 "), first
+        (row,) = json.loads("\n".join(command("groups", "watch", "--count", "1", "--json")[1]))
+        assert (row["lag"], row["beyond_end"]) == (2, 1)
+        assert command.lines("groups", "watch", "--count", "1")[1].startswith("shop classic Stable 1 2 - 1 1 ")
 
 
 def test_nothing_is_written_to_the_cluster(muster: Muster, command: Command) -> None:
@@ -321,6 +335,6 @@ def test_a_group_that_the_user_may_not_describe_is_in_the_table_by_its_log(
         denied = ("acls", "add", "--deny-principal", "User:*", "--operation", "DESCRIBE")
         assert [command(*denied, *what)[0] for what in (("--group", "*"), ("--cluster",))] == [0, 0]
         head, row = command.lines("groups", "watch", "--count", "1")
-    assert head == "GROUP TYPE STATE MEMBERS LAG LAG/S REBALANCED AGO WHY"
-    assert row.startswith("shop classic - - - - 2 ")
+    assert head == "GROUP TYPE STATE MEMBERS LAG LAG/S BEYOND-END REBALANCED AGO WHY"
+    assert row.startswith("shop classic - - - - - 2 ")
     assert 'member left: "till"' in row

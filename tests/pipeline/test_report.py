@@ -48,7 +48,7 @@ def report_data(groups: int, name: str = "group {}") -> ReportData:
         partitions_total=groups * 3, rebalances_total=groups, problems_total=1, statuses={"OK": groups},
         groups=[{"group": g, "type": "classic", "generation": 3, "protocol": g, "members": 2, "empty_since": None, "status": "ERR", "total_lag": 10**9, "max_lag": 5, "partitions": 3} for g in names],
         stories=[_story(g, start) for g in names[:STORIES]],
-        partitions=[{"group": g, "topic": g, "partition": 0, "current_offset": 5, "log_end_offset": 9, "lag": 4, "lag_at_least": 4, "lag_seconds": 1.5, "member_id": g, "client_host": g, "client_id": g, "status": "STOP", "leo_source": "checkpoint"} for g in names],
+        partitions=[{"group": g, "topic": g, "partition": 0, "current_offset": 5, "log_end_offset": 9, "lag": 4, "lag_at_least": 4, "lag_seconds": 1.5, "beyond_end": 0, "member_id": g, "client_host": g, "client_id": g, "status": "STOP", "leo_source": "checkpoint"} for g in names],
         causes=[{"cause": "join", "cause_source": "inferred", "count": groups}],
         sync_ms=[{"range": "< 10 ms", "count": groups}],
         rebalances=[_rebalance(g, start + i * 90_000) for i, g in enumerate(few)],
@@ -208,7 +208,7 @@ EMPTY = {
     "group_state": [("group", text), ("type", text), ("generation", big), ("protocol", text), ("members", big), ("empty_since", big)],
     "group_status": [("group", text), ("status", text), ("total_lag", big), ("max_lag", big), ("partitions", big)],
     "group_metadata": [("group", text), ("log_offset", big), ("record_ts", big), ("is_tombstone", yes), ("members", pa.list_(MEMBER))],
-    "lag_status": [*KEY, ("status", text), ("lag_at_least", big), ("worst_rewind", big), ("quiet_too_long", yes)],
+    "lag_status": [*KEY, ("status", text), ("lag_at_least", big), ("worst_rewind", big), ("beyond_end", big), ("quiet_too_long", yes)],
     "lag_history": [*KEY, ("ts", big), ("lag", big)],
     "log_end_offsets": [("topic", text), ("partition", pa.int32()), ("ts", big), ("leo", big), ("source", text)],
     "offset_commits": [*KEY, ("record_ts", big), ("committed_offset", big), ("effective", yes), ("is_tombstone", yes), ("topic_id", text)],
@@ -350,7 +350,7 @@ def test_partitions_name_the_members_that_have_them_now_in_groups_of_both_protoc
     tables = published_tables(
         tmp_path / "t",
         offset_commits=rows_of("offset_commits", *(("g", "t", n, 1, 5, True, False, "0a") for n in range(4))),
-        lag_status=rows_of("lag_status", *(("g", "t", n, "OK", 0, 0, False) for n in range(4))),
+        lag_status=rows_of("lag_status", *(("g", "t", n, "OK", 0, 0, 0, False) for n in range(4))),
         lag_history=rows_of("lag_history", ("g", "t", 0, 1, 7)),
         group_status=rows_of("group_status", ("g", "OK", 7, 7, 4)),
         member_sessions=rows_of("member_sessions", ("g", "steady", "till", "10.0.0.1", 1, None)),
@@ -368,7 +368,7 @@ def test_partitions_name_the_members_that_have_them_now_in_groups_of_both_protoc
 
 def test_a_group_ahead_of_its_topic_is_said_to_be(tmp_path: Path) -> None:
     data = report_data(1)
-    data.partitions[0] |= {"current_offset": 9, "log_end_offset": 4, "lag": 0, "lag_at_least": 0}
+    data.partitions[0] |= {"current_offset": 9, "log_end_offset": 4, "lag": 0, "lag_at_least": 0, "beyond_end": 5}
     assert "0, 5 beyond the end" in page(data, "Ahead")
 
 

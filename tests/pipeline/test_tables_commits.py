@@ -159,6 +159,7 @@ def test_a_bound_is_not_called_lag(spark: Any) -> None:
     commits = commits_of(spark, [(0, 1000, 5)]).unionByName(commits_of(spark, [(1, 1000, 9)], "ahead"))
     rows = {row.group: row for row in lag_status(commits, log_end_offsets(None, commits), now_ms=1000).collect()}
     assert (rows["g"].lag, rows["g"].lag_at_least, rows["g"].leo_source) == (None, 4, "max_committed")
+    assert {row.beyond_end for row in rows.values()} == {None}
     assert {row.status for row in rows.values()} == {"UNKNOWN"}, "nothing is judged by a bound"
 
 
@@ -169,6 +170,34 @@ def test_a_topic_that_was_made_anew_has_the_lag_of_its_present_life(spark: Any) 
     ends = spark.createDataFrame([*(("t", 0, ts, leo, "list_offsets") for ts, leo in samples), other], ENDS)
     (row,) = lag_status(commits, ends, now_ms=100_000).collect()
     assert (row.lag, row.lag_seconds) == (40, 40.0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "beyond"),
+    [
+        ([(5_000, 500, "list_offsets"), (70_000, 30, "list_offsets")], 470),
+        ([(60_000, 30, "checkpoint")], 470),
+        ([(50_000, 30, "log")], 470),
+        ([(0, 0, "log")], 500),
+        ([(50_000, 30, "list_offsets")], None),
+        ([(70_000, 500, "list_offsets")], 0),
+        ([(70_000, 600, "list_offsets")], 0),
+    ],
+    ids=[
+        "cut",
+        "cut in the same moment",
+        "its log ends",
+        "it is empty",
+        "it may have grown since",
+        "it is there",
+        "lag",
+    ],
+)
+def test_an_offset_that_lies_beyond_the_end_of_its_log_is_told(spark: Any, ends: Any, beyond: int | None) -> None:
+    commits = commits_of(spark, [(0, 10_000, 400), (1, 60_000, 500)])
+    given = spark.createDataFrame([("t", 0, *one) for one in ends], ENDS)
+    (row,) = lag_status(commits, given, now_ms=100_000).collect()
+    assert (row.beyond_end, row.lag) == (beyond, max(0, ends[-1][1] - 500))
 
 
 def test_the_trend_is_a_slope_that_one_decrease_does_not_hide(spark: Any) -> None:
