@@ -158,7 +158,8 @@ class SimulatedGroup:
 
     def partition_growth(self) -> None:
         """A topic grows; the leader sees it and joins again."""
-        leader = self.engine.shard.groups[self.group].leader
+        group = self.engine.shard.groups.get(self.group)  # gone with the last session, if all were busy too long
+        leader = group and group.leader
         for client in self.clients:
             if client.member_id == leader:
                 self.engine.leader_saw = "partition_count_change"
