@@ -103,7 +103,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "core/transactions/expiry.py": "transactional ids: transactional.ids.max.bytes, each compared once; their end is in steps",
     "core/transactions/transactions.py": BROKER_MOVES,
     "dataplane/dataplane.py:DataPlane._abort_orphans": "producers of one log that is opened: producer.ids.max.bytes",
-    "dataplane/dataplane.py:DataPlane.apply_topic_changes": ONE_TOPIC,
+    "dataplane/dataplane.py:DataPlane.forget_topics": ONE_TOPIC,
     "runtime/advance.py": BROKER_MOVES,
     "runtime/engine.py:Engine._apply_topic_changes": PARTITIONS,
     "runtime/engine.py:Engine._end_transaction": ONE_TRANSACTION,

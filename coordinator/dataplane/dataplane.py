@@ -16,7 +16,8 @@ from typing import Any, Final
 from coordinator.config import Config
 from coordinator.core.catalog.catalog import Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from coordinator.core.decision import Decision, begin, in_steps, respond_in_steps
+from coordinator.core.decision import Decision, Steps, begin, in_steps, respond_in_steps
+from coordinator.core.pace import paced
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers
 from coordinator.core.share_partitions.operate import ChangeRecords
 from coordinator.core.share_state.values import StateKey
@@ -285,11 +286,13 @@ class DataPlane:
             self._runtime.ledger.sync()
             if self._state.logs.drop({change.name for change in gone}):
                 self._runtime.do_in_steps(self._state.logs.purge())
-        for change in gone:
-            assert change.before is not None, "what is gone was there"
-            for index in range(change.before.partitions):
-                self._state.polls.wake((change.name, index))
-        share_changes.drop_topics(self._state, [change.before.id for change in gone if change.before is not None])
+
+    def forget_topics(self, ended: Iterable[Change]) -> Steps[None]:
+        """Wake the fetches of topics that are gone, and forget their share partitions."""
+        topics = [(change.name, change.before) for change in ended if change.before is not None]
+        for name, topic in topics:
+            yield from paced([(name, index) for index in range(topic.partitions)], self._state.polls.wake)
+        yield from share_changes.drop_topics(self._state, frozenset([topic.id for _, topic in topics]))
 
     def wake_fetches_of_offsets(self, index: int, size: int) -> None:
         """Wake fetches of a partition of `__consumer_offsets`, which has grown by `size` bytes."""

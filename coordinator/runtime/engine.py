@@ -355,6 +355,7 @@ class Engine:
     def begin_steps(self, ticket: int, request: Any, version: int, steps: Steps[Outcome]) -> Outcome:
         """Do the first step of a request, which is parked if there are further ones."""
         unfinished = UnfinishedRequest(ticket, request, version, steps)
+        self.unfinished.meter.begin()
         outcome = self._advance(unfinished, StepInput(ticket), 1)
         if outcome is None and not self.unfinished.meter.is_over():
             noted = self._note_step(unfinished)
@@ -365,6 +366,7 @@ class Engine:
         return outcome
 
     def _continue(self, unfinished: UnfinishedRequest, most: int | None) -> None:
+        self.unfinished.meter.begin()
         outcome = self._advance(unfinished, self._note_step(unfinished), most)
         if outcome is None:
             return
@@ -540,12 +542,14 @@ class Engine:
             partition.shard.topics = topics
         ended = [change for change in changes if change.is_end and change.before is not None]
         gone = {change.name: [change.before.id] for change in ended if change.before is not None}
-        self.share_states.apply_topic_changes({topic_id for ids in gone.values() for topic_id in ids}, now_ms)
         if gone:
-            self.do_in_steps(self._forget_topics(gone, now_ms))
+            self.do_in_steps(self._forget_topics(ended, gone, now_ms))
 
-    def _forget_topics(self, gone: dict[str, list[bytes]], now_ms: int) -> Steps[None]:
-        """Remove what groups have committed to topics that are gone. Partitions that are loading find it themselves."""
+    def _forget_topics(self, ended: list[Change], gone: dict[str, list[bytes]], now_ms: int) -> Steps[None]:
+        """Remove what share groups know of topics that are gone, and what groups have committed to them. Partitions
+        that are loading find it themselves."""
+        yield from self.world.dataplane.forget_topics(ended)
+        yield from self.share_states.forget_topics({topic_id for ids in gone.values() for topic_id in ids}, now_ms)
         for partition in self.world.partitions:
             shard = partition.shard
             for results in shard.forget_topics(gone, now_ms) if partition.is_loaded else ():

@@ -13,6 +13,8 @@ from typing import Any, Final
 from coordinator.core.catalog.catalog import TOPIC
 from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Result
 from coordinator.core.share_state.keys import coordinator_key
@@ -192,12 +194,16 @@ class ShareStates:
     def _machine(self) -> StateMachine:
         return StateMachine(self._updates_per_snapshot)
 
-    def apply_topic_changes(self, gone: Collection[bytes], now_ms: int) -> None:
-        """Forget the states of topics that are no more."""
-        if gone:
-            for one in self._logs:
-                if one.served_by != NOBODY:
-                    self._remove_topics(one, gone, now_ms)
+    def forget_topics(self, gone: Collection[bytes], now_ms: int) -> Steps[None]:
+        """Forget the states of topics that are no more, in steps. What is loaded meanwhile forgets them itself."""
+        pace = Pace()
+        for one in self._logs:
+            machine = one.machine
+            for record in machine.remove_topics(gone):
+                if pace.is_due():
+                    yield
+                if one.machine is machine and one.served_by != NOBODY:
+                    self._gather(one, record, now_ms)
 
     def _remove_topics(self, one: StateLog, gone: Collection[bytes], now_ms: int) -> None:
         for record in one.machine.remove_topics(gone):

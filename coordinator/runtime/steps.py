@@ -119,9 +119,9 @@ class UnfinishedRequests:
     def advance(self, unfinished: UnfinishedRequest, noted: StepInput, most: int | None = None) -> Outcome | None:
         """Do a step: to the checkpoint at which the meter says that it is over, or over `most` checkpoints.
 
-        Returns what comes of the request, None if it has further steps. `noted` gets the number of checkpoints.
+        Returns what comes of the request, None if it has further steps. `noted` gets the number of checkpoints. The
+        caller has begun the meter, for a step alone: what a step begins within itself counts as a part of it.
         """
-        self.meter.begin()
         while True:
             noted.checkpoints += 1
             try:

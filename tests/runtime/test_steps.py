@@ -164,12 +164,32 @@ def test_a_step_ends_at_the_first_checkpoint_after_its_processor_time() -> None:
         return SILENT
 
     unfinished, noted = UnfinishedRequest(1, None, 0, work()), StepInput(1)
+    requests.meter.begin()
     assert requests.advance(unfinished, noted) is None
     assert (passed["checkpoint"], noted.checkpoints) == (2, 2)
     again = StepInput(1)
     assert requests.advance(unfinished, again, most=1) is None
     assert (passed["checkpoint"], again.checkpoints) == (3, 1), "a replay does as many as a journal says"
     assert requests.advance(unfinished, StepInput(1), most=100) is SILENT
+
+
+def test_what_a_step_begins_is_a_part_of_it() -> None:
+    """As the end of a topic, of which groups forget their offsets in steps of their own: the step has no more time."""
+    requests = UnfinishedRequests(ProcessorTime(count(0, 0.001).__next__, seconds=0.002))
+
+    def begun() -> Generator[None, None, Any]:
+        yield
+
+    def work() -> Generator[None, None, Any]:
+        for _ in range(5):
+            assert requests.advance(UnfinishedRequest(2, None, 0, begun()), StepInput(2), most=1) is None
+            yield
+        return SILENT
+
+    noted = StepInput(1)
+    requests.meter.begin()
+    assert requests.advance(UnfinishedRequest(1, None, 0, work()), noted) is None
+    assert noted.checkpoints == 2
 
 
 @pytest.mark.parametrize("before", [0, 8 * UNITS])

@@ -8,6 +8,7 @@ from collections import Counter
 from coordinator.core.catalog.catalog import TOPIC, Catalog
 from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.records import NO_ID, CatalogRecord, ConfigKey, LogKey, TopicKey
+from coordinator.core.pace import Pace, name_units
 from coordinator.core.result import STEP_ENTRIES, Call, Decisions, Result
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import (
@@ -23,7 +24,11 @@ def delete_topics(catalog: Catalog, request: DeleteTopicsRequest, call: Call) ->
     """Take back each topic that exists, and its settings with it. Its records go when that fact is in the log."""
     asked: list[_Named] = [(name, NO_ID) for name in request.topic_names]
     asked += [(topic.name, topic.topic_id) for topic in request.topics]
-    found = [(named, *_find_topic(catalog, *named, count)) for named, count in Counter(asked).items()]
+    found, pace = [], Pace()
+    for named, count in Counter(asked).items():
+        if pace.is_due(name_units(named[0])):
+            yield Result()
+        found.append((named, *_find_topic(catalog, *named, count)))
     results: list[DeleteTopicsResponseDeletableTopicResult] = []
     records: list[CatalogRecord] = []
     gone: dict[str, bytes] = {}
@@ -40,7 +45,7 @@ def delete_topics(catalog: Catalog, request: DeleteTopicsRequest, call: Call) ->
                 gone[topic] = fact.id
             name, topic_id = topic, gone.get(topic, topic_id)
         results.append(DeleteTopicsResponseDeletableTopicResult(name, topic_id, error, message))
-        if partitions >= STEP_ENTRIES:
+        if partitions >= STEP_ENTRIES or pace.is_due():
             yield Result(records=tuple(records))
             records.clear()
             partitions = 0

@@ -7,7 +7,7 @@ The end of a lock, and records that are released for a member, must not be lost:
 wait for it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from coordinator.core.decision import Steps
@@ -89,9 +89,13 @@ def drop(state: State, key: StateKey) -> None:
     state.polls.wake(key)
 
 
-def drop_topics(state: State, topic_ids: Iterable[bytes]) -> None:
+def drop_topics(state: State, topic_ids: Collection[bytes]) -> Steps[None]:
     """Forget the share partitions of topics that are gone."""
-    for key in state.share.drop_topics(frozenset(topic_ids)):
+    pace = Pace()
+    for key in state.share.keys_of_topics(topic_ids):
+        if pace.is_due():
+            yield
+        state.share.drop(key)
         state.polls.wake(key)
 
 

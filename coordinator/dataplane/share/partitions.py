@@ -68,12 +68,9 @@ class SharePartitions:
         if not keys:
             del self._by_group[key.group_id]
 
-    def drop_topics(self, topic_ids: Collection[bytes]) -> list[StateKey]:
-        """Forget the share partitions of topics that are gone, and return them."""
-        gone = [key for key in self._served if key.topic_id in topic_ids]
-        for key in gone:
-            self.drop(key)
-        return gone
+    def keys_of_topics(self, topic_ids: Collection[bytes]) -> list[StateKey]:
+        """Return the share partitions of topics that are served."""
+        return [key for key in self._served if key.topic_id in topic_ids]
 
     # -- sessions ------------------------------------------------------------------------------------------------------
 
