@@ -30,9 +30,9 @@ class Cluster(any_cluster.Cluster):
     def of(cls, args: argparse.Namespace) -> Self:
         """Connect as the command line and the environment say. Raises ClientError."""
         timeout = args.timeout or TIMEOUT_SECONDS
-        addresses = bootstrap_of(args)
+        addresses, security = bootstrap_of(args), security_of(args, timeout)
         try:
-            return cls(addresses, timeout, security_of(args, timeout), _report_wait)
+            return cls(addresses, timeout, security, _report_wait)
         except ClientError as error:
             if addresses is BOOTSTRAP_DEFAULT:
                 raise ClientError(f"{error} (give --bootstrap-server or {BOOTSTRAP_VARIABLE})") from None

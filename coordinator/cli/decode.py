@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         frame = _strip_size(_read_input(args.frame))
         decoded = to_json(frame, args.response, args.api, args.version)
     except OSError as error:
-        return fail("decode", f"cannot read {args.frame}: {error.strerror}", 2)
+        return fail("decode", f"invalid frame {args.frame!r}: cannot read it: {error.strerror}", 2)
     except (InputError, ProtocolError) as error:
         return fail("decode", error, 2)
     print(json.dumps(decoded, ensure_ascii=False, indent=2))  # an output that ends is none of the errors above

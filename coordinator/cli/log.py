@@ -91,7 +91,7 @@ def _find_fault(path: str, *, accepts_file: bool) -> str:
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116  # pathlib takes an empty path for the current directory
     except OSError as error:
-        return (error.strerror or str(error)).lower()
+        return f"cannot read it: {error.strerror or error}"
     if stat.S_ISDIR(mode):
         return "" if logs_of(path) else "expected a data directory or the directory of a log"
     return "" if accepts_file and stat.S_ISREG(mode) else "expected a directory"

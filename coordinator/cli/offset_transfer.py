@@ -172,7 +172,7 @@ def read_export(name: str) -> Export:
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}") from None
+        raise UsageError(f"invalid FILE {name!r}: cannot read it: {error.strerror}") from None
     try:
         export = msgspec.json.decode(data, type=Export)
     except msgspec.DecodeError as error:

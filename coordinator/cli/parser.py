@@ -19,6 +19,8 @@ SECONDS_MAX: Final = 2_000_000
 SECONDS: Final = f"a number of seconds above 0, up to {SECONDS_MAX}"
 
 _CHOICE: Final = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
+_MISSING: Final = re.compile(r"the following arguments are required|one of the arguments .* is required")
+_OPTION: Final = re.compile(r"-[^\d\s]\S*")
 _REWRITES: Final = (
     (re.compile(r"the following arguments are required: (.*)"), r"missing \1"),
     (re.compile(r"one of the arguments (.*) is required"), r"missing one of \1"),
@@ -38,6 +40,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**kwargs, formatter_class=_HelpFormatter, allow_abbrev=False)
         self.set_defaults(parser=self)
         self._is_mixing = False
+        self._words: Sequence[str] = ()  # that are being parsed
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]  # argparse has two overloads
         parsed, unknown = self.parse_known_args(args, namespace)
@@ -50,6 +53,8 @@ class Parser(argparse.ArgumentParser):
 
         argparse has this for parsers without subcommands, and forgets there what `--` is for.
         """
+        if not self._is_mixing:
+            self._words = sys.argv[1:] if args is None else args
         if self._is_mixing or self._subparsers is not None or "--" in (args or ()):
             return super().parse_known_args(args, namespace)
         self._is_mixing = True
@@ -60,9 +65,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line on standard error, and exit with 2."""
-        complaint = printable(rewrite(message))
+        unknown = self._find_unknown_option() if _MISSING.match(message) else ""
+        complaint = printable(unknown or rewrite(message))
         hint = f" See {self.prog} --help" if complaint.endswith("?") else f"; see {self.prog} --help"
         self.exit(2, f"{emphasize_error(f'{self.prog}:')} {complaint}{hint}\n")
+
+    def _find_unknown_option(self) -> str:
+        """Return the complaint about the first option that nobody knows: argparse would rather say what is missing."""
+        for word in self._words:
+            if word == "--" or (not word.startswith("-") and self._subparsers is not None):
+                return ""  # what follows is no option, or that of a subcommand
+            if _OPTION.fullmatch(word) and word.partition("=")[0] not in self._option_string_actions:
+                return _describe_unknown_argument(word, self)
+        return ""
 
     def print_help(self, file: Any = None) -> None:
         stream = file or sys.stdout

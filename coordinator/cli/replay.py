@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         found = replay.run()
         replay.close()
     except OSError as error:
-        return fail("replay", f"cannot read {args.file}: {error.strerror}", 2)
+        return fail("replay", f"invalid FILE {args.file!r}: cannot read it: {error.strerror}", 2)
     except JournalError as error:
         return fail("replay", f"{'standard input' if args.file == '-' else args.file}: {error}", 2)
     except UsedDirectory as error:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coordinator.cli.listeners import AUTHENTICATED, ENCRYPTED, Endpoint
@@ -95,6 +96,7 @@ def open_storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, 
         from storage.memory_files import MemoryFiles
 
         return MemoryFiles(), "memory"
+    check_data_dir(options.data_dir)
     files = RealFiles(may_share=True)
     files.make_directory(options.data_dir)
     lock: Lock = files.lock(f"{options.data_dir}/{LOCK_FILE}")
@@ -102,6 +104,13 @@ def open_storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, 
     data_format.check(files, options.data_dir)
     replacement.finish(files, options.data_dir)
     return files, options.data_dir
+
+
+def check_data_dir(name: str) -> None:
+    """Refuse what is no directory, and what cannot become one. Raises ConfigError."""
+    nearest = next(path for path in (Path(name), *Path(name).absolute().parents) if os.path.lexists(path))
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ConfigError(f"invalid --data-dir {name!r}: expected a directory that can be written to, or made")
 
 
 def check_input(*, exits_with_it: bool) -> None:

@@ -63,6 +63,11 @@ def run(args: argparse.Namespace) -> int:
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        return fail("tls", f"invalid DIR {args.directory!r}: expected a directory", 2)
+    except OSError as error:
+        return fail("tls", f"cannot write to {directory}: {error.strerror}")
+    try:
         authority = Authority.of(directory)
         authority.issue(directory / "server.pem", "localhost", (*HOSTS, *args.host))
         for name in clients:

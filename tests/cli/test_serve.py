@@ -15,6 +15,7 @@ from coordinator.cli import Parser
 from coordinator.cli.listeners import Endpoint
 from coordinator.cli.options import read_options
 from coordinator.cli.serve import add_arguments
+from coordinator.cli.start import check_data_dir
 from coordinator.client import Client, ClientError
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -70,10 +71,21 @@ def test_an_address_that_is_taken_is_one_line_and_exit_code_1(tmp_path: Path) ->
     assert done.stderr == f"muster serve: cannot listen on {where} (--listen): Address already in use\n"
 
 
-def test_a_data_directory_that_cannot_be_made_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["file", "file/data", "link"])
+def test_a_data_directory_that_is_none_is_one_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = muster("serve", "--listen", "127.0.0.1:0", "--admin", "off", "--data-dir", str(tmp_path / "file" / "data"))
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    (tmp_path / "link").symlink_to("nowhere")
+    place = str(tmp_path / name)
+    done = muster("serve", "--listen", "127.0.0.1:0", "--admin", "off", "--data-dir", place)
+    assert (done.returncode, done.stdout) == (2, "")
+    expected = "expected a directory that can be written to, or made"
+    assert done.stderr == f"muster serve: invalid --data-dir {place!r}: {expected}\n"
+
+
+def test_a_directory_that_is_made_may_be_deep(tmp_path: Path) -> None:
+    check_data_dir(str(tmp_path / "a" / "b" / "c"))
+    check_data_dir(".")
+    check_data_dir("new/data")
 
 
 def test_a_ready_file_that_cannot_be_written_after_all_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
