@@ -88,6 +88,17 @@ def test_a_rebalance_shows_as_it_happens(browser: Browser, muster: Muster) -> No
     assert "(epoch 3)" in browser.text("#events") and "generation" not in browser.text("#events")
 
 
+def test_nothing_is_claimed_of_a_group_before_the_server_has_said_anything(browser: Browser, muster: Muster) -> None:
+    """Neither at the start nor when another group is opened; here the server is one that does not answer."""
+    told = "[document.querySelector('#facts').textContent, document.querySelector('#no-events').hidden].join()"
+    seed(muster, "shop")
+    show(browser, muster, "nobody")
+    browser.wait(f"{told} == 'There is no such group now.,false'")
+    browser.eval("window.EventSource = class { close() {} }; location.hash = 'group=shop'")
+    browser.wait("document.querySelector('#group-title').textContent == 'shop'")
+    assert browser.eval(told) == "Loading …,true"
+
+
 def test_the_clock_is_moved_and_a_member_expires(browser: Browser, muster: Muster) -> None:
     with Client.to(muster.kafka) as client:
         consumer_member(client, "live", "m-1")

@@ -43,6 +43,7 @@ def muster(tmp_path: Path) -> Iterator[Muster]:
 
 
 def test_a_streams_group_is_described_by_the_partitions_that_its_tasks_read(muster: Muster, command: Command) -> None:
+    assert command.lines("groups", "describe") == ["there are no groups"]
     topology = Topology(1, (Subtopology("0", source_topics=("orders",)),))
     join = StreamsGroupHeartbeatRequest(
         "app", "m", 0, -1, None, None, 30_000, topology, (), (), (), "one"

@@ -178,10 +178,10 @@ function openGroup(id) {
   open = id;
   detail = null;
   history.replaceState(null, "", id ? "#group=" + encodeURIComponent(id) : location.pathname);
+  watch(); // first: nothing is known of this group yet
   clearEvents();
   showGroup();
   markOpen();
-  watch();
 }
 
 // -- one group -------------------------------------------------------------------------------------------------------
