@@ -24,7 +24,7 @@ FOLDERS: Final = ("coordinator", "protocol", "storage", "tests", "docs", "benchm
 PACKED, BOMBS = "tests/protocol/test_record_batch_compressed.py", "tests/dataplane/test_bombs.py"
 COMPACTION, REPLACEMENT = "tests/storage/test_compaction.py", "tests/storage/test_replacement.py"
 PRICES, ROOM = "tests/core/test_prices.py", "tests/dataplane/test_room.py"
-BUDGET = "tests/core/test_response_budget.py"
+BUDGET, GROWTH = "tests/core/test_response_budget.py", "tests/worst/test_growth.py"
 MEMBERS, STORE = "tests/runtime/test_members_full.py", "tests/core/test_store.py"
 
 
@@ -68,6 +68,14 @@ MISTAKES: Final = (
             "RESPONSE_BYTES_MAX: Final = 64 << 20", "RESPONSE_BYTES_MAX: Final = 128 << 20", (BUDGET,)),
     Mistake("a list of groups is charged to nothing", "coordinator/runtime/group_requests.py",
             "                budget.charge_elements(1)\n", "", (BUDGET,)),
+    Mistake("Metadata is charged to nothing", "coordinator/dataplane/metadata.py",
+            "        budget.charge_elements(1 + len(topic.partitions))\n", "", (GROWTH,)),
+    Mistake("a failure that no response can tell is an empty list", "coordinator/runtime/engine.py",
+            "    if any(error_walker(response.__class__)(response)):\n", "    if response is not None:\n", (BUDGET,)),
+    Mistake("a step takes ten times as long", "coordinator/runtime/steps.py",
+            "STEP_S: Final = 0.002", "STEP_S: Final = 0.02", ("tests/runtime/test_steps.py",)),
+    Mistake("a long name is looked up as fast as a short one", "coordinator/core/pace.py",
+            "CHARACTERS_A_UNIT: Final = 512", "CHARACTERS_A_UNIT: Final = 51_200", ("tests/runtime/test_steps.py",)),
     Mistake("producers of a partition are one step", "coordinator/dataplane/describe_producers.py",
             "        if pace.count_entry():\n            yield\n", "", ("tests/dataplane/test_steps.py",)),
     Mistake("another module unpacks", "coordinator/dataplane/fetch.py",

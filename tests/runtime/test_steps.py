@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.control.inputs import StepInput
 from coordinator.core.decision import SILENT
-from coordinator.core.pace import UNITS
+from coordinator.core.pace import UNITS, name_units, paced
 from coordinator.runtime.steps import ACTIVE_MAX, Checkpoints, ProcessorTime, UnfinishedRequest, UnfinishedRequests
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -19,6 +19,7 @@ from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from tests.requests import commit, fetch_offsets
 from tests.server.in_memory import InMemory
+from tests.steps import count_steps
 
 GROUPS = 1_000
 NAMES = tuple(f"g{number:04}" for number in range(GROUPS))
@@ -224,3 +225,18 @@ def test_requests_have_their_turns_one_after_the_other() -> None:
         turns[requests.pop().ticket] += 1
     assert len(turns) == ACTIVE_MAX
     assert min(turns.values()) >= 8, turns
+
+
+def test_a_step_of_a_server_is_over_after_two_milliseconds_of_processor_time() -> None:
+    used_s = [5.0]
+    meter = ProcessorTime(lambda: used_s[0])
+    meter.begin()
+    used_s[0] = 5.0019
+    assert not meter.is_over()
+    used_s[0] = 5.0021
+    assert meter.is_over()
+
+
+def test_the_longest_names_are_looked_up_with_a_checkpoint_before_each() -> None:
+    assert count_steps(paced(["x" * 32_000] * 10, len, name_units)) == (11, [32_000] * 10)
+    assert count_steps(paced(["x" * 32] * 10, len, name_units)) == (1, [32] * 10)
