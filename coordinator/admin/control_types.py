@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from coordinator.control.faults import Action, Match
 from coordinator.control.finding import Finding
+from coordinator.control.names import Name
 from coordinator.control.verify import Expectation, Times
 from coordinator.core.group_view import GroupView
 
@@ -173,7 +174,7 @@ class JournalState(Struct, frozen=True):
 class Wait(Struct, frozen=True, forbid_unknown_fields=True):
     """Conditions to wait for: all that are given must hold at the same time."""
 
-    group: str = ""
+    group: Name = ""
     state: str = ""
     members: int | Times | None = None
     generation: int | Times | None = None

@@ -3,13 +3,17 @@
 A misspelt name agrees with nothing: a test that expects nothing of that name would always pass.
 """
 
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import Meta
 
 from coordinator.core.events import Cause
 from coordinator.core.kinds.registry import seen_states
 from protocol.apis import BY_NAME
 from protocol.errors import ErrorCode
 
+Name = Annotated[str, Meta(max_length=32_767)]
+"""The name of a group or a topic: it is no longer than a string of the protocol."""
 _CAUSES: Final = frozenset(cause.value for cause in Cause)
 
 

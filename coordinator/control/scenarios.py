@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from coordinator.control.faults import STEPS, Action, FaultSpec, Match, check
-from coordinator.control.names import SpecError, check_state
+from coordinator.control.names import Name, SpecError, check_state
 
 STEPS_MAX: Final = 1_000
 
@@ -22,7 +22,7 @@ STEPS_MAX: Final = 1_000
 class After(Struct, frozen=True, forbid_unknown_fields=True):
     """Conditions that must hold before a verb is done. An empty field always holds."""
 
-    group: str
+    group: Name
     state: str = ""
     members: int | None = None
     generation: int | None = None  # at least this one

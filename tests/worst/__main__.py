@@ -1,6 +1,6 @@
 """What the largest request of each shape costs: the longest thing that nothing can interrupt, and memory.
 
-    python -m tests.worst [--only TEXT] [--sample N --seed S] [--small] [--part K/N] [--acls N] [--all] [--queues]
+    python -m tests.worst [--only TEXT] [--sample N --seed S] [--small] [--part K/N] [--acls N] [--all] [--queues] [--verbs]
 
 Prints each shape that takes more than 50 ms of processor time at once, or 16 MiB, or 256 MiB in all; with --all every one.
 Exit code 1 if there is any.
@@ -9,6 +9,7 @@ Exit code 1 if there is any.
 import argparse
 import random
 import sys
+from functools import partial
 
 from tests.worst.queues import Queues
 from tests.worst.server import SMALL, Cost, Size, WorstServer
@@ -40,6 +41,25 @@ def measure_queues(server: WorstServer) -> int:
     return 1 if bad else 0
 
 
+def measure_verbs(size: Size, only: str, *, shows_all: bool) -> int:
+    """Print what each call of the admin port costs. Return 1 if any is too much that does not say why."""
+    from tests.worst.growth import in_a_copy
+    from tests.worst.verb_calls import calls
+    from tests.worst.verbs import LONG, PATHS, WorstControl
+
+    server, bad = WorstControl(size), 0
+    chosen = [call for call in calls(server.control.operations(), PATHS) if only in call.name]
+    print(f"{len(chosen)} calls")
+    for call in chosen:
+        cost, status, beats = in_a_copy(partial(server.measure, call))
+        is_bad = (is_too_much(cost) and (call.method, call.operation) not in LONG) or status == 500 or not beats
+        bad += is_bad
+        if shows_all or is_bad or is_too_much(cost):
+            show(cost)
+    print(f"{bad} are too much")
+    return 1 if bad else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="shapes whose name holds this text")
@@ -51,7 +71,10 @@ def main() -> int:
     parser.add_argument("--newest", action="store_true", help="only the newest version of each API")
     parser.add_argument("--part", default="", help="the K-th of N parts of them: K/N")
     parser.add_argument("--queues", action="store_true", help="requests to share groups with 86,000 records in flight")
+    parser.add_argument("--verbs", action="store_true", help="calls of the admin port")
     options = parser.parse_args()
+    if options.verbs:
+        return measure_verbs(SMALL if options.small else Size(), options.only, shows_all=options.all)
     if options.queues:
         return measure_queues(WorstServer(SMALL))
     chosen = [one for one in shapes() if options.only in one.name]

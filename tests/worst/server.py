@@ -45,6 +45,10 @@ WHERE: Final = Where((Broker(0, "localhost", 9092),))
 CLIENT: Final = Principal(USER, "client")
 
 
+Ask = Callable[[int, int, Any], Any]
+"""Asks a server: API key, version, request; returns the response."""
+
+
 class Size(Struct, frozen=True):
     """How much the server holds."""
 
@@ -107,44 +111,7 @@ class WorstServer:
         self._ids, self._partitions = ids, size.most_partitions
 
     def _fill(self, size: Size) -> None:
-        ask = self.ask
-        for number in range(size.groups):
-            ask(8, 8, requests.commit(f"g{number}", {"t1": {0: 1}}))
-        ask(8, 8, requests.commit("g0", {"t0": dict.fromkeys(range(min(size.offsets, size.most_partitions)), 1)}))
-        for number in range(size.members):
-            ask(68, 1, consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
-                "c0", f"m{number}", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("t0",), topic_partitions=(),
-            ))  # fmt: skip
-        self._fill_queues_and_streams(size)
-        for number in range(size.transactions):
-            ask(22, 5, init_producer_id.InitProducerIdRequest(f"x{number}", 60_000))
-        answer = ask(22, 5, init_producer_id.InitProducerIdRequest("x0", 60_000))
-        topic = add_partitions_to_txn.AddPartitionsToTxnRequestTopic("t0", tuple(range(size.most_partitions)))
-        ask(24, 3, add_partitions_to_txn.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id="x0", v3_and_below_producer_id=answer.producer_id,
-            v3_and_below_producer_epoch=answer.producer_epoch, v3_and_below_topics=(topic,),
-        ))  # fmt: skip
-        rule = create_acls.CreateAclsRequestAclCreation
-        for kind in (2, 3, 4, 5):
-            rules = [rule(kind, "*", 3, f"User:u{number}", "*", 2, 3) for number in range(size.acls // 4)]
-            if rules:
-                rules.append(rule(kind, "kafka-cluster" if kind == 4 else "*", 3, "User:client", "*", 2, 3))
-                ask(30, 3, create_acls.CreateAclsRequest(tuple(rules)))
-
-    def _fill_queues_and_streams(self, size: Size) -> None:
-        """Make a share group and a streams group that have as many partitions and tasks as there are."""
-        for number in range(size.sharers):
-            member = share_group_heartbeat.ShareGroupHeartbeatRequest(
-                "s0", f"m{number}", 0, subscribed_topic_names=("t0",)
-            )
-            self.ask(76, 1, member)
-        parts = (streams_group_heartbeat.StreamsGroupHeartbeatRequestSubtopology("0", ("t0",)),)
-        topology = streams_group_heartbeat.StreamsGroupHeartbeatRequestTopology(1, parts)
-        for number in range(size.sharers):
-            self.ask(88, 0, streams_group_heartbeat.StreamsGroupHeartbeatRequest(
-                "k0", f"m{number}", 0, rebalance_timeout_ms=60_000, topology=topology, process_id=f"p{number}",
-                active_tasks=(), standby_tasks=(), warmup_tasks=(),
-            ))  # fmt: skip
+        fill(self.ask, size)
 
     def ask(self, api_key: int, version: int, request: Any) -> Any:
         """Return the response to a request, None if it stays parked."""
@@ -252,6 +219,46 @@ class WorstServer:
             pass
 
 
+def fill(ask: Ask, size: Size) -> None:
+    """Make what a server holds, by requests."""
+    for number in range(size.groups):
+        ask(8, 8, requests.commit(f"g{number}", {"t1": {0: 1}}))
+    ask(8, 8, requests.commit("g0", {"t0": dict.fromkeys(range(min(size.offsets, size.most_partitions)), 1)}))
+    for number in range(size.members):
+        ask(68, 1, consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+            "c0", f"m{number}", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("t0",), topic_partitions=(),
+        ))  # fmt: skip
+    _fill_queues_and_streams(ask, size)
+    for number in range(size.transactions):
+        ask(22, 5, init_producer_id.InitProducerIdRequest(f"x{number}", 60_000))
+    answer = ask(22, 5, init_producer_id.InitProducerIdRequest("x0", 60_000))
+    topic = add_partitions_to_txn.AddPartitionsToTxnRequestTopic("t0", tuple(range(size.most_partitions)))
+    ask(24, 3, add_partitions_to_txn.AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x0", v3_and_below_producer_id=answer.producer_id,
+        v3_and_below_producer_epoch=answer.producer_epoch, v3_and_below_topics=(topic,),
+    ))  # fmt: skip
+    rule = create_acls.CreateAclsRequestAclCreation
+    for kind in (2, 3, 4, 5):
+        rules = [rule(kind, "*", 3, f"User:u{number}", "*", 2, 3) for number in range(size.acls // 4)]
+        if rules:
+            rules.append(rule(kind, "kafka-cluster" if kind == 4 else "*", 3, "User:client", "*", 2, 3))
+            ask(30, 3, create_acls.CreateAclsRequest(tuple(rules)))
+
+
+def _fill_queues_and_streams(ask: Ask, size: Size) -> None:
+    """Make a share group and a streams group that have as many partitions and tasks as there are."""
+    for number in range(size.sharers):
+        member = share_group_heartbeat.ShareGroupHeartbeatRequest("s0", f"m{number}", 0, subscribed_topic_names=("t0",))
+        ask(76, 1, member)
+    parts = (streams_group_heartbeat.StreamsGroupHeartbeatRequestSubtopology("0", ("t0",)),)
+    topology = streams_group_heartbeat.StreamsGroupHeartbeatRequestTopology(1, parts)
+    for number in range(size.sharers):
+        ask(88, 0, streams_group_heartbeat.StreamsGroupHeartbeatRequest(
+            "k0", f"m{number}", 0, rebalance_timeout_ms=60_000, topology=topology, process_id=f"p{number}",
+            active_tasks=(), standby_tasks=(), warmup_tasks=(),
+        ))  # fmt: skip
+
+
 def _decode(data: bytes, meter: "_Meter") -> Request | None:
     """Decode a request as a server does, a long one in steps. None if it is refused."""
     try:
@@ -269,12 +276,12 @@ class _Meter:
     def __init__(self) -> None:
         self.steps = 0
         self._longest_s, self._what, self._longest_bytes = 0.0, "", 0
-        self._began_bytes = self._most_bytes = _resident_bytes()
+        self._began_bytes = self._most_bytes = resident_bytes()
 
     def run(self, what: str, action: Callable[[], Any]) -> Any:
-        before, began_s = _resident_bytes(), thread_time()
+        before, began_s = resident_bytes(), thread_time()
         result = action()
-        took_s, after = thread_time() - began_s, _resident_bytes()
+        took_s, after = thread_time() - began_s, resident_bytes()
         self.steps += 1
         if took_s > self._longest_s:
             self._longest_s, self._what = took_s, what
@@ -287,6 +294,7 @@ class _Meter:
         return Cost(name, count, len(data), self.steps, self._longest_s, self._what, self._longest_bytes, grown)
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
+    """Return how much memory the process has."""
     with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - many times a second
         return int(file.read().split()[1]) * PAGE_BYTES

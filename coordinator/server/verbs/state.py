@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from coordinator.control.inputs import AskInput, Kind, Origin
+from coordinator.control.names import Name
 from coordinator.core.decision import Done
 from coordinator.core.principal import OPERATOR_PRINCIPAL
 from coordinator.core.result import Call
@@ -48,9 +49,9 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
     """A state to start a test from: partitions by topic; offsets, and queues of share groups, by group, topic and
     partition."""
 
-    topics: dict[str, int] = {}
-    offsets: dict[str, dict[str, dict[str, int]]] = {}
-    queues: dict[str, dict[str, dict[str, Queue]]] | UnsetType = UNSET  # left out where there are none
+    topics: dict[Name, int] = {}
+    offsets: dict[Name, dict[Name, dict[str, int]]] = {}
+    queues: dict[Name, dict[Name, dict[str, Queue]]] | UnsetType = UNSET  # left out where there are none
 
 
 class PrefixReset(Struct, frozen=True):
