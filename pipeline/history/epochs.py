@@ -6,8 +6,12 @@
     an instance id under a new member id                static_rejoin, also without a new epoch
     a member wants something else, or its pattern does  subscription_change
     none of these, and the topics' hash is another      partition_count_change
+    none of these, and a share group may assign others  partitions_initialized
     the group was a classic group until now             migrated
     none of these                                       unknown
+
+A share group assigns no partition of which the share coordinator has no state yet. So new partitions raise its epoch
+twice: by the topics' hash, and when a record says that their states are there.
 
 `epoch_settle_ms` is from the target assignment of an epoch to the last member that reached it.
 
@@ -26,6 +30,8 @@ STREAMS = "streams"
 
 Task = tuple[str, int]
 """Subtopology and partition."""
+Partition = tuple[str, int]
+"""The id of a topic, and the number of its partition."""
 
 
 class EpochHistory:
@@ -38,7 +44,8 @@ class EpochHistory:
         self.lost: dict[str, dict[str, Any]] = {}  # the same of those that are gone since the last epoch
         self._came: set[str] = set()
         self._returned: Rebalance | None = None  # the row of a static member that is back, until the epoch is known
-        self._is_changed = self._are_topics_changed = self._is_migrated = False
+        self._is_changed = self._are_topics_changed = self._is_migrated = self._are_more_initialized = False
+        self._initialized: frozenset[Partition] | None = frozenset()  # what a share group may assign, if it is known
         self._epoch = epoch
         self._hash: Any = None
         self._has_topic_records = False  # of a broker that writes no hash of the topics
@@ -73,6 +80,8 @@ class EpochHistory:
                 yield from self._begin_epoch(record)
             case Role.PATTERN | Role.TOPOLOGY if not record.is_tombstone:
                 self._is_changed = True
+            case Role.STATES:
+                self._note_initialized(record)
             case Role.TOPICS if not record.is_tombstone:
                 self._are_topics_changed = self._has_topic_records = True
             case Role.TARGET if not record.is_tombstone and record.epoch is not None:
@@ -148,9 +157,12 @@ class EpochHistory:
             + ["join"] * bool(joined)
             + ["subscription_change"] * (is_same and self._is_changed)
             + ["partition_count_change"] * (is_same and not self._is_changed and other_topics)
+            + ["partitions_initialized"]
+            * (is_same and not self._is_changed and not other_topics and self._are_more_initialized)
         )
         if self._epoch is None and not self._is_migrated and (record.epoch or 0) > FIRST_EPOCH:
             causes, joined, left = ["unknown"], [], []  # what came before has been compacted away
+            self._initialized = self._initialized or None
         parts = {"joined": joined, "gone": left}
         returned = [self._returned.cause_detail] if self._returned else []
         detail = "; ".join([f"{name}: {', '.join(ids)}" for name, ids in parts.items() if ids] + returned)
@@ -167,8 +179,14 @@ class EpochHistory:
 
     def _forget_changes(self) -> None:
         self._came, self.lost, self._returned = set(), {}, None
-        self._is_changed = self._are_topics_changed = self._is_migrated = False
+        self._is_changed = self._are_topics_changed = self._is_migrated = self._are_more_initialized = False
         self._before = len(self.members)
+
+    def _note_initialized(self, record: Record) -> None:
+        topics = () if record.is_tombstone else record.value().get("initialized_topics", ())
+        now = frozenset((one["topic_id"], number) for one in topics for number in one["partitions"])
+        self._are_more_initialized |= self._initialized is not None and not now <= self._initialized
+        self._initialized = now
 
     def _settle(self, record: Record, epoch: int) -> None:
         since, row = self._targets.get(epoch, (0, None))

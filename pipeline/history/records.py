@@ -26,6 +26,7 @@ class Role(StrEnum):
     CURRENT = "CurrentMemberAssignment"
     PATTERN = "RegularExpression"
     TOPOLOGY = "Topology"
+    STATES = "StatePartitionMetadata"
 
 
 def _parts(name: str) -> tuple[str, Role] | None:

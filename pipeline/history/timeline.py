@@ -27,6 +27,7 @@ WORDS: Final[Mapping[str, str]] = {
     "static_rejoin_or_join": "static member returned, or joined after it was removed",
     "subscription_change": "subscription changed",
     "partition_count_change": "topics changed",
+    "partitions_initialized": "partitions may be assigned, as their states are initialized",
     "topic_found": "topic new to the leader",
     "cooperative_handover": "partitions handed over",
     "assignor_change": "assignor changed",

@@ -12,6 +12,7 @@ CAUSES = {
     "subscription_change": "#c29a20",
     "partition_count_change": "#9a6fc0",
     "topic_found": "#b48fd6",
+    "partitions_initialized": "#c3a6de",
     "assignor_change": "#c0587b",
     "migrated": "#2f8f9d",
     "emptied": "#808080",

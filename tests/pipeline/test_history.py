@@ -674,3 +674,53 @@ def test_the_work_to_place_commits_grows_as_the_commits() -> None:
 
     few, more, many = (count_lines(partial(gather, n)) for n in (1000, 2000, 4000))
     assert many - more <= 2.05 * (more - few)
+
+
+def share_states(script: Script, **initialized: list[int]) -> None:
+    """Type 15: the partitions of a share group of which there are states."""
+    topics = [{"topic_id": topic, "topic_name": topic, "partitions": numbers} for topic, numbers in initialized.items()]
+    script.record(0, 15, {"initializing_topics": [], "initialized_topics": topics, "deleting_topics": []})
+
+
+def share_epoch(script: Script, number: int, digest: int = 1) -> None:
+    script.record(0, 11, {"epoch": number, "metadata_hash": digest}, epoch=number)
+
+
+def test_partitions_of_a_share_group_may_be_assigned_when_their_states_are_initialized() -> None:
+    script = Script()
+    script.record(0, 10, {"client_id": "c", "subscribed_topic_names": ["t"]}, "m")
+    share_epoch(script, 1)
+    share_states(script, t=[0, 1])
+    share_epoch(script, 2)
+    share_epoch(script, 3, digest=2)  # the topic has grown
+    share_states(script, t=[0, 1, 2])
+    share_epoch(script, 4, digest=2)
+    share_states(script, t=[0, 1])  # fewer are no reason, and the same again are none
+    share_states(script, t=[0, 1])
+    share_epoch(script, 5, digest=2)
+    assert script.end().causes() == [
+        ["join"], ["partitions_initialized"], ["partition_count_change"], ["partitions_initialized"], ["unknown"],
+    ]  # fmt: skip
+
+
+def test_what_else_happened_to_a_share_group_goes_before_states_that_are_initialized() -> None:
+    script = Script()
+    script.record(0, 10, {"client_id": "c", "subscribed_topic_names": ["t"]}, "m")
+    share_states(script, t=[0])
+    share_epoch(script, 1)
+    share_states(script, t=[0, 1])
+    share_epoch(script, 2, digest=2)
+    share_states(script, t=[0, 1], u=[0])
+    script.record(0, 10, {"client_id": "c", "subscribed_topic_names": ["t", "u"]}, "m")
+    share_epoch(script, 3, digest=2)
+    assert script.end().causes() == [["join"], ["partition_count_change"], ["subscription_change"]]
+
+
+def test_partitions_whose_states_were_initialized_in_what_is_compacted_away_are_no_cause() -> None:
+    script = Script()
+    share_epoch(script, 7)
+    share_states(script, t=[0, 1])
+    share_epoch(script, 8)
+    share_states(script, t=[0, 1, 2])
+    share_epoch(script, 9)
+    assert script.end().causes() == [["unknown"], ["unknown"], ["partitions_initialized"]]
