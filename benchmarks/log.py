@@ -138,7 +138,7 @@ def measure(directory: Path, offsets: int) -> None:
     scan = min(cpu(lambda: bare_scan(log)) for _ in range(3))
     log.release()
     resting = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    partition = Partition(Shard(0, Limits(), Topics()), lambda: Log.open(RealFiles(), path))
+    partition = Partition(lambda write: Shard(0, Limits(), Topics(), write=write), lambda: Log.open(RealFiles(), path))
     recovered = cpu(partition.open)
     row("recovery, s", recovered, "bare scan", scan, recovered / scan)
     replayed = cpu(lambda: sum(replay(partition)))

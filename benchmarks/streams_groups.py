@@ -67,8 +67,7 @@ class Deciding:
         names = (SOURCE, *(f"log-{n}" for n in range(subtopologies)))
         topics = Topics(Topic(name, name.encode().ljust(20, b".")[-16:], partitions) for name in names)
         limits = Limits(group_streams_num_standby_replicas=standbys, group_streams_initial_rebalance_delay_ms=0)
-        self.shard = Shard(0, limits, topics)
-        self.shard.write = _encode
+        self.shard = Shard(0, limits, topics, write=_encode)
         self._now_ms = 1_700_000_000_000
         self._tickets = count(1)
 

@@ -359,13 +359,13 @@ def measure(name: str, make: Make) -> None:
     where = Where((Broker(0, "localhost", 9092),))
     decoding, request = cpu_ms(lambda: decode_request(data))
     call = Call(1, 1_700_000_000_000, version, "c", "127.0.0.1", fresh_ids(8))
-    first, outcome = cpu_ms(lambda: node.handle(request.api_key, request.body, call, where))
+    first, outcome = cpu_ms(lambda: node.engine.handle(request.api_key, request.body, call, where))
     steps = [first]
-    while isinstance(outcome, Parked) and node.has_steps:
-        step, _ = cpu_ms(node.step)
+    while isinstance(outcome, Parked) and node.engine.unfinished:
+        step, _ = cpu_ms(node.engine.long_requests.step)
         steps.append(step)
-        outcome = next((one for _, one in node.replies()), outcome)
-    flushing, _ = cpu_ms(node.flush)
+        outcome = next((one for _, one in node.engine.replies()), outcome)
+    flushing, _ = cpu_ms(node.engine.flush)
     encoding, size = 0.0, 0
     if isinstance(outcome, Done):
         encoding, size = encode(request.api_key, version, outcome.response)

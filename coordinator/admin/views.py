@@ -21,8 +21,8 @@ MEASURE_SECONDS: Final = 0.005  # of a scrape, to measure logs that nobody has o
 
 def readiness(node: Node, is_ready: bool) -> Readiness:
     """Return whether all is loaded."""
-    closed = {f"{topic}-{index}": reason for (topic, index), reason in node.dataplane.closed_partitions.items()}
-    return Readiness(is_ready, node.loading, len(node.partitions), closed)
+    closed = {f"{topic}-{index}": reason for (topic, index), reason in node.world.dataplane.closed_partitions.items()}
+    return Readiness(is_ready, node.world.partitions.loading, len(node.world.partitions), closed)
 
 
 def count_in_steps(
@@ -43,11 +43,11 @@ def count_in_steps(
         groups.update(dict.fromkeys([(kind.name, state) for state in kind.seen_states], 0))
         members[kind.name] = 0
     over_s = monotonic() + MEASURE_SECONDS
-    node.dataplane.measure(lambda: monotonic() < over_s)
+    node.world.dataplane.measure(lambda: monotonic() < over_s)
     group_members: Counter[str] = Counter()
     group_generation: dict[str, int] = {}
     counted = 0
-    for partition in node.partitions:
+    for partition in node.world.partitions:
         for group_id, group in list(partition.shard.groups.items()):
             counted += 1
             if counted % STEP_GROUPS == 0:
@@ -60,45 +60,45 @@ def count_in_steps(
             if label != OTHER:
                 group_generation[label] = kind.count(group)
     group_offsets: list[GroupOffset] = []
-    wanted = islice(_group_offsets(node), node.config["metrics.offsets.max"])
+    wanted = islice(_group_offsets(node), node.world.config["metrics.offsets.max"])
     while some := list(islice(wanted, STEP_GROUPS)):
         group_offsets += some
         yield
-    loading, tally = node.loading, Tally()
-    for partition in node.partitions:
+    loading, tally = node.world.partitions.loading, Tally()
+    for partition in node.world.partitions:
         tally = tally.plus(partition.shard.tally)
     return Snapshot(
         groups=groups,
         members=members,
         group_members=group_members,
         group_generation=group_generation,
-        offsets=sum([partition.shard.offsets.count for partition in node.partitions]),
+        offsets=sum([partition.shard.offsets.count for partition in node.world.partitions]),
         offset_commits=tally.commits,
         offset_expirations=tally.expirations,
         offset_deletions=tally.deletions,
-        deliveries=node.dataplane.share.tally,
-        records_in_flight=sum([partition.in_flight for partition in node.dataplane.share.served.values()]),
-        partitions={"loading": loading, "active": len(node.partitions) - loading},
+        deliveries=node.world.dataplane.share.tally,
+        records_in_flight=sum([partition.in_flight for partition in node.world.dataplane.share.served.values()]),
+        partitions={"loading": loading, "active": len(node.world.partitions) - loading},
         group_offsets=group_offsets,
-        traffic=node.dataplane.traffic,
-        syncs=node.group_commit.latency,
-        disk=node.dataplane.space(),
+        traffic=node.world.dataplane.traffic,
+        syncs=node.engine.group_commit.latency,
+        disk=node.world.dataplane.space(),
         memory_limit=memory_limit(),
-        partitions_closed=node.dataplane.closed_partitions.keys(),
+        partitions_closed=node.world.dataplane.closed_partitions.keys(),
         log_bytes=node.log_bytes(),
         connections=connections,
         held_bytes={
             **(held_bytes or {}),
-            "groups": node.groups_bytes,
-            "producer ids": node.dataplane.producers_bytes,
-            "group members": node.members_bytes,
-            "offsets": node.offsets_bytes,
-            "group owners": node.partitions.owners_bytes,
-            **{str(kind): node.ledger.catalog.held.bytes[kind] for kind in BOUNDED},
+            "groups": node.engine.memory.groups_bytes,
+            "producer ids": node.world.dataplane.producers_bytes,
+            "group members": node.engine.memory.members_bytes,
+            "offsets": node.engine.memory.offsets_bytes,
+            "group owners": node.world.partitions.owners_bytes,
+            **{str(kind): node.world.ledger.catalog.held.bytes[kind] for kind in BOUNDED},
         },
         log_lines_dropped=log_lines_dropped,
         recovery_seconds=recovery_seconds,
-        internal_errors=node.edge.failures,
+        internal_errors=node.world.edge.failures,
         started_seconds=started_ms / 1000,
         version=__version__,
     )
@@ -106,8 +106,8 @@ def count_in_steps(
 
 def _group_offsets(node: Node) -> Iterator[GroupOffset]:
     """Yield the committed offsets with their lag, always in the same order: a series that has begun goes on."""
-    end_offset = node.dataplane.end_offset
-    for partition in node.partitions:
+    end_offset = node.world.dataplane.end_offset
+    for partition in node.world.partitions:
         offsets = partition.shard.offsets
         for group_id in list(offsets.groups()):
             for topic, committed in list(offsets.of_group(group_id).items()):

@@ -181,7 +181,7 @@ class Server:
         )
         self._node = Node(self._setup)
         self._frontend = Frontend(
-            self._node,
+            self._node.engine,
             self._clock,
             self.stats,
             self._ids,
@@ -290,8 +290,8 @@ class Server:
 
     def begin_snapshot(self) -> Generator[None, None, Snapshot]:
         """Return all that the logs hold now, read in steps: the first one belongs to this turn."""
-        self._node.flush()
-        self._node.append()
+        self._node.engine.flush()
+        self._node.engine.append()
         return read_logs_in_steps(self._files, self._data_dir)
 
     @property
@@ -335,7 +335,7 @@ class Server:
         try:
             replacement.finish(self._files, self._data_dir)
             self._node = Node(self._setup)
-            self._frontend.set_node(self._node)
+            self._frontend.set_engine(self._node.engine)
             self._open()
             opened()
             for _ in self._node.load(self._clock.now_ms):
@@ -378,7 +378,7 @@ class Server:
     def _room_for_clients(self) -> int:
         """Keep the descriptors that the logs and the admin port may need from the clients: an append that finds no
         descriptor ends the process."""
-        kept = FILES_MAX + len(self._node.partitions) + CONNECTIONS_MAX
+        kept = FILES_MAX + len(self._node.world.partitions) + CONNECTIONS_MAX
         return descriptors.room_for_clients(descriptors.raise_limit(), kept)
 
     async def _load_and_tend(self, nursery: trio.Nursery) -> None:
@@ -392,7 +392,7 @@ class Server:
             records += step.records
             if time.monotonic() - reported >= 1:
                 reported = time.monotonic()
-                log.info("loading", extra={"records": records, "partitions_left": self._node.loading})
+                log.info("loading", extra={"records": records, "partitions_left": self._node.world.partitions.loading})
             self._poller.set_alarm()  # the timers of what is loaded by now
             await trio.lowlevel.checkpoint()
         self._poller.set_alarm()
@@ -404,7 +404,7 @@ class Server:
             for _ in self._make_operator().state.finish_reset_in_steps():
                 await trio.lowlevel.checkpoint()
         say_ready(self._options, self._listeners, self._admin)
-        if not self._node.ledger.catalog.scram:
+        if not self._node.world.ledger.catalog.scram:
             warn_of_listeners_without_users(self._listeners)
         if self._options.beside:
             nursery.start_soon(self._run_beside)

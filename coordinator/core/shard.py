@@ -3,9 +3,8 @@
     decide ──► write ──► apply          a handler only returns a Result; what cannot be encoded is not applied
 
 The runtime hands in requests, the time, changes of topics, ends of transactions and, at start, the records of the log.
-It also sets the shard's functions: `write` encodes the records of a result and keeps them for the log, `attempt` runs
-one step of many and contains its failure, each `refuse_...` makes the response when there is no room, and `hold` counts
-memory. If a request raises, the shard is unchanged.
+The shard is made with the functions of the runtime that it calls: `write`, which encodes the records of a result and
+keeps them for the log, and those of its `Surroundings`. If a request raises, the shard is unchanged.
 
 `handle` takes a request about one group. The runtime splits a request about many groups into calls of `describe`,
 `delete` and `fetch_offsets`, each about one group. Before it calls the shard, the runtime checks which partition owns
@@ -31,7 +30,7 @@ from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignor
 from coordinator.core.dispatch import HANDLERS, TIMERS
 from coordinator.core.env import Env
-from coordinator.core.growth import COMMITS, Shortage, names_new_offsets
+from coordinator.core.growth import COMMITS, names_new_offsets
 from coordinator.core.kinds.kind import Group, Inconsistent, Kind
 from coordinator.core.kinds.registry import BY_KEY, GROWING, LONG_TIMERS, WEIGHED, kind_of, new_group
 from coordinator.core.limits import Limits
@@ -55,10 +54,12 @@ from coordinator.core.result import (
     Result,
     SetTimer,
 )
+from coordinator.core.surroundings import BY_ITSELF, Step, Surroundings, Write
 from coordinator.core.timers import (
     EXPIRY,
     IMMEDIATELY,
     SESSION,
+    AdvanceLike,
     Due,
     MayGoOn,
     MayWork,
@@ -82,39 +83,12 @@ _NO_TOPICS: Final[Mapping[str, Collection[bytes]]] = {}
 GROUP_BYTES: Final = 512  # of memory that a group without members takes beside its id, in the tables around it too
 
 
-Step = Callable[[], Result[Any]]
-Attempt = Callable[[str, Step], Result[Any] | None]
-RefuseGroup = Callable[[int, Any, int], Any]
-"""Given the bytes of a new group, the request that would create it and its version: the response if there is no room,
-else None."""
-RefuseRequest = Callable[[Any, int], Any]
-"""Given a request and its version: the response if there is no room for what it brings, else None."""
-Write = Callable[[Result[Any], int], None]
-
-
 def _bytes_of(group_id: str) -> int:
     return getsizeof(group_id) + GROUP_BYTES
 
 
-def _refuse_nothing(request: Any, version: int) -> None:
-    """Refuse no request: a shard without a runtime has no memory limit."""
-
-
-def _hold_nothing(more_bytes: int) -> None:
-    """Count nothing, for a shard by itself."""
-
-
-def _refuse_no_group(more_bytes: int, request: Any, version: int) -> None:
-    """Refuse no group: a shard by itself has room for all."""
-
-
 def _no_write(result: Result[Any], now_ms: int) -> None:
     """Write nothing, for a shard without a log."""
-
-
-def _no_attempt(kind: str, step: Step) -> Result[Any]:
-    """Run a step. A failure is raised: there is no edge here to stop it."""
-    return step()
 
 
 def _no_id() -> str:
@@ -125,30 +99,31 @@ class Shard:
     """The groups and offsets of one partition of `__consumer_offsets`."""
 
     def __init__(
-        self, partition: int, limits: Limits, topics: Topics, assignors: Mapping[str, Assignor] = BUILT_IN
+        self,
+        partition: int,
+        limits: Limits,
+        topics: Topics,
+        assignors: Mapping[str, Assignor] = BUILT_IN,
+        *,
+        write: Write = _no_write,
+        surroundings: Surroundings = BY_ITSELF,
     ) -> None:
         self.partition = partition
         self.limits = limits
-        self.own_limits: Mapping[str, Limits] = {}  # of groups with settings of their own; set by the runtime
+        self.own_limits: Mapping[str, Limits] = {}  # of groups with settings of their own
         self.assignors = assignors
         self.topics = topics
-        self.offsets = OffsetStore()
+        self.offsets = OffsetStore(surroundings.hold_offsets)
         self.tally = Tally()
-        self.timers = Timers()
+        self.timers = Timers(surroundings.wake)
         self.groups: dict[str, Group] = {}  # by id; to be read by others, and changed here only
-        self.write: Write = _no_write
-        self.attempt: Attempt = _no_attempt
-        self.refuse_group: RefuseGroup = _refuse_no_group
-        self.shortage = Shortage()  # that of all shards is set by the runtime
-        self.refuse_members: RefuseRequest = _refuse_nothing
-        self.refuse_offsets: RefuseRequest = _refuse_nothing
-        self.refuse_records: RefuseRequest = _refuse_nothing
-        self.hold: Callable[[int], None] = _hold_nothing  # is told how many bytes more the members take
         self.members_bytes = 0
         self.groups_bytes = 0  # of memory that the groups take at least: their ids, and what each has beside members
-        self.keeps_alive: Callable[[TimerKey], bool] | None = None  # whether a session is renewed instead of expired
-        self.on_timer: Callable[[Due], None] | None = None  # is told what fires
         self.renewals = Renewals()
+        self._write = write
+        self._surroundings = surroundings
+        self._attempt = surroundings.attempt
+        self._shortage = surroundings.shortage
         self._uncleaned: Iterator[str] | None = None  # groups that the pass over all offsets has yet to see
 
     # -- inputs --------------------------------------------------------------------------------------------------------
@@ -162,7 +137,7 @@ class Shard:
         result = HANDLERS[type(request), type(group)](group, request, env)
         if result.group is None and not result.records:  # nothing grows, as nearly always
             return self._finish(result, call.now_ms)
-        if group is None or self.shortage.is_any:
+        if group is None or self._shortage.is_any:
             refused = self._refuse_growth(group, request, call.version)
             if refused is not None:
                 return Result(response=refused)
@@ -177,17 +152,18 @@ class Shard:
     def _refuse_growth(self, group: Group | None, request: Any, version: int) -> Any:
         """Return the response if there is no room for what a request brings, before any of it is applied; else None."""
         is_growing = GROWING.get(type(request))
-        if self.shortage.of_members and is_growing is not None and is_growing(request, group):
-            return self.refuse_members(request, version)
-        if self.shortage.of_offsets and type(request) in COMMITS and names_new_offsets(request, version, self):
-            return self.refuse_offsets(request, version)
-        return None if group is not None else self.refuse_group(_bytes_of(request.group_id), request, version)
+        shortage, surroundings = self._shortage, self._surroundings
+        if shortage.of_members and is_growing is not None and is_growing(request, group):
+            return surroundings.refuse_members(request, version)
+        if shortage.of_offsets and type(request) in COMMITS and names_new_offsets(request, version, self):
+            return surroundings.refuse_offsets(request, version)
+        return None if group is not None else surroundings.refuse_group(_bytes_of(request.group_id), request, version)
 
     def _give_up(self, group: Group | None, request: Any, env: Env) -> Result[Any]:
         """Handle a request whose records exceed the batch size limit: refuse it, or fall back as Kafka does."""
         give_up = None if group is None else kind_of(group).too_large.get(type(request))
         if give_up is None:
-            return Result(response=self.refuse_records(request, env.call.version))
+            return Result(response=self._surroundings.refuse_records(request, env.call.version))
         return self._finish(give_up(group, request, env), env.call.now_ms)
 
     def find_renewal(self, heartbeat: HeartbeatRequest) -> Renewal | None:
@@ -202,12 +178,14 @@ class Shard:
         self.tally.deletions += offsets_in(result.records)
         return result
 
-    def fire(self, now_ms: int, may_work: MayWork = always, may_go_on: MayGoOn = always) -> list[Result[Any]]:
+    def fire(
+        self, now_ms: int, may_work: MayWork = always, may_go_on: MayGoOn = always, advance: AdvanceLike | None = None
+    ) -> list[Result[Any]]:
         """Do what is due, in the order of the deadlines, each timer a step of its own.
 
         `may_work` is called before each step of long work: patterns, and the pass over all offsets. If it says no, that
         work continues in the next turn. `may_go_on` is called after each timer. If it says no, the timers that are
-        left fire in the next turn.
+        left fire in the next turn. `advance` is the move of the clock that is under way, if there is one.
         """
         results: list[Result[Any]] = []
         timers = self.timers
@@ -215,15 +193,15 @@ class Shard:
             if due.deadline_ms != IMMEDIATELY and due.key[0] in LONG_TIMERS and not may_work():
                 timers.set(due.key, IMMEDIATELY)
                 continue
-            if self.keeps_alive is not None and due.key[0] == SESSION and self.keeps_alive(due.key):
-                self.renew_session(due.key, now_ms)
-                continue
-            if self.on_timer is not None:
-                self.on_timer(due)
+            if advance is not None:
+                if due.key[0] == SESSION and advance.keeps_alive(due.key):
+                    self.renew_session(due.key, now_ms)
+                    continue
+                advance.note_timer(due)
             if due.key == EXPIRY:
                 results += self._clean(now_ms)
                 continue
-            result = self.attempt(f"timer {due.key[0]}", partial(self._fire, due, now_ms))
+            result = self._attempt(f"timer {due.key[0]}", partial(self._fire, due, now_ms))
             if result is not None:
                 results.append(result)
         return results
@@ -280,6 +258,21 @@ class Shard:
     def limits_of(self, group_id: str) -> Limits:
         """Return the limits of a group: the server's, unless it has settings of its own."""
         return self.own_limits.get(group_id, self.limits)
+
+    # -- what the catalog says -----------------------------------------------------------------------------------------
+
+    def set_limits(self, group_id: str, own: Limits | None) -> None:
+        """Give a group limits of its own, or the server's; they count from its next request on."""
+        others = {group: limits for group, limits in self.own_limits.items() if group != group_id}
+        self.own_limits = others if own is None else {**others, group_id: own}
+
+    def set_topics(self, topics: Topics) -> None:
+        """Know these topics from now on, and no others."""
+        self.topics = topics
+
+    def adopt(self, old: "Shard") -> None:
+        """Take over what does not go with a coordinator: settings, and counters of the process."""
+        self.own_limits, self.tally = old.own_limits, old.tally
 
     # -- start-up ------------------------------------------------------------------------------------------------------
 
@@ -385,7 +378,7 @@ class Shard:
         return kind_of(group).unload(group, self._env_at(group.group_id, now_ms), reason)
 
     def _attempt_all(self, kind: str, steps: Iterable[Step]) -> list[Result[Any]]:
-        results = (self.attempt(kind, step) for step in steps)
+        results = (self._attempt(kind, step) for step in steps)
         return [result for result in results if result is not None]
 
     def _for_groups(
@@ -409,7 +402,7 @@ class Shard:
         for group_id in self._uncleaned:
             if group_id in self.groups:
                 looked_at += 1 + sum(map(len, self.offsets.of_group(group_id).values()))
-                result = self.attempt("timer expiry", partial(self._expire, group_id, now_ms))
+                result = self._attempt("timer expiry", partial(self._expire, group_id, now_ms))
                 results += [] if result is None or not result.records else [result]
             if looked_at >= CLEANED_AT_ONCE:
                 self.timers.set(EXPIRY, IMMEDIATELY)
@@ -429,7 +422,7 @@ class Shard:
     def _finish(self, result: Result[Any], now_ms: int) -> Result[Any]:
         """Encode what was decided, and make it so."""
         if result.records:
-            self.write(result, now_ms)
+            self._write(result, now_ms)
         if result.group is not None:
             self._put(result.group)
         for effect in result.effects:
@@ -474,7 +467,7 @@ class Shard:
         more_bytes = weigh_change(old, group, WEIGHED)
         if more_bytes:
             self.members_bytes += more_bytes
-            self.hold(more_bytes)
+            self._surroundings.hold_members(more_bytes)
 
     def _cancel_stray_timers(self, group: Group) -> None:
         """Cancel the timers of members that the result has removed or replaced, even those that it has just set."""

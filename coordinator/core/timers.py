@@ -10,7 +10,7 @@ Timers are indexed by group, and are cancelled with their member or their group.
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -93,6 +93,16 @@ class Due(NamedTuple):
         return member_of(self.key)
 
 
+class AdvanceLike(Protocol):
+    """A move of the clock that an operator wants, while timers fire on the way."""
+
+    def keeps_alive(self, key: TimerKey) -> bool:
+        """Return whether a session that would end is renewed instead."""
+
+    def note_timer(self, due: Due) -> None:
+        """Note that a timer has fired."""
+
+
 class Timer(Struct, eq=False, gc=False):
     """A key with its deadline, and the time of its live entry in the heap."""
 
@@ -118,9 +128,9 @@ class Timers:
     `wake` is called for each deadline that may be the earliest one.
     """
 
-    __slots__ = ("_by_group", "_fired", "_heap", "_next_turn_ms", "_pushes", "_timers", "_work", "count", "wake")
+    __slots__ = ("_by_group", "_fired", "_heap", "_next_turn_ms", "_pushes", "_timers", "_wake", "_work", "count")
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[int], None] = _wake_nobody) -> None:
         self._timers: dict[TimerKey, Timer] = {}  # those that are set, and those that still have an entry in the heap
         self.count = 0  # of those that are set
         self._by_group: dict[str, set[TimerKey]] = {}
@@ -129,7 +139,7 @@ class Timers:
         self._next_turn_ms = 0
         self._heap: list[tuple[int, int, Timer]] = []  # (when, number of the push, timer)
         self._pushes = 0
-        self.wake: Callable[[int], None] = _wake_nobody
+        self._wake = wake
 
     def __len__(self) -> int:
         return self.count
@@ -152,10 +162,10 @@ class Timers:
         timer.at_ms = at_ms
         if at_ms == IMMEDIATELY:
             self._work[key] = None
-            self.wake(at_ms)
+            self._wake(at_ms)
         elif timer.look_ms is None or at_ms < timer.look_ms:
             self._push(timer, at_ms)
-            self.wake(at_ms)
+            self._wake(at_ms)
 
     def cancel(self, key: TimerKey) -> None:
         """Cancel `key` if it is set. Its heap entry is removed when it reaches the top, or when there are too many."""

@@ -430,7 +430,7 @@ class DataPlane:
 
 def _add_partitions_to_txn(state: State, request: AddPartitionsToTxnRequest, env: Env) -> Decision:
     decisions = add_partitions_to_txn(state.transactions, state.catalog.topics, request, env.call)
-    return begin(respond_in_steps(record_in_steps(state.runtime, decisions, env.call.now_ms)))
+    return begin(respond_in_steps(record_in_steps(state.runtime.record, decisions, env.call.now_ms)))
 
 
 def _produce(state: State, request: ProduceRequest, env: Env) -> Decision:

@@ -7,7 +7,7 @@ from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.decision import Decision, Steps, answers, in_steps
 from coordinator.core.result import Call, Decisions, Result
 from coordinator.core.transactions.transactions import Transactions
-from coordinator.dataplane.state import Env, Runtime, State
+from coordinator.dataplane.state import Env, State
 
 Handler = Callable[[State, Any, Env], Decision]
 
@@ -23,7 +23,7 @@ def by_catalog_in_steps(decide: Callable[[Catalog, Any, Call], Decisions]) -> Ha
     """Return a handler that lets the catalog decide in steps."""
     return in_steps(
         lambda state, request, env: record_in_steps(
-            state.runtime, decide(state.catalog, request, env.call), env.call.now_ms
+            state.runtime.record, decide(state.catalog, request, env.call), env.call.now_ms
         )
     )
 
@@ -33,7 +33,7 @@ def by_configs(decide: Callable[[Catalog, Any, Call], Decisions]) -> Handler:
 
     def handle(state: State, request: Any, env: Env) -> Steps[Any]:
         decisions = decide(state.catalog, request, env.call)
-        response = yield from record_in_steps(state.runtime, decisions, env.call.now_ms)
+        response = yield from record_in_steps(state.runtime.record, decisions, env.call.now_ms)
         state.logs.reconfigure()
         return response
 
@@ -47,11 +47,11 @@ def by_transactions(decide: Callable[[Transactions, Any, Call], Result[Any]]) ->
     )
 
 
-def record_in_steps(runtime: Runtime, decisions: Decisions, now_ms: int) -> Steps[Any]:
+def record_in_steps(record: Callable[[Result[Any], int], Any], decisions: Decisions, now_ms: int) -> Steps[Any]:
     """Make each result so before the next one is decided. Returns the response, which the last one has."""
     response = None
     for result in decisions:
-        response = runtime.record(result, now_ms)
+        response = record(result, now_ms)
         if response is None:
             yield
     return response

@@ -54,44 +54,22 @@ class EdgeLike(Protocol):
         """Return the result of the step, or the value that stands for its failure."""
 
 
-class Runtime(Protocol):
-    """The functions of the runtime that the data plane calls."""
+class Runtime(Struct, frozen=True):
+    """The parts and functions of the runtime that the data plane calls."""
 
-    @property
-    def ledger(self) -> LedgerLike: ...
-    @property
-    def edge(self) -> EdgeLike: ...
-    def record(self, result: Result[Any], now_ms: int) -> Any:
-        """Make a result so: its records, then its markers. Returns its response."""
-
-    def do_in_steps(self, work: Generator[None, None, None]) -> None:
-        """Do what nobody waits for in steps, in turn with the requests that are decided so."""
-
-    def group_limits(self, group_id: str) -> Limits:
-        """Return the settings of a group."""
-
-    def tell_of_records(self, group_id: str, cause: Cause, member_id: str, by: str, reason: str, now_ms: int) -> None:
-        """Tell the timeline of a share group what became of records that the member had."""
-
-    @property
-    def share_states(self) -> Persister:
-        """The share coordinator."""
-
-    def offsets_log(self, index: int) -> Log | None:
-        """Return the log of a partition of `__consumer_offsets`, None where nothing was ever written."""
-
-    @property
-    def stopped_brokers(self) -> Collection[int]:
-        """The node ids of the brokers that do not run."""
-
-    def is_transaction_served(self, transactional_id: str) -> bool:
-        """Return whether a broker coordinates a transactional id, and has loaded it."""
-
-    def offsets_leader(self, index: int) -> int:
-        """Return the broker that leads a partition of `__consumer_offsets`, and so coordinates its groups."""
-
-    def share_states_leader(self, index: int) -> int:
-        """Return the broker that leads a partition of `__share_group_state`, and so coordinates its states."""
+    ledger: LedgerLike
+    edge: EdgeLike
+    share_states: Persister  # the share coordinator
+    stopped_brokers: Collection[int]  # the node ids of the brokers that do not run
+    record: Callable[[Result[Any], int], Any]  # makes a result so: its records, then its markers; returns its response
+    do_in_steps: Callable[[Generator[None, None, None]], None]  # what nobody waits for, in turn with long requests
+    group_limits: Callable[[str], Limits]  # the settings of a group
+    tell_of_records: Callable[[str, Cause, str, str, str, int], None]
+    """Tells the timeline of a share group what became of records: group, cause, member, by what, records, time."""
+    offsets_log: Callable[[int], Log | None]  # of a partition of `__consumer_offsets`, None where nothing is written
+    offsets_leader: Callable[[int], int]  # the broker that leads a partition of `__consumer_offsets`
+    share_states_leader: Callable[[int], int]  # the broker that leads a partition of `__share_group_state`
+    is_transaction_served: Callable[[str], bool]  # whether a broker coordinates a transactional id, and has loaded it
 
 
 class Env(Struct, frozen=True, gc=False):

@@ -10,13 +10,15 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coordinator.core.decision import SILENT, Done, Silent
 from coordinator.core.refusal import refuse_join
 from protocol.apis import api_of
-from protocol.error_codes import ERROR_FIELDS
+from protocol.error_codes import ERROR_FIELDS, error_walker
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.produce import ProduceRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.schema import Field, Schema
@@ -204,3 +206,15 @@ def _copy_ids(plan: Plan, asked: Any) -> dict[str, Any]:
     if "partition_index" in plan.ids and hasattr(asked, "partition"):  # in Fetch the two have different names
         known["partition_index"] = asked.partition
     return known
+
+
+def failure_outcome(request: Any, version: int, code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR) -> Done | Silent:
+    """Respond to a request that the server has failed to decide, unless nobody waits for a response.
+
+    A response without a place for the code would look like an answer: that nothing is there."""
+    if request is None or (type(request) is ProduceRequest and not request.acks):
+        return SILENT
+    response = error_response(request, version, code)
+    if any(error_walker(response.__class__)(response)):
+        return Done(response)
+    return Silent("response memory" if code == ErrorCode.POLICY_VIOLATION else "internal error")

@@ -50,18 +50,18 @@ class Failover:
             case MoveGroup():
                 return self._move_group(verb, call)
             case MoveTransaction(transactional_id, to, load_ms):
-                index = self._engine.coordinators.partition_of(transactional_id)
+                index = self._engine.world.coordinators.partition_of(transactional_id)
                 self._move_transactions(index, to, call.now_ms, load_ms)
             case StopBroker(node_id, load_ms):
-                self._engine.coordinators.stopped.add(node_id)
+                self._engine.world.coordinators.stopped.add(node_id)
                 self._hand_over(node_id, call.now_ms, load_ms)
             case StartBroker(node_id, load_ms):
-                self._engine.coordinators.stopped.discard(node_id)
+                self._engine.world.coordinators.stopped.discard(node_id)
                 self._hand_over(NOBODY, call.now_ms, load_ms)
         return VerbResponse()
 
     def _move_group(self, verb: MoveGroup, call: Call) -> VerbResponse:
-        group_id, partition = verb.group_id, self._engine.partitions.owner(verb.group_id)
+        group_id, partition = verb.group_id, self._engine.world.partitions.owner(verb.group_id)
         if verb.lose_last_commits:
             refused = self._lose_commits(partition, group_id, verb.lose_last_commits, call)
             if refused.refusal:
@@ -99,7 +99,7 @@ class Failover:
 
     def _hand_over(self, node_id: int, now_ms: int, load_ms: int) -> None:
         """Move everything that a broker has coordinated to running brokers."""
-        coordinators = self._engine.coordinators
+        coordinators = self._engine.world.coordinators
         for index in range(len(coordinators.of_groups)):
             if coordinators.of_groups[index] == node_id:
                 self._move_groups(index, coordinators.successor(index), now_ms, load_ms)
@@ -112,9 +112,9 @@ class Failover:
     def _move_groups(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
         """Let another broker, or none, coordinate the groups of a partition."""
         engine = self._engine
-        partition, reason = engine.partitions[index], _reason(engine.coordinators.of_groups[index], to)
+        partition, reason = engine.world.partitions[index], _reason(engine.world.coordinators.of_groups[index], to)
         self._shards.unload(partition, now_ms, reason)
-        engine.coordinators.of_groups[index] = to
+        engine.world.coordinators.of_groups[index] = to
 
         def serve(now_ms: int) -> None:
             self._shards.serve(partition, now_ms)
@@ -125,13 +125,13 @@ class Failover:
 
     def _move_transactions(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
         """Let another broker, or none, coordinate the transactional ids of a partition."""
-        engine, transactions = self._engine, self._engine.ledger.transactions
+        engine, transactions = self._engine, self._engine.world.ledger.transactions
 
         def owns(transactional_id: str) -> bool:
-            return engine.coordinators.partition_of(transactional_id) == index
+            return engine.world.coordinators.partition_of(transactional_id) == index
 
         transactions.suspend_timeouts(owns)
-        engine.coordinators.of_transactions[index] = to
+        engine.world.coordinators.of_transactions[index] = to
         load = Load(now_ms + load_ms, lambda _: transactions.resume_timeouts(owns))
         self._load((TRANSACTIONS, index), to, load, self._replay_transactions(owns))
 
@@ -139,12 +139,12 @@ class Failover:
         """Let another broker, or none, coordinate the states of a partition of `__share_group_state`."""
         states = self._engine.share_states
         states.unload(index)
-        self._engine.coordinators.of_share_states[index] = to
+        self._engine.world.coordinators.of_share_states[index] = to
         load = Load(now_ms + load_ms, lambda now_ms: states.serve(index, now_ms))
         self._load((SHARE_STATES, index), to, load, states.replay(index))
 
     def _load(self, key: Key, to: int, load: Load, replaying: Iterator[int]) -> None:
-        loads = self._engine.loads
+        loads = self._engine.world.coordinators.loads
         loads.end(key)  # its steps find that another load has taken its place
         if to != NOBODY:
             loads.begin(key, load)
@@ -153,16 +153,16 @@ class Failover:
     def _replay(self, key: Key, load: Load, replaying: Iterator[int]) -> Generator[None, None, None]:
         for _ in replaying:
             yield
-            if not self._engine.loads.is_current(key, load):
+            if not self._engine.world.coordinators.loads.is_current(key, load):
                 return
         load.is_replayed = True
         self._engine.wake_at(load.at_ms)
 
     def _replay_transactions(self, owns: Callable[[str], bool]) -> Iterator[int]:
         """Read the transactional ids of a partition from the log, and put them in the place of those in memory."""
-        ledger = self._engine.ledger
+        ledger = self._engine.world.ledger
         found, offset, count = Transactions(ledger.transactions.settings), ledger.log.start_offset, 0
-        while offset < ledger.log.end_offset or self._engine.flush_ledger():  # others go on writing to it
+        while offset < ledger.log.end_offset or self._flush_ledger():  # others go on writing to it
             for header, facts in readable(ledger.log, offset):
                 for fact in facts:
                     record = records.decode(fact.key, fact.value)
@@ -174,6 +174,15 @@ class Failover:
                     yield count
                     count = 0
         ledger.transactions.replace(found, owns)
+
+    def _flush_ledger(self) -> bool:
+        """Append what the catalog and the transactions have gathered; whether there was anything."""
+        world = self._engine.world
+        if not world.ledger.flush():
+            return False
+        if world.is_synced:
+            world.ledger.sync()
+        return True
 
 
 def _reason(before: int, after: int) -> str:

@@ -65,7 +65,7 @@ def _find_share_state(name: str, *, call: Call, engine: Engine, where: Where) ->
     if not states.partitions:
         states.create_topic(call.now_ms)
         return _found(name, None)
-    return _found(name, where.find(engine.share_states_leader(states.partition_of_name(name))))
+    return _found(name, where.find(engine.world.coordinators.find_states_leader(states.partition_of_name(name))))
 
 
 def _found(key: str, broker: Broker | None) -> FindCoordinatorResponseCoordinator:
@@ -76,7 +76,7 @@ def _found(key: str, broker: Broker | None) -> FindCoordinatorResponseCoordinato
 
 
 def _find(key: str, key_type: int, engine: Engine, where: Where) -> Broker | None:
-    coordinators = engine.coordinators
+    coordinators = engine.world.coordinators
     if coordinators.is_alone:
         return where.brokers[0]
     is_group = key_type == GROUP

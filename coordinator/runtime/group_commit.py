@@ -46,8 +46,8 @@ class Sync(Struct, frozen=True):
 class GroupCommit:
     """What an engine has decided and not yet appended, and with --fsync the syncs of what is appended.
 
-    The engine notes here what it decides, without a call of its own: `dirty`, and with --fsync `changed` and the number
-    of changes of `gathering`.
+    The engine notes what it decides without a call of its own: in `dirty` of the world, and with --fsync here in
+    `changed` and in the number of changes of `gathering`.
     """
 
     def __init__(
@@ -59,12 +59,11 @@ class GroupCommit:
         real_s: Callable[[], float],
     ) -> None:
         """`waker` wakes the owner of the engine when a sync has ended, so that a turn sends what rests on it."""
-        self.dirty: dict[Partition, None] = {}  # partitions that have something to append
         self.changed: set[str | Partition] = set()  # since the last sync began: groups, and partitions with all theirs
         self.gathering = world.gathering
         self.latency = Latency()  # of the syncs, in real time; decides nothing
         self.last_begun = self.last_ended = 0  # numbers of the last sync that has begun, and of the last that has ended
-        self.follows_journal = False  # a replay, which begins and ends syncs as the journal says
+        self._follows_journal = False
         self._world = world
         self._share_states = share_states
         self._files = files
@@ -73,6 +72,10 @@ class GroupCommit:
         self._sync: Sync | None = None  # that is under way
         self._covered: set[str | Partition] = set()  # as `changed`, of what the sync that is under way covers
         self._lost: frozenset[tuple[str, int]] = frozenset()  # partitions of topics, closed before they were synced
+
+    def follow_journal(self) -> None:
+        """Begin and end syncs as a journal says, which calls `begin_sync` and `end_sync`."""
+        self._follows_journal = True
 
     # -- which sync covers what ----------------------------------------------------------------------------------------
 
@@ -91,15 +94,15 @@ class GroupCommit:
     @property
     def has_gathered(self) -> bool:
         """Whether something was decided that no sync covers which has begun."""
-        if self.dirty:
-            return True
         world = self._world
+        if world.dirty:
+            return True
         return self._share_states.has_gathered or world.ledger.has_gathered or world.dataplane.has_written
 
     @property
     def has_gathered_much(self) -> bool:
         """Whether so much waits to be appended that the next turn is to wait for the disk."""
-        return any(partition.gathered_records > GATHERED_RECORDS_MAX for partition in self.dirty)
+        return any(partition.gathered_records > GATHERED_RECORDS_MAX for partition in self._world.dirty)
 
     def next_sync_s(self) -> float | None:
         """Return when the next sync begins at the latest, by the real clock; None while there is nothing to begin."""
@@ -124,7 +127,7 @@ class GroupCommit:
         ledger, dataplane = self._world.ledger, self._world.dataplane
         ledger.flush()
         self._share_states.flush()
-        dirty, self.dirty = self.dirty, {}
+        dirty = self._world.take_dirty()
         has_log, begun = ledger.catalog.has_log, []
         for partition in dirty:
             dataplane.wake_fetches_of_offsets(partition.index, partition.flush())
@@ -146,11 +149,8 @@ class GroupCommit:
                 self.end_sync()
 
     def continue_syncs(self) -> None:
-        """Complete the sync that is under way if the disk has ended it, and begin the next one when it is time.
-
-        Does nothing in a replay, which calls `begin_sync` and `end_sync` where the journal has them.
-        """
-        if self.follows_journal:
+        """Complete the sync that is under way if the disk has ended it, and begin the next one when it is time."""
+        if self._follows_journal:
             return
         self._end_sync_if_over()
         self.gathering.changes += self._world.dataplane.take_appends()

@@ -70,7 +70,7 @@ _ABORTABLE_SINCE: Final = 4  # before, clients do not know TRANSACTION_ABORTABLE
 def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Outcome:
     """Handle a request that names one group, of which alone the response tells."""
     partition = engine.world.partitions.owner(request.group_id)
-    if partition.served_by != where.node_id and (code := engine.refuse(partition, where)):
+    if partition.served_by != where.node_id and (code := engine.world.coordinators.refuse(partition, where)):
         return Done(_refuse_unserved(request, call.version, code, partition.shard.limits), request.group_id)
     response = engine.take(partition, partition.shard.handle(request, call), request.group_id)
     return PARKED if response is None else Done(response, request.group_id)
@@ -120,7 +120,9 @@ def _wants_few(engine: Engine, groups: tuple[OffsetFetchRequestGroup, ...]) -> b
             for topic in group.topics:
                 work += len(topic.partition_indexes)
         else:
-            work += engine.partitions.owner(group.group_id).shard.offsets.count_up_to(PART_PARTITIONS, group.group_id)
+            work += engine.world.partitions.owner(group.group_id).shard.offsets.count_up_to(
+                PART_PARTITIONS, group.group_id
+            )
     return work <= PART_PARTITIONS
 
 
@@ -162,8 +164,8 @@ def _parts(
     engine: Engine, wanted: OffsetFetchRequestGroup, call: Call, where: Where
 ) -> Iterable[tuple[OffsetFetchRequestGroup, bool]]:
     """Cut what is wanted of a group into parts, if it is much."""
-    partition = engine.partitions.owner(wanted.group_id)
-    if engine.refuse(partition, where):
+    partition = engine.world.partitions.owner(wanted.group_id)
+    if engine.world.coordinators.refuse(partition, where):
         return ((wanted, False),)
     named = name_topics(wanted, call.version, partition.shard.offsets, partition.shard.topics)
     topics = named.topics or ()
@@ -175,8 +177,8 @@ def _parts(
 def _fetch(
     engine: Engine, wanted: OffsetFetchRequestGroup, request: OffsetFetchRequest, call: Call, where: Where
 ) -> OffsetFetchResponseGroup:
-    partition = engine.partitions.owner(wanted.group_id)
-    if code := engine.refuse(partition, where):
+    partition = engine.world.partitions.owner(wanted.group_id)
+    if code := engine.world.coordinators.refuse(partition, where):
         return refuse_group(wanted.group_id, code)
     return partition.shard.fetch_offsets(wanted, call.version, require_stable=request.require_stable)
 
@@ -198,8 +200,8 @@ def describe(kind: Kind) -> Callable[[Engine, Any, Call, Where], Steps[Any]]:
             return found[0]
 
         def describe_one(group_id: str) -> Any:
-            partition = engine.partitions.owner(group_id)
-            if code := engine.refuse(partition, where):
+            partition = engine.world.partitions.owner(group_id)
+            if code := engine.world.coordinators.refuse(partition, where):
                 return described.entry(error_code=code, group_id=group_id)
             entry = partition.shard.describe(kind, group_id, call)
             if request.include_authorized_operations and not entry.error_code:
@@ -217,14 +219,18 @@ def describe(kind: Kind) -> Callable[[Engine, Any, Call, Where], Steps[Any]]:
 
 def _group_units(engine: Engine, group_id: str) -> int:
     """Return what it takes to describe a group: each member is a small entry."""
-    group = engine.partitions.owner(group_id).shard.groups.get(group_id)
+    group = engine.world.partitions.owner(group_id).shard.groups.get(group_id)
     return name_units(group_id) + (0 if group is None else len(group.members))
 
 
 def list_groups(engine: Engine, request: ListGroupsRequest, call: Call, where: Where) -> Steps[ListGroupsResponse]:
     """List the groups that the broker coordinates, in steps; none while it loads some of them: the list would lack
     them."""
-    own = [one for one in engine.partitions if engine.refuse(one, where) != ErrorCode.NOT_COORDINATOR]
+    own = [
+        one
+        for one in engine.world.partitions
+        if engine.world.coordinators.refuse(one, where) != ErrorCode.NOT_COORDINATOR
+    ]
     if not all(partition.is_loaded for partition in own):
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     wanted, pace, budget = Filters(request), Pace(), ResponseBudget()
@@ -250,14 +256,14 @@ def delete_groups(
 
 def _delete(engine: Engine, group_id: str, call: Call, where: Where) -> DeleteGroupsResponseDeletableGroupResult:
     """Delete a group in a step of its own: one that fails leaves the others deleted."""
-    partition = engine.partitions.owner(group_id)
-    if code := engine.refuse(partition, where):
+    partition = engine.world.partitions.owner(group_id)
+    if code := engine.world.coordinators.refuse(partition, where):
         return DeleteGroupsResponseDeletableGroupResult(group_id, code)
-    ended = engine.edge.attempt("DeleteGroups", _end_share_states, engine, partition, group_id, call)
+    ended = engine.world.edge.attempt("DeleteGroups", _end_share_states, engine, partition, group_id, call)
     if ended != ErrorCode.NONE:
         code = ErrorCode.UNKNOWN_SERVER_ERROR if isinstance(ended, Failure) else ended
         return DeleteGroupsResponseDeletableGroupResult(group_id, code)
-    result = engine.edge.attempt("DeleteGroups", partition.shard.delete, group_id, call)
+    result = engine.world.edge.attempt("DeleteGroups", partition.shard.delete, group_id, call)
     if isinstance(result, Failure):
         return DeleteGroupsResponseDeletableGroupResult(group_id, ErrorCode.UNKNOWN_SERVER_ERROR)
     deleted: DeleteGroupsResponseDeletableGroupResult = engine.take(partition, result)
@@ -281,10 +287,10 @@ def share_group_offsets(engine: Engine, request: Any, call: Call, where: Where) 
 
 def add_offsets_to_txn(engine: Engine, request: AddOffsetsToTxnRequest, call: Call, where: Where) -> Any:
     """Let the partition that keeps the group's offsets join the transaction."""
-    if code := engine.refuse_transaction(request.transactional_id, where):
+    if code := engine.world.coordinators.refuse_transaction(request.transactional_id, where):
         return error_response(request, call.version, code)
-    index = engine.partitions.owner(request.group_id).index
-    return engine.record(adding.add_offsets_to_txn(engine.ledger.transactions, index, request, call), call.now_ms)
+    index = engine.world.partitions.owner(request.group_id).index
+    return engine.record(adding.add_offsets_to_txn(engine.world.ledger.transactions, index, request, call), call.now_ms)
 
 
 def txn_offset_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, where: Where) -> Decision:
@@ -299,7 +305,7 @@ def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, whe
 
     Nobody is asked about offsets of partitions that do not exist (Kafka: `handleTxnOffsetCommitRequest`).
     """
-    exists = engine.ledger.catalog.topics.has_partition
+    exists = engine.world.ledger.catalog.topics.has_partition
     names_any = any(exists(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     error = _not_in_transaction(engine, request, call) if request.group_id and names_any else ErrorCode.NONE
     if not error:
@@ -322,11 +328,11 @@ def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, whe
 
 def _not_in_transaction(engine: Engine, request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
     """Return why the producer may not commit this group's offsets now; NONE when it may (O-116, KIP-890)."""
-    transactions = engine.ledger.transactions
+    transactions = engine.world.ledger.transactions
     producer = (request.producer_id, request.producer_epoch)
-    partition = (OFFSETS_TOPIC, engine.partitions.owner(request.group_id).index)
-    joins, verifies = call.version >= _JOINS_SINCE, engine.config["transaction.partition.verification.enable"]
-    if (joins or verifies) and not engine.is_transaction_served(request.transactional_id):
+    partition = (OFFSETS_TOPIC, engine.world.partitions.owner(request.group_id).index)
+    joins, verifies = call.version >= _JOINS_SINCE, engine.world.config["transaction.partition.verification.enable"]
+    if (joins or verifies) and not engine.world.coordinators.is_transaction_served(request.transactional_id):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if joins:
         outcome = add_to_transaction(transactions, request.transactional_id, producer, (partition,), call.now_ms)

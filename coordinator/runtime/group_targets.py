@@ -15,7 +15,7 @@ def compute_target_of_group(engine: Engine, wanted: ComputeTarget) -> Steps[None
     try:
         computed = yield from wanted.steps
     finally:
-        partition = engine.partitions.owner(wanted.group_id)
+        partition = engine.world.partitions.owner(wanted.group_id)
         if partition.is_loaded:
             outcome = TakeTarget(wanted.group_id, wanted.target, computed)
             engine.take(partition, partition.shard.handle(outcome, wanted.call), wanted.group_id)

@@ -16,13 +16,13 @@ def create_topics_of_group(engine: Engine, wanted: CreateTopics) -> Steps[None]:
     call = wanted.call
     request = CreateTopicsRequest(tuple(map(_creatable, wanted.topics)))
     errors: dict[str, str] = {}
-    for result in create_topics(engine.ledger.catalog, request, call):
+    for result in create_topics(engine.world.ledger.catalog, request, call):
         response = engine.record(result, call.now_ms)
         if response is None:
             yield
             continue
         errors = {topic.name: topic.error_message or "" for topic in response.topics if topic.error_code}
-    partition = engine.partitions.owner(wanted.group_id)
+    partition = engine.world.partitions.owner(wanted.group_id)
     if partition.is_loaded:
         outcome = NoteCreatedTopics(wanted.group_id, errors)
         engine.take(partition, partition.shard.handle(outcome, call), wanted.group_id)

@@ -33,7 +33,7 @@ AWAY_MS: Final = 86_400_000  # a server that was away for longer, or whose clock
 
 def _newest_ms(node: Node) -> int:
     """Return the time of the newest record in the coordinator's own logs, -1 where there is none."""
-    logs = [node.ledger.log, *(partition.log for partition in node.partitions if partition.has_log)]
+    logs = [node.world.ledger.log, *(partition.log for partition in node.world.partitions if partition.has_log)]
     return max([segment.max_timestamp for one in logs for segment in one.segments], default=-1)
 
 
@@ -43,9 +43,9 @@ class Janitor:
     def __init__(self, node: Node, now_ms: int, rest_rounds: int = REST_ROUNDS) -> None:
         self._node = node
         # Not at once: a clock that is wrong at boot may be put right before records are deleted by it.
-        self._retain_at_ms = self._forget_at_ms = now_ms + node.config["log.retention.check.interval.ms"]
+        self._retain_at_ms = self._forget_at_ms = now_ms + node.world.config["log.retention.check.interval.ms"]
         self._finish_at_ms = now_ms + FINISH_MS
-        self._prune_at_ms = now_ms + node.config[PRUNE_INTERVAL]
+        self._prune_at_ms = now_ms + node.world.config[PRUNE_INTERVAL]
         self._compact_at_ms: dict[str, int] = {}  # not before, by the directory of a log whose compaction has failed
         self._rest_rounds = rest_rounds
         self.is_busy = False  # with a round
@@ -94,16 +94,16 @@ class Janitor:
         self._rounds += 1
         if now_ms >= self._retain_at_ms:
             self.done.append(("retention", ""))
-            self._retain_at_ms = now_ms + self._node.config["log.retention.check.interval.ms"]
+            self._retain_at_ms = now_ms + self._node.world.config["log.retention.check.interval.ms"]
             self._note(Kind.RETAIN, now_ms)
-            for _ in self._node.dataplane.tend(now_ms):
+            for _ in self._node.world.dataplane.tend(now_ms):
                 yield None
                 self._note(Kind.RETAIN_STEP, None)
         if now_ms >= self._finish_at_ms:
             self._finish_at_ms = now_ms + FINISH_MS
-            if self._node.has_prepared_transactions:
+            if self._node.engine.recorder.has_prepared_transactions:
                 self._note(Kind.FINISH, now_ms)
-            self._node.finish_transactions(now_ms)
+            self._node.engine.recorder.finish_transactions(now_ms)
             yield None
         if now_ms >= self._forget_at_ms:
             self._forget_at_ms = now_ms + FORGET_MS
@@ -112,12 +112,12 @@ class Janitor:
             self._node.forget_transactional_ids(now_ms)
             yield None
         if now_ms >= self._prune_at_ms:
-            self._prune_at_ms = now_ms + self._node.config[PRUNE_INTERVAL]
+            self._prune_at_ms = now_ms + self._node.world.config[PRUNE_INTERVAL]
             self.done.append(("share_states", ""))
             self._note(Kind.PRUNE, now_ms)
             self._node.prune_share_states(now_ms)
             yield None
-        own = self._node.ledger.log, *(p.log for p in self._node.partitions if p.has_log)
+        own = self._node.world.ledger.log, *(p.log for p in self._node.world.partitions if p.has_log)
         for one in self._node.compacted_logs():
             if cleaner.is_due(one) and self._may_compact(one, now_ms):
                 yield from self._compact(one, now_ms)
@@ -126,8 +126,8 @@ class Janitor:
 
     def _note(self, kind: Kind, value: int | None) -> None:
         """Note what is about to be done, for a replay. Compactions are not noted: their steps follow the real clock."""
-        if self._node.note_input is not None:
-            self._node.note_input(kind, value)
+        if self._node.world.note_input is not None:
+            self._node.world.note_input(kind, value)
 
     def _may_compact(self, one: Log, now_ms: int) -> bool:
         """Return whether the log has rested since it was compacted, or since that has failed."""

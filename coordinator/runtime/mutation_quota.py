@@ -41,7 +41,7 @@ def limit_mutations(handle: Handler, limit: Limit) -> Handler:
     """Return a handler of an API that changes topics with the quota before it."""
 
     def check(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
-        catalog = engine.ledger.catalog
+        catalog = engine.world.ledger.catalog
         quotas = catalog.quotas
         found = quotas.find(MUTATIONS, call.principal.name, call.client_id or "") if quotas.count else None
         array = next((array for array in limit.counts if getattr(request, array)), None)

@@ -3,8 +3,9 @@
 import base64
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -15,7 +16,7 @@ from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.catalog import GROUP
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
-from coordinator.core.decision import Decision, Done, InSteps, Outcome, Steps
+from coordinator.core.decision import Steps
 from coordinator.core.events import Event
 from coordinator.core.moves import BrokerVerb
 from coordinator.core.offsets.commit_history import CommitHistory
@@ -26,13 +27,14 @@ from coordinator.core.verbs import Verb, VerbResponse
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import DataPlane
 from coordinator.dataplane.settings import catalog_settings, own_log_config
+from coordinator.dataplane.state import Runtime
 from coordinator.dataplane.topic_logs import remove_topics
 from coordinator.runtime import assignors, loader, router
 from coordinator.runtime.coordinators import Coordinators
 from coordinator.runtime.damage import MISSING
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.effects import EFFECTS
-from coordinator.runtime.engine import Engine, failure_outcome
+from coordinator.runtime.engine import Engine
 from coordinator.runtime.failover import Failover
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
@@ -40,7 +42,6 @@ from coordinator.runtime.partitions import Partitions
 from coordinator.runtime.shards import Shards
 from coordinator.runtime.steps import Checkpoints, StepMeter
 from coordinator.runtime.world import World
-from protocol.errors import UnsupportedVersion
 from storage.files import Files, Waker
 from storage.layout import DamagedLog
 from storage.log import Log
@@ -90,46 +91,34 @@ class Upkeep(Protocol):
         """Yield what is done at a time of the clock, and when next."""
 
 
-class Node(Engine):
-    """One broker: an engine that starts and stops."""
+class Node:
+    """One broker: an engine, with what starts and stops it and moves its coordinators."""
 
     def __init__(self, setup: Setup) -> None:
         config = setup.config
         ledger = Ledger(catalog_settings(config, config.node_ids), lambda: self._open_log(DIRECTORY))
-        super().__init__(
-            World(config, ledger, is_synced=setup.is_synced),
+        offered = router.supported_versions(setup.compat)
+        authorizer = _find_authorizer(config, ledger.catalog.acls)
+        self.world = World(config, ledger, is_synced=setup.is_synced)
+        self.engine = Engine(
+            self.world,
             setup.files,
             setup.tell,
+            routes=router.routes(offered, authorizer, config["group.coordinator.rebalance.protocols"]),
             effects=EFFECTS,
-            offered=router.supported_versions(setup.compat),
-            authorizer=_find_authorizer(config, ledger.catalog.acls),
+            offered=offered,
+            authorizer=authorizer,
             real_ms=setup.real_ms,
             fresh_id=setup.fresh_id,
             waker=setup.waker,
             real_s=setup.real_s,
             meter=setup.meter,
         )
-        self.shards = Shards(self, assignors.load_assignors(config["group.consumer.assignors"]))
-        self.failover = Failover(self, self.shards)
+        self.shards = Shards(self.engine, assignors.load_assignors(config["group.consumer.assignors"]))
+        self.failover = Failover(self.engine, self.shards)
         self.upkeep: Upkeep | None = None  # once somebody drives it
         self.began_empty = False  # whether there were no logs to begin with, once it is open
         self._setup = setup
-        self._routes = router.routes(self.offered, self.authorizer, config["group.coordinator.rebalance.protocols"])
-
-    def handle(self, api_key: int, request: Any, call: Call, where: Where) -> Outcome:
-        """Decide a request, or do the first step of it.
-
-        Raises UnsupportedVersion for what is not offered, UnreadableValue, and nothing else.
-        """
-        route = self._routes.get((api_key, call.version))
-        if route is None:
-            raise UnsupportedVersion(api_key, call.version, 0)
-        decision: Decision | Failure = self.edge.decide(route.api, route.handle, self, request, call, where)
-        if type(decision) is Done:  # nearly always
-            return decision
-        if isinstance(decision, InSteps):
-            return self.begin_steps(call.ticket, request, call.version, decision.steps)
-        return failure_outcome(request, call.version, decision.code) if isinstance(decision, Failure) else decision
 
     def set_upkeep(self, upkeep: Upkeep) -> None:
         """Know who tends the logs: somebody does from now on."""
@@ -140,43 +129,63 @@ class Node(Engine):
     ) -> VerbResponse | Failure:
         """Do what an operator asks of a group, its records or a broker."""
         if not isinstance(verb, BrokerVerb):
-            return super().command(verb, now_ms, fresh_id)
-        if self.note_input is not None:
-            self.note_input(Kind.VERB, VerbInput.of(verb, now_ms))
-        return self.edge.attempt("operator", self.failover.perform, verb, Call(0, now_ms, 0, None, "", fresh_id))
+            return self.engine.command(verb, now_ms, fresh_id)
+        if self.world.note_input is not None:
+            self.world.note_input(Kind.VERB, VerbInput.of(verb, now_ms))
+        return self.world.edge.attempt("operator", self.failover.perform, verb, Call(0, now_ms, 0, None, "", fresh_id))
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
     def open(self, now_ms: int) -> None:
         """Read what exists, and make what the set-up asks for. The groups are loaded by `load`, step by step."""
-        setup, topics = self._setup, self.ledger.catalog.topics_by_name
-        self.ledger.load()
+        setup, world, topics = self._setup, self.world, self.world.ledger.catalog.topics_by_name
+        config = setup.config
+        self.world.ledger.load()
         # Before a topic of the same name is made: it would begin with the records that a crash has left.
-        remove_topics(setup.files, setup.data_dir, self.ledger.catalog.deleted_topics)
+        remove_topics(setup.files, setup.data_dir, self.world.ledger.catalog.deleted_topics)
         missing = {name: count for name, count in setup.topics.items() if name not in topics}
         self.began_empty = OFFSETS_TOPIC not in topics
         if OFFSETS_TOPIC not in topics:
             # How many partitions there are is fixed from now on: the number decides which of them owns a group.
-            missing[OFFSETS_TOPIC] = self.config["offsets.topic.num.partitions"]
-        elif self.config.is_set("offsets.topic.num.partitions"):
-            self._compare(topics[OFFSETS_TOPIC].partitions, self.config["offsets.topic.num.partitions"])
-        self.ledger.record(Result(records=tuple(self._topic(*topic, now_ms) for topic in missing.items())), now_ms)
-        self.ledger.flush()
-        count = topics[OFFSETS_TOPIC].partitions
-        self.world.open(
-            Partitions(count, self._partition, self.config["group.owners.max.bytes"]),
-            Coordinators(self.config.node_ids, count),
-            DataPlane(setup.files, setup.data_dir, self.config, self, self.real_ms, cluster_id=self.cluster_id),
+            missing[OFFSETS_TOPIC] = self.world.config["offsets.topic.num.partitions"]
+        elif self.world.config.is_set("offsets.topic.num.partitions"):
+            self._compare(topics[OFFSETS_TOPIC].partitions, self.world.config["offsets.topic.num.partitions"])
+        self.world.ledger.record(
+            Result(records=tuple(self._topic(*topic, now_ms) for topic in missing.items())), now_ms
         )
-        if not self.coordinators.is_alone:
-            for partition in self.partitions:
+        self.world.ledger.flush()
+        count = topics[OFFSETS_TOPIC].partitions
+        partitions = Partitions(count, self._partition, config["group.owners.max.bytes"])
+        coordinators = Coordinators(config.node_ids, count)
+        self.world.open(partitions, coordinators, self._make_dataplane(partitions, coordinators))
+        if not coordinators.is_alone:
+            for partition in partitions:
                 partition.history = CommitHistory()
-        for kind, name in self.ledger.catalog.configs:
+        for kind, name in world.ledger.catalog.configs:
             if kind == GROUP:
-                self._configure(name)
-        self.share_states.adopt_topic(now_ms)
+                self.engine.recorder.configure_group(name)
+        share_states = self.engine.share_states
+        share_states.adopt_topic(now_ms)
         self._compare_logs(now_ms)
-        self.share_states.open()
+        share_states.open()
+
+    def _make_dataplane(self, partitions: Partitions, coordinators: Coordinators) -> DataPlane:
+        setup, engine = self._setup, self.engine
+        runtime = Runtime(
+            ledger=self.world.ledger,
+            edge=self.world.edge,
+            share_states=engine.share_states,
+            stopped_brokers=coordinators.stopped,
+            record=engine.record,
+            do_in_steps=engine.do_in_steps,
+            group_limits=partitions.limits_of,
+            tell_of_records=engine.tell_of_records,
+            offsets_log=partitions.find_log,
+            offsets_leader=coordinators.find_groups_leader,
+            share_states_leader=coordinators.find_states_leader,
+            is_transaction_served=coordinators.is_transaction_served,
+        )
+        return DataPlane(setup.files, setup.data_dir, setup.config, runtime, engine.real_ms, cluster_id=self.cluster_id)
 
     @staticmethod
     def _compare(there: int, wanted: int) -> None:
@@ -192,36 +201,36 @@ class Node(Engine):
 
         Raises `DamagedLog` for one of groups; a partition of another topic is closed.
         """
-        catalog = self.ledger.catalog
-        stored = set(self.dataplane.stored_partitions())
+        catalog = self.world.ledger.catalog
+        stored = set(self.world.dataplane.stored_partitions())
         for topic, index in catalog.missing_logs(stored):
             missing = DamagedLog(self._directory(topic, index), 0, MISSING)
             if topic in (OFFSETS_TOPIC, SHARE_STATE_TOPIC):
                 raise missing
-            self.dataplane.close_missing(topic, index, missing)
+            self.world.dataplane.close_missing(topic, index, missing)
         known = [(topic, index) for topic, index in sorted(stored) if index < catalog.partitions_of(topic)]
-        self.ledger.record(Result(records=catalog.logs_of(known)), now_ms)
-        self.ledger.flush()
+        self.world.ledger.record(Result(records=catalog.logs_of(known)), now_ms)
+        self.world.ledger.flush()
 
     @property
     def cluster_id(self) -> str:
         """22 characters as Kafka's: this data directory's own, made with it."""
-        return base64.urlsafe_b64encode(self.ledger.catalog.topics_by_name[OFFSETS_TOPIC].id).decode().rstrip("=")
+        return base64.urlsafe_b64encode(self.world.ledger.catalog.topics_by_name[OFFSETS_TOPIC].id).decode().rstrip("=")
 
     def load(self, now_ms: Callable[[], int]) -> Iterator[Loading]:
         """Load all partitions, those with nothing to load first. Turns may come between two steps."""
         began_ms = now_ms()
-        if self.note_input is not None:
-            self.note_input(Kind.LOAD, began_ms)
-        for partition in sorted(self.partitions, key=self._is_stored):
+        if self.world.note_input is not None:
+            self.world.note_input(Kind.LOAD, began_ms)
+        for partition in sorted(self.world.partitions, key=self._is_stored):
             if self._is_stored(partition):
                 yield Loading(opens=partition.open)
                 for count in loader.replay(partition):
                     yield Loading(records=count)
             self.shards.serve(partition, now_ms() if partition.has_log else began_ms)
-        for count in self.share_states.load(now_ms):
+        for count in self.engine.share_states.load(now_ms):
             yield Loading(records=count)
-        self.finish_transactions(began_ms if self.began_empty else now_ms())
+        self.engine.recorder.finish_transactions(began_ms if self.began_empty else now_ms())
 
     def _is_stored(self, partition: Partition) -> bool:
         """Return whether a log of the partition is on the disk, to be opened (which reads all of it) and replayed."""
@@ -229,41 +238,41 @@ class Node(Engine):
 
     def forget_transactional_ids(self, now_ms: int) -> None:
         """Forget those that nobody has used for long (`transactional.id.expiration.ms`)."""
-        self.do_in_steps(self._forget_transactional_ids(now_ms))
-        self.flush()
+        self.engine.do_in_steps(self._forget_transactional_ids(now_ms))
+        self.engine.flush()
 
     def _forget_transactional_ids(self, now_ms: int) -> Steps[None]:
-        for result in forget_unused_ids(self.ledger.transactions, now_ms):
-            self.record(result, now_ms)
+        for result in forget_unused_ids(self.world.ledger.transactions, now_ms):
+            self.engine.record(result, now_ms)
             yield
 
     def prune_share_states(self, now_ms: int) -> None:
         """Delete the records of `__share_group_state` that no share partition needs any more."""
-        self.do_in_steps(self.share_states.prune(now_ms))
-        self.flush()
+        self.engine.do_in_steps(self.engine.share_states.prune(now_ms))
+        self.engine.flush()
 
     def close(self) -> None:
         """Append what is left and close the logs. Nobody is thrown out of a group: its members find it at the next
         start."""
-        self.flush()
-        self.append()
-        for partition in self.partitions:
+        self.engine.flush()
+        self.engine.append()
+        for partition in self.world.partitions:
             if partition.has_log:
                 partition.log.close()
-        self.dataplane.close()
-        self.ledger.log.close()
+        self.world.dataplane.close()
+        self.world.ledger.log.close()
 
     def abandon(self) -> None:
         """Let go of all logs, for their files are about to be removed. Nothing is decided or written any more."""
-        self._routes = {}
-        for partition in self.partitions:
+        self.engine.stop()
+        for partition in self.world.partitions:
             if partition.has_log:
                 partition.log.abandon()
-        self.dataplane.abandon()
-        self.ledger.log.abandon()
+        self.world.dataplane.abandon()
+        self.world.ledger.log.abandon()
 
     def _topic(self, name: str, partitions: int, now_ms: int) -> CatalogRecord:
-        topic_id = self.fresh_topic_id()
+        topic_id = self.engine.fresh_topic_id()
         if name == OFFSETS_TOPIC and self._setup.cluster_id:
             topic_id = base64.urlsafe_b64decode(self._setup.cluster_id + "==")
         return CatalogRecord(TopicKey(name), TopicValue(topic_id, partitions, 1, now_ms))
@@ -271,29 +280,29 @@ class Node(Engine):
     def _partition(self, index: int) -> Partition:
         directory = partition_directory(OFFSETS_TOPIC, index)
         return Partition(
-            self.shards.make(index),
+            partial(self.shards.make, index),
             lambda: self._open_log(directory),
-            lambda: self.ledger.catalog.governing(OFFSETS_TOPIC).max_message_bytes,
+            lambda: self.world.ledger.catalog.governing(OFFSETS_TOPIC).max_message_bytes,
         )
 
     def _open_log(self, directory: str) -> Log:
-        return Log.open(self._setup.files, f"{self._setup.data_dir}/{directory}", own_log_config(self.config))
+        return Log.open(self._setup.files, f"{self._setup.data_dir}/{directory}", own_log_config(self.world.config))
 
     def _directory(self, topic: str, partition: int) -> str:
         return f"{self._setup.data_dir}/{partition_directory(topic, partition)}"
 
     def log_bytes(self) -> dict[str, int]:
         """Return bytes of all logs by topic."""
-        own = sum(partition.log.size for partition in self.partitions if partition.has_log)
-        return {OFFSETS_TOPIC: own, CATALOG_TOPIC: self.ledger.log.size, **self.dataplane.log_bytes()}
+        own = sum(partition.log.size for partition in self.world.partitions if partition.has_log)
+        return {OFFSETS_TOPIC: own, CATALOG_TOPIC: self.world.ledger.log.size, **self.world.dataplane.log_bytes()}
 
     def compacted_logs(self) -> Iterator[Log]:
         """Yield the logs of which only the latest record of each key counts."""
-        yield self.ledger.log
-        for partition in self.partitions:
+        yield self.world.ledger.log
+        for partition in self.world.partitions:
             if partition.has_log and partition.is_loaded:
                 yield partition.log
-        yield from self.dataplane.compacted_logs()
+        yield from self.world.dataplane.compacted_logs()
 
 
 def _find_authorizer(config: Config, rules: AclRules) -> Authorizer | None:

@@ -9,6 +9,7 @@ from coordinator.core.offsets.commit_history import CommitHistory
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, Record
 from coordinator.core.result import Producer, Result
 from coordinator.core.shard import Shard
+from coordinator.core.surroundings import Write
 from coordinator.dataplane.brokers import NOBODY
 from protocol import record_batch
 from protocol.record_batch import PlainBatch
@@ -26,6 +27,7 @@ class Partition:
         "_batches",
         "_facts",
         "_log",
+        "_make_shard",
         "_message_bytes_max",
         "_open",
         "_plain",
@@ -37,14 +39,20 @@ class Partition:
     )
 
     def __init__(
-        self, shard: Shard, open_log: Callable[[], Log], message_bytes_max: Callable[[], int] | None = None
+        self,
+        make_shard: Callable[[Write], Shard],
+        open_log: Callable[[], Log],
+        message_bytes_max: Callable[[], int] | None = None,
     ) -> None:
-        """`message_bytes_max` is `max.message.bytes` of the topic: how large the records of one step may be."""
-        shard.write = self.write
-        self.index = shard.partition
-        self.shard = shard
+        """`make_shard` gets what the shard writes with.
+
+        `message_bytes_max` is `max.message.bytes` of the topic: how large the records of one step may be.
+        """
+        self.shard = make_shard(self.write)
+        self.index = self.shard.partition
         self.served_by = NOBODY  # the broker that coordinates its groups, once they are loaded
         self.history: CommitHistory | None = None  # of one that may move to another broker
+        self._make_shard = make_shard
         self._open = open_log
         self._message_bytes_max = message_bytes_max
         self._log: Log | None = None  # made when it is first written to, or loaded
@@ -58,12 +66,12 @@ class Partition:
         """Whether its groups are served."""
         return self.served_by != NOBODY
 
-    def unload(self, shard: Shard) -> None:
+    def unload(self) -> None:
         """Forget what the shard holds: another one is to be rebuilt from the log. All that was gathered is appended."""
         assert not self._batches, f"partition {self.index} is unloaded before what it has gathered is appended"
-        shard.write = self.write
-        self.shard.end_renewals()
-        self.shard = shard
+        old, self.shard = self.shard, self._make_shard(self.write)
+        old.end_renewals()
+        self.shard.adopt(old)
         self.served_by = NOBODY
 
     def open(self) -> None:

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from sys import getsizeof
 from typing import Final
 
+from coordinator.core.limits import Limits
 from coordinator.runtime.partition import Partition
 from protocol.java_hash import partition_of
+from storage.log import Log
 
 OWNERS_BYTES_MAX: Final = 8 * 1_048_576  # of group ids whose partition is remembered, unless told otherwise
 ENTRY_BYTES: Final = 128  # of a group id in the table, besides the id itself
@@ -46,6 +48,20 @@ class Partitions:
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._all)
+
+    def limits_of(self, group_id: str) -> Limits:
+        """Return the settings of a group: its own, or those of the server."""
+        return self.owner(group_id).shard.limits_of(group_id)
+
+    def find_log(self, index: int) -> Log | None:
+        """Return the log of a partition, None where nothing was ever written."""
+        partition = self._all[index]
+        return partition.log if partition.has_log else None
+
+    @property
+    def loading(self) -> int:
+        """How many partitions are still to be loaded."""
+        return sum(not partition.is_loaded for partition in self._all)
 
     @property
     def owners_bytes(self) -> int:

@@ -82,7 +82,7 @@ class Replay:
             cluster_id=origin.cluster_id,
         )
         self.node = Node(setup)
-        self.node.group_commit.follows_journal = True
+        self.node.engine.group_commit.follow_journal()
         self.node.open(origin.opened_ms)
 
     def run(self) -> list[Difference]:
@@ -130,7 +130,7 @@ class Replay:
         self.requests += 1
         try:
             where = self._where[entry.client.listener, entry.client.broker]
-            decision = self.node.handle(request.api_key, request.body, call, where)
+            decision = self.node.engine.handle(request.api_key, request.body, call, where)
         except (UnsupportedVersion, ProtocolError):
             return  # it is answered, or its connection closed, without the node
         if isinstance(decision, Parked):
@@ -139,7 +139,7 @@ class Replay:
             self._answer(entry, decision)
 
     def _reply(self) -> None:
-        for ticket, outcome in self.node.replies():
+        for ticket, outcome in self.node.engine.replies():
             entry = self._parked.pop(ticket, None)
             if entry is not None:
                 self._answer(entry, outcome)
@@ -152,16 +152,16 @@ class Replay:
 
     def _forget(self, ticket: int) -> None:
         self._parked.pop(ticket, None)
-        self.node.forget(ticket)
+        self.node.engine.forget(ticket)
 
     def _ask(self, asked: AskInput) -> None:
         request = decode_request(asked.frame)
         call = Call(0, asked.now_ms, request.version, BY, OPERATOR_HOST, self._ids, OPERATOR_PRINCIPAL)
-        self.node.handle(request.api_key, request.body, call, Where((), OPERATOR))
+        self.node.engine.handle(request.api_key, request.body, call, Where((), OPERATOR))
 
     def _begin_advance(self, noted: AdvanceInput) -> None:
         renewed = iter(noted.renewed)
-        self._advance = Advance(self.node, noted.target_ms, lambda _: next(renewed, False), lambda _: None)
+        self._advance = Advance(self.node.world, noted.target_ms, lambda _: next(renewed, False), lambda _: None)
 
     def _end_advance(self, now_ms: int) -> None:
         if self._advance is not None:
@@ -170,7 +170,7 @@ class Replay:
             self._advance = None
 
     def _retain(self, now_ms: int) -> None:
-        self._retention = self.node.dataplane.tend(now_ms)
+        self._retention = self.node.world.dataplane.tend(now_ms)
         next(self._retention, None)
 
     def _expire_ids(self, now_ms: int) -> None:
@@ -218,24 +218,26 @@ def _verb(replay: Replay, verb: VerbInput) -> None:
 
 _PERFORM: Final[dict[Kind, Perform]] = {
     Kind.LOAD: Replay._load,
-    Kind.FIRE: lambda replay, now_ms: replay.node.fire(now_ms),
+    Kind.FIRE: lambda replay, now_ms: replay.node.engine.fire(now_ms),
     Kind.REAL: lambda replay, value: None,  # it is read when the node asks
     Kind.REPLIES: lambda replay, value: replay._reply(),
-    Kind.STEP: lambda replay, value: replay.node.repeat_step(value),
+    Kind.STEP: lambda replay, value: replay.node.engine.long_requests.repeat_step(value),
     Kind.FORGET: Replay._forget,
-    Kind.DISCONNECT: lambda replay, connection: replay.node.disconnect(connection, replay.node.dataplane.shown_ms),
-    Kind.TIME: lambda replay, now_ms: replay.node.note_time(now_ms),
-    Kind.HELD: lambda replay, held: replay.node.note_unsent(held),
-    Kind.FLUSH: lambda replay, value: replay.node.flush(),
-    Kind.SYNC: lambda replay, value: replay.node.group_commit.begin_sync(),
-    Kind.SYNCED: lambda replay, value: replay.node.group_commit.end_sync(),
+    Kind.DISCONNECT: lambda replay, connection: replay.node.engine.disconnect(
+        connection, replay.node.world.dataplane.shown_ms
+    ),
+    Kind.TIME: lambda replay, now_ms: replay.node.engine.note_time(now_ms),
+    Kind.HELD: lambda replay, held: replay.node.engine.note_unsent(held),
+    Kind.FLUSH: lambda replay, value: replay.node.engine.flush(),
+    Kind.SYNC: lambda replay, value: replay.node.engine.group_commit.begin_sync(),
+    Kind.SYNCED: lambda replay, value: replay.node.engine.group_commit.end_sync(),
     Kind.VERB: _verb,
     Kind.ASK: Replay._ask,
     Kind.ADVANCE: Replay._begin_advance,
     Kind.ADVANCED: Replay._end_advance,
     Kind.RETAIN: Replay._retain,
     Kind.RETAIN_STEP: lambda replay, value: next(replay._retention, None),
-    Kind.FINISH: lambda replay, now_ms: replay.node.finish_transactions(now_ms),
+    Kind.FINISH: lambda replay, now_ms: replay.node.engine.recorder.finish_transactions(now_ms),
     Kind.EXPIRE_IDS: Replay._expire_ids,
     Kind.PRUNE: Replay._prune,
 }

@@ -4,8 +4,6 @@ from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from msgspec import Struct
-
 from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.decision import Decision, answers, in_steps
 from coordinator.core.kinds.kind import Kind
@@ -15,7 +13,7 @@ from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import APIS as DATAPLANE
 from coordinator.runtime import group_requests
 from coordinator.runtime.api_versions import api_versions
-from coordinator.runtime.engine import Engine
+from coordinator.runtime.engine import Engine, Route
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.find_coordinator import find_coordinator
 from coordinator.runtime.mutation_quota import with_mutation_quota
@@ -30,13 +28,6 @@ OPEN_TO_ALL: Final = names_with(Trait.HANDSHAKE) | names_with(Trait.UNGUARDED)
 COMPAT: Final = ("4.3", "3.9")
 
 
-class Route(Struct, frozen=True):
-    """The part of the server that answers an API; failures are counted under its name."""
-
-    api: str
-    handle: Handler
-
-
 def _rare(module: str, handler: str) -> Handler:
     """Return the handler of an API that not every server is asked for. The first request imports its module."""
 
@@ -48,7 +39,7 @@ def _rare(module: str, handler: str) -> Handler:
 
 
 def _dataplane(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
-    return engine.dataplane.handle(request, call, where)
+    return engine.world.dataplane.handle(request, call, where)
 
 
 def own_apis(kind: Kind) -> dict[str, Handler]:

@@ -49,8 +49,8 @@ def acls(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
     _refuse_unknown_elements(request)
     if engine.authorizer is None:
         return Done(_told(error_response(request, call.version, ErrorCode.SECURITY_DISABLED), _NO_AUTHORIZER))
-    decisions = _DECIDE[type(request)](engine.ledger.catalog, request, call)
-    return InSteps(respond_in_steps(record_in_steps(engine, decisions, call.now_ms)))
+    decisions = _DECIDE[type(request)](engine.world.ledger.catalog, request, call)
+    return InSteps(respond_in_steps(record_in_steps(engine.record, decisions, call.now_ms)))
 
 
 @answers

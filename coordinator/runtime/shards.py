@@ -7,9 +7,11 @@ from coordinator.config import limits
 from coordinator.core.assignors.spec import Assignor
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.shard import Shard
-from coordinator.runtime.engine import Engine, marker
+from coordinator.core.surroundings import Surroundings, Write
+from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response, groups_full_response, unserved_response
 from coordinator.runtime.partition import Partition
+from coordinator.runtime.recorder import marker
 from protocol.errors import ErrorCode
 
 
@@ -19,44 +21,48 @@ class Shards:
     def __init__(self, engine: Engine, assignors: Mapping[str, Assignor]) -> None:
         self._engine = engine
         self._assignors = assignors
+        self._surroundings = Surroundings(
+            attempt=engine.attempt,
+            wake=engine.wake_at,
+            hold_members=engine.memory.hold_members,
+            hold_offsets=engine.memory.hold_offsets,
+            shortage=engine.memory.shortage,
+            refuse_group=engine.memory.refuse_group,
+            refuse_members=partial(groups_full_response, setting="group.members.max.bytes"),
+            refuse_offsets=partial(error_response, code=ErrorCode.INVALID_COMMIT_OFFSET_SIZE),  # raised by clients
+            refuse_records=partial(unserved_response, code=ErrorCode.UNKNOWN_SERVER_ERROR),
+        )
 
-    def make(self, index: int) -> Shard:
+    def make(self, index: int, write: Write) -> Shard:
         """Return the shard of a partition, without groups."""
-        engine = self._engine
-        shard = Shard(index, limits(engine.config), engine.ledger.catalog.topics, self._assignors)
-        shard.attempt = engine.attempt
-        shard.timers.wake = engine.wake_at
-        shard.refuse_group = engine.refuse_group
-        shard.shortage = engine.shortage
-        shard.refuse_members = partial(groups_full_response, setting="group.members.max.bytes")
-        shard.refuse_offsets = partial(error_response, code=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)  # raised by clients
-        shard.refuse_records = partial(unserved_response, code=ErrorCode.UNKNOWN_SERVER_ERROR)
-        shard.hold = engine.hold_members
-        shard.offsets.hold = engine.hold_offsets
-        return shard
+        config, topics = self._engine.world.config, self._engine.world.ledger.catalog.topics
+        return Shard(index, limits(config), topics, self._assignors, write=write, surroundings=self._surroundings)
 
     def serve(self, partition: Partition, now_ms: int) -> None:
         """Serve the partition's groups from now on: its log has been replayed, if there is one."""
         engine = self._engine
-        partition.served_by = engine.coordinators.of_groups[partition.index]
+        partition.served_by = engine.world.coordinators.of_groups[partition.index]
         self._abort_unknown_transactions(partition, now_ms)
-        engine.take_all(partition, partition.shard.finish_loading(now_ms, engine.ledger.catalog.gone))
+        engine.take_all(partition, partition.shard.finish_loading(now_ms, engine.world.ledger.catalog.gone))
 
     def _abort_unknown_transactions(self, partition: Partition, now_ms: int) -> None:
         """Abort what is open in a partition's log and in no transaction, because a power cut took its beginning."""
         engine, name = self._engine, (OFFSETS_TOPIC, partition.index)
         for producer_id, producer in partition.log.producers.items() if partition.has_log else ():
-            if producer.first_open_offset is not None and not engine.ledger.transactions.is_open(producer_id, name):
-                engine.write_marker(partition, producer_id, False, marker(producer_id, producer.epoch, False, now_ms))
+            if producer.first_open_offset is not None and not engine.world.ledger.transactions.is_open(
+                producer_id, name
+            ):
+                engine.recorder.write_marker(
+                    partition, producer_id, False, marker(producer_id, producer.epoch, False, now_ms)
+                )
 
     def unload(self, partition: Partition, now_ms: int, reason: str) -> None:
         """Append what the partition's coordinator has decided, answer who waits for it, and forget all else."""
-        engine, old, new = self._engine, partition.shard, self.make(partition.index)
+        engine, old = self._engine, partition.shard
         if partition.is_loaded:
             engine.take_all(partition, old.unload(now_ms, reason))
             if size := partition.flush():
-                engine.dataplane.wake_fetches_of_offsets(partition.index, size)
-        engine.hold_members(-old.members_bytes)
-        engine.hold_offsets(-old.offsets.bytes)
-        new.own_limits, new.tally = old.own_limits, old.tally  # settings, and counters of the process
-        partition.unload(new)
+                engine.world.dataplane.wake_fetches_of_offsets(partition.index, size)
+        engine.memory.hold_members(-old.members_bytes)
+        engine.memory.hold_offsets(-old.offsets.bytes)
+        partition.unload()

@@ -39,8 +39,8 @@ def describe_share_group_offsets(
         if pace.is_due(name_units(asked.group_id)):
             yield
         if asked.topics is None:
-            partition = engine.partitions.owner(asked.group_id)
-            if code := engine.refuse(partition, where):
+            partition = engine.world.partitions.owner(asked.group_id)
+            if code := engine.world.coordinators.refuse(partition, where):
                 groups.append(DescribeShareGroupOffsetsResponseGroup(asked.group_id, error_code=code))
                 continue
             topics: Iterable[DescribeShareGroupOffsetsRequestTopic]
@@ -54,12 +54,12 @@ def describe_share_group_offsets(
 
 def _all_topics(engine: Engine, group_id: str, pace: Pace) -> Steps[list[DescribeShareGroupOffsetsRequestTopic]]:
     """Return the partitions of which the group has a state."""
-    group: Any = engine.partitions.owner(group_id).shard.groups.get(group_id)
+    group: Any = engine.world.partitions.owner(group_id).shard.groups.get(group_id)
     found = []
     for topic_id, one in getattr(group, "initialized", {}).items():
         if pace.is_due():
             yield
-        topic = engine.ledger.catalog.topics.by_id(topic_id)
+        topic = engine.world.ledger.catalog.topics.by_id(topic_id)
         if topic is not None:
             found.append(DescribeShareGroupOffsetsRequestTopic(topic.name, one.partitions))
     return found
@@ -78,7 +78,7 @@ def _describe(
         budget.charge_elements(1 + len(asked.partitions))
         if pace.is_due():
             yield
-        topic = engine.ledger.catalog.topics.get(asked.topic_name)
+        topic = engine.world.ledger.catalog.topics.get(asked.topic_name)
         if topic is None:
             nowhere = tuple([Partition(index, start_offset=NO_OFFSET) for index in asked.partitions])
             unknown.append(DescribeShareGroupOffsetsResponseTopic(asked.topic_name, NO_ID, nowhere))
@@ -101,7 +101,7 @@ def _partition(engine: Engine, topic: str, index: int, summary: StateSummary | E
     start, count = summary.start_offset, summary.delivery_complete_count
     if start == NO_OFFSET or count == UNKNOWN_COUNT:
         return Partition(index, start, summary.leader_epoch)
-    end = engine.dataplane.find_end_offset(topic, index)
+    end = engine.world.dataplane.find_end_offset(topic, index)
     if isinstance(end, ErrorCode):
         return Partition(index, 0, 0, error_code=end)
     return Partition(index, start, summary.leader_epoch, _wrap(end - start - count))

@@ -103,7 +103,7 @@ def _end(engine: Engine, partition: Partition, effect: EndShareStates) -> Any:
         _tell(engine, partition, NoteEndedStates(effect.group_id, ended), effect.at_ms)
     if effect.response is None:
         return next(iter(failed.values()), ErrorCode.NONE)
-    topics = engine.ledger.catalog.topics
+    topics = engine.world.ledger.catalog.topics
     entries = []
     for topic_id in dict.fromkeys(key.topic_id for key in effect.keys):
         topic, code = topics.by_id(topic_id), failed.get(topic_id, ErrorCode.NONE)

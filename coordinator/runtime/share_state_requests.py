@@ -33,7 +33,7 @@ def initialize_share_group_state(
     engine: Engine, request: initialize.InitializeShareGroupStateRequest, call: Call, where: Where
 ) -> Steps[Any]:
     """Begin states anew."""
-    topics = engine.ledger.catalog.topics
+    topics = engine.world.ledger.catalog.topics
 
     def decide(key: StateKey, one: Any) -> Decide:
         return lambda states: states.initialize(key, one.state_epoch, one.start_offset, topics, call.now_ms)
@@ -48,7 +48,7 @@ def read_share_group_state(
     engine: Engine, request: read.ReadShareGroupStateRequest, call: Call, where: Where
 ) -> Steps[Any]:
     """Return states, and note the leader epochs of who reads them."""
-    topics = engine.ledger.catalog.topics
+    topics = engine.world.ledger.catalog.topics
     entry, budget = read.ReadShareGroupStateResponsePartitionResult, ResponseBudget()
 
     def decide(key: StateKey, one: Any) -> Decide:
@@ -75,7 +75,7 @@ def write_share_group_state(
     engine: Engine, request: write.WriteShareGroupStateRequest, call: Call, where: Where
 ) -> Steps[Any]:
     """Change states."""
-    topics = engine.ledger.catalog.topics
+    topics = engine.world.ledger.catalog.topics
 
     def decide(key: StateKey, one: Any) -> Decide:
         batches = tuple([
@@ -96,7 +96,7 @@ def delete_share_group_state(
     engine: Engine, request: delete.DeleteShareGroupStateRequest, call: Call, where: Where
 ) -> Steps[Any]:
     """Forget states."""
-    topics = engine.ledger.catalog.topics
+    topics = engine.world.ledger.catalog.topics
 
     def decide(key: StateKey, one: Any) -> Decide:
         return lambda states: states.delete(key, topics)
@@ -111,7 +111,7 @@ def read_share_group_state_summary(
     engine: Engine, request: summary.ReadShareGroupStateSummaryRequest, call: Call, where: Where
 ) -> Steps[Any]:
     """Return the offsets and epochs of states."""
-    topics = engine.ledger.catalog.topics
+    topics = engine.world.ledger.catalog.topics
     entry = summary.ReadShareGroupStateSummaryResponsePartitionResult
 
     def decide(key: StateKey, one: Any) -> Decide:

@@ -4,15 +4,15 @@ A handler whose work grows with what a client names or the server holds is a gen
 (`core/pace.py`), where others may have their turn, and returns the response:
 
     def list_groups(engine, request, call, where) -> Steps[ListGroupsResponse]:
-        found = yield from paced_steps(engine.partitions, list_partition)
+        found = yield from paced_steps(engine.world.partitions, list_partition)
         return ListGroupsResponse(...)
 
 A step is over at the first checkpoint at which the meter says so: in a server by the processor time that it has used,
 in a simulation by the number of checkpoints. A journal says how many each step had, and a replay does as many.
 
 A request whose handler returns in its first step is answered like any other. Else it is parked under its ticket, and
-`Engine.step` does one step at a time, of each such request in turn. Steps wait for no clock: they go on in the next
-turn, though a test has stopped the coordinator's time. Between two steps everything may change, so a handler takes
+`LongRequests.step` does one step at a time, of each such request in turn. Steps wait for no clock: they go on in the
+next turn, though a test has stopped the coordinator's time. Between two steps everything may change, so a handler takes
 what it reads from immutable values, and what it writes step by step is complete in each step.
 """
 

@@ -29,7 +29,7 @@ BATCHED_SINCE = 4  # AddPartitionsToTxn of brokers, which here have nobody to as
 def init_producer_id(engine: Engine, request: InitProducerIdRequest, call: Call, where: Where) -> Decision:
     """Give a producer an id. One without transactions may ask any broker."""
     if request.transactional_id is None:
-        return engine.dataplane.handle(request, call, where)
+        return engine.world.dataplane.handle(request, call, where)
     return _decide(engine, request.transactional_id, request, call, where)
 
 
@@ -41,7 +41,7 @@ def end_txn(engine: Engine, request: EndTxnRequest, call: Call, where: Where) ->
 def add_partitions_to_txn(engine: Engine, request: AddPartitionsToTxnRequest, call: Call, where: Where) -> Decision:
     """Add partitions to the transaction of one producer."""
     if call.version >= BATCHED_SINCE:
-        return engine.dataplane.handle(request, call, where)
+        return engine.world.dataplane.handle(request, call, where)
     return _decide(engine, request.v3_and_below_transactional_id, request, call, where)
 
 
@@ -51,12 +51,14 @@ def describe_transactions(
 ) -> Steps[DescribeTransactionsResponse]:
     """Describe each transactional id by itself."""
     names = request.transactional_ids
-    codes = yield from paced(names, lambda name: engine.refuse_transaction(name, where), units=name_units)
+    codes = yield from paced(
+        names, lambda name: engine.world.coordinators.refuse_transaction(name, where), units=name_units
+    )
     if not any(codes):
-        return (yield from describe(engine.ledger.transactions, request, call))
+        return (yield from describe(engine.world.ledger.transactions, request, call))
     own = tuple([name for name, code in zip(names, codes, strict=True) if not code])
     served = replace(request, transactional_ids=own)
-    response = yield from describe(engine.ledger.transactions, served, call)
+    response = yield from describe(engine.world.ledger.transactions, served, call)
     described = iter(response.transaction_states)
     states = [
         DescribeTransactionsResponseTransactionState(code, name) if code else next(described)
@@ -70,16 +72,18 @@ def list_transactions(
     engine: Engine, request: ListTransactionsRequest, call: Call, where: Where
 ) -> Steps[ListTransactionsResponse]:
     """List the transactions that the broker coordinates, in steps; none while it loads some of them."""
-    if engine.loads_transactions(where):
+    if engine.world.coordinators.loads_transactions(where):
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    response = yield from list_them(engine.ledger.transactions, request, call)
+    response = yield from list_them(engine.world.ledger.transactions, request, call)
     states = response.transaction_states
-    codes = yield from paced(states, lambda one: engine.refuse_transaction(one.transactional_id, where))
+    codes = yield from paced(
+        states, lambda one: engine.world.coordinators.refuse_transaction(one.transactional_id, where)
+    )
     own = [one for one, code in zip(states, codes, strict=True) if not code]
     return replace(response, transaction_states=tuple(own))
 
 
 def _decide(engine: Engine, transactional_id: str, request: Any, call: Call, where: Where) -> Decision:
-    if code := engine.refuse_transaction(transactional_id, where):
+    if code := engine.world.coordinators.refuse_transaction(transactional_id, where):
         return Done(error_response(request, call.version, code))
-    return engine.dataplane.handle(request, call, where)
+    return engine.world.dataplane.handle(request, call, where)

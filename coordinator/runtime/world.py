@@ -1,7 +1,11 @@
 """What a node's inputs change, and what the parts of the runtime share. Each of them has it, and none has its owner."""
 
+from typing import TypeAlias
+
 from coordinator.config import Config
 from coordinator.control.inputs import NoteInput
+from coordinator.core.decision import Done, Silent
+from coordinator.core.timers import AdvanceLike
 from coordinator.dataplane.dataplane import DataPlane
 from coordinator.runtime.coordinators import Coordinators
 from coordinator.runtime.edge import Edge
@@ -9,6 +13,9 @@ from coordinator.runtime.gathering import Gathering
 from coordinator.runtime.ledger import Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
+
+Replies: TypeAlias = list[tuple[int, Done | Silent]]
+"""What comes of parked requests, by their tickets."""
 
 
 class World:
@@ -22,6 +29,8 @@ class World:
         self.edge = Edge()
         self.gathering = Gathering()
         self.note_input: NoteInput | None = None  # of a journal that may be replayed
+        self.dirty: dict[Partition, None] = {}  # partitions that have something to append
+        self.advance: AdvanceLike | None = None  # while an operator moves the clock
         self.partitions = Partitions(0, _no_partition)
         self.coordinators = Coordinators(config.node_ids, 0)
         self.dataplane: DataPlane  # once it is open
@@ -29,6 +38,15 @@ class World:
     def set_note_input(self, note_input: NoteInput | None) -> None:
         """Note inputs from now on, or no longer."""
         self.note_input = note_input
+
+    def take_dirty(self) -> dict[Partition, None]:
+        """Return the partitions that have something to append, which is appended now."""
+        dirty, self.dirty = self.dirty, {}
+        return dirty
+
+    def set_advance(self, move: AdvanceLike | None) -> None:
+        """Ask a move of the clock about the timers that fire from now on, or none."""
+        self.advance = move
 
     def open(self, partitions: Partitions, coordinators: Coordinators, dataplane: DataPlane) -> None:
         """Have what the catalog says that there is."""

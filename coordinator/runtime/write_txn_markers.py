@@ -11,7 +11,8 @@ from coordinator.core.decision import Steps, in_steps
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.pace import APPEND_WORK, Pace
-from coordinator.runtime.engine import Engine, marker
+from coordinator.runtime.engine import Engine
+from coordinator.runtime.recorder import marker
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
@@ -28,7 +29,7 @@ def write_txn_markers(
     engine: Engine, request: WriteTxnMarkersRequest, call: Call, where: Where
 ) -> Steps[WriteTxnMarkersResponse]:
     """Write each marker into each of its partitions, in steps; a producer without partitions has no result."""
-    pace = engine.dataplane.begin_pace()
+    pace = engine.world.dataplane.begin_pace()
     results: list[WriteTxnMarkersResponseWritableTxnMarkerResult] = []
     for one in request.markers:
         topics: list[WriteTxnMarkersResponseWritableTxnMarkerTopicResult] = []
@@ -50,20 +51,22 @@ def _write(
     engine: Engine, one: WriteTxnMarkersRequestWritableTxnMarker, topic: str, index: int, now_ms: int, pace: Pace
 ) -> ErrorCode:
     """Write a marker into one partition. Returns why it is not written, else NONE."""
-    fact = engine.ledger.catalog.topics_by_name.get(topic)
+    fact = engine.world.ledger.catalog.topics_by_name.get(topic)
     if fact is None or not 0 <= index < fact.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if one.producer_id < 0 or one.producer_epoch < 0:
         return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which does not expect them
     batch = marker(one.producer_id, one.producer_epoch, one.transaction_result, now_ms)
     if topic != OFFSETS_TOPIC:
-        return engine.dataplane.write_marker((topic, index), one.producer_id, one.producer_epoch, batch, now_ms, pace)
-    partition = engine.partitions[index]
+        return engine.world.dataplane.write_marker(
+            (topic, index), one.producer_id, one.producer_epoch, batch, now_ms, pace
+        )
+    partition = engine.world.partitions[index]
     if not partition.is_loaded:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     known = partition.log.producers.get(one.producer_id) if partition.has_log else None
     if known is not None and known.epoch > one.producer_epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     pace.add(APPEND_WORK)
-    engine.write_marker(partition, one.producer_id, one.transaction_result, batch)
+    engine.recorder.write_marker(partition, one.producer_id, one.transaction_result, batch)
     return ErrorCode.NONE

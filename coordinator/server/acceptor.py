@@ -100,7 +100,7 @@ class Acceptor:
             if self._count() >= self._connections_max:
                 sock.close()
                 continue
-            quotas = self._frontend.node.ledger.catalog.quotas
+            quotas = self._frontend.engine.world.ledger.catalog.quotas
             reason = self._admission.refuse(address[0], quotas, real_s())
             if reason is None:
                 self._admit(sock, address[0], address[1], listener)

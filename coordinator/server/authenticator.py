@@ -12,7 +12,7 @@ from typing import Final
 
 from coordinator.core.refusal import truncate
 from coordinator.core.scram import Credential
-from coordinator.runtime.node import Node
+from coordinator.runtime.engine import Engine
 from coordinator.server.authentication import SASL_AUTHENTICATE, Authentication, Settled
 from coordinator.server.connection import Connection, ParkedRequest
 from coordinator.server.connections import Connections
@@ -34,10 +34,17 @@ class Authenticator:
     """The authentications of all connections whose listener asks for one."""
 
     def __init__(
-        self, node: Node, turn: Turn, connections: Connections, encoder: Encoder, outbox: Outbox, *, failure_s: float
+        self,
+        engine: Engine,
+        turn: Turn,
+        connections: Connections,
+        encoder: Encoder,
+        outbox: Outbox,
+        *,
+        failure_s: float,
     ) -> None:
         """`failure_s`: how long the response to a failure is held back."""
-        self.node = node
+        self._engine = engine
         self._turn = turn
         self._connections = connections
         self._encoder = encoder
@@ -46,6 +53,10 @@ class Authenticator:
         self.find: Callable[[int, Work], None] = self._find  # off the loop, where there is one
         self.found: deque[tuple[int, Settled]] = deque()  # what was found out, by ticket
         self.failures: list[tuple[float, int, str]] = []  # when to tell, by ticket: a heap
+
+    def set_engine(self, engine: Engine) -> None:
+        """Look users up in this engine from now on."""
+        self._engine = engine
 
     @property
     def next_s(self) -> float | None:
@@ -75,7 +86,7 @@ class Authenticator:
         return self._take_token(connection, authentication, request.body.auth_bytes, parked)
 
     def _stored_credential(self, user: str, mechanism: int) -> Credential | None:
-        found = self.node.ledger.catalog.scram.get((user, mechanism))
+        found = self._engine.world.ledger.catalog.scram.get((user, mechanism))
         if found is None:
             return None
         return Credential(found.salt, found.stored_key, found.server_key, found.iterations)
@@ -101,7 +112,7 @@ class Authenticator:
         try:
             return work.find()
         except Exception as error:
-            self.node.edge.report("authentication", error)
+            self._engine.world.edge.report("authentication", error)
             return Failure("Authentication failed: internal error")
 
     def resume_with(self, ticket: int, outcome: Settled) -> None:

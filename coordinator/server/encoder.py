@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.metrics import Stats
+from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
-from coordinator.runtime.node import Node
 from coordinator.server.connection import Connection, EncodedResponse, ParkedRequest, Piece
 from coordinator.server.connections import Connections
 from coordinator.server.encoding import (
@@ -65,8 +65,8 @@ def _is_brief(response: Any) -> bool:
 class Encoder:
     """Makes bytes of responses, and counts the errors in them. It alone writes `latest` of a connection."""
 
-    def __init__(self, node: Node, turn: Turn, connections: Connections, outbox: Outbox, stats: Stats) -> None:
-        self.node = node
+    def __init__(self, engine: Engine, turn: Turn, connections: Connections, outbox: Outbox, stats: Stats) -> None:
+        self._engine = engine
         self._outbox = outbox
         self.gate: Gate | None = None
         self._turn = turn
@@ -75,9 +75,9 @@ class Encoder:
         self._error_counters: dict[type, Callable[[Any], Iterable[int]]] = {}
         self.encodings: deque[Encoding] = deque()  # large responses, the first to be finished first
 
-    def set_node(self, node: Node) -> None:
-        """Forget the responses of the old node."""
-        self.node = node
+    def set_engine(self, engine: Engine) -> None:
+        """Forget the responses of the old engine."""
+        self._engine = engine
         self.encodings.clear()
         self._connections.set_encoder_full(False)
 
@@ -179,13 +179,13 @@ class Encoder:
 
     def _say_failure(self, request: Request | ParkedRequest, error: ProtocolError) -> tuple[Any, bytes]:
         """Return the response to a request that has changed nothing and whose response has no bytes, and its frame."""
-        self.node.edge.report("response", error)
+        self._engine.world.edge.report("response", error)
         response = error_response(request.body, request.version, ErrorCode.UNKNOWN_SERVER_ERROR)
         return response, encode_response(request.api_key, request.version, request.correlation_id, response)
 
     def _fail(self, connection: Connection, error: ProtocolError) -> None:
         """Close a connection whose response has no bytes: the server's fault, and the client would wait for ever."""
-        self.node.edge.report("response", error)
+        self._engine.world.edge.report("response", error)
         self._connections.close(connection, "internal error")
 
     # -- large responses -----------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from coordinator.metrics import Stats
 from coordinator.runtime.clock import Clock, CoordinatorClock
-from coordinator.runtime.node import Node
+from coordinator.runtime.engine import Engine
 from coordinator.server.authenticator import Authenticator
 from coordinator.server.connection import Connection
 from coordinator.server.connections import Connections
@@ -65,7 +65,7 @@ class Frontend:
 
     def __init__(
         self,
-        node: Node,
+        engine: Engine,
         clock: Clock | CoordinatorClock,
         stats: Stats,
         fresh_id: Callable[[], str],
@@ -84,22 +84,22 @@ class Frontend:
         busy machine takes. Without it the real ones count. A simulation hands in a `real_s` of its own, and no `cpu_s`:
         else, what a turn decides depends on the machine.
         """
-        self.node = node
+        self.engine = engine
         self._clock = clock
         self._stats = stats
         self.turn = Turn(real_s, cpu_s, turn_s)
         self.connections = Connections(
             self.turn, stats, frame_bytes_max=frame_bytes_max, request_bytes_max=request_bytes_max
         )
-        self.outbox = Outbox(node, self.turn, self.connections, stats, response_bytes_max)
-        self.encoder = Encoder(node, self.turn, self.connections, self.outbox, stats)
+        self.outbox = Outbox(engine, self.turn, self.connections, stats, response_bytes_max)
+        self.encoder = Encoder(engine, self.turn, self.connections, self.outbox, stats)
         self.authenticator = Authenticator(
-            node, self.turn, self.connections, self.encoder, self.outbox, failure_s=failed_authentication_s
+            engine, self.turn, self.connections, self.encoder, self.outbox, failure_s=failed_authentication_s
         )
-        self.throttled = ThrottledClients(node)
+        self.throttled = ThrottledClients(engine)
         self._holders: list[Holder] = [self.authenticator, self.throttled]
         self.handler = RequestHandler(
-            node,
+            engine,
             self.turn,
             self.connections,
             self.encoder,
@@ -120,12 +120,12 @@ class Frontend:
         self.handler.gate = self.encoder.gate = gate
         self._holders = [self.authenticator, self.throttled, gate]
 
-    def set_node(self, node: Node) -> None:
-        """Go on with another node. Every connection must have been closed: none may get an answer of both."""
+    def set_engine(self, engine: Engine) -> None:
+        """Go on with another engine. Every connection must have been closed: none may get an answer of both."""
         assert not self.connections.parked, "a request of the old node is parked"
-        self.node = self.handler.node = self.authenticator.node = self.throttled.node = node
-        self.outbox.set_node(node)
-        self.encoder.set_node(node)
+        self.engine = engine
+        for part in (self.outbox, self.encoder, self.authenticator, self.throttled, self.handler):
+            part.set_engine(engine)
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -145,10 +145,10 @@ class Frontend:
             self._watermark.forget(connection)
         if connection.parked:
             request = self.connections.unpark(connection)
-            self.node.forget(request.ticket)
+            self.engine.forget(request.ticket)
             if self.handler.gate is not None:
                 self.handler.gate.forget(connection)
-        self.node.disconnect(connection.number, self._clock.now_ms())
+        self.engine.disconnect(connection.number, self._clock.now_ms())
 
     def close(self, connection: Connection, reason: str) -> None:
         """Decide nothing more for a connection, and close it once its responses are sent. `reason` is counted."""
@@ -163,7 +163,7 @@ class Frontend:
     def begin(self, *, goes_on: bool = True) -> None:
         """Begin a turn, and go on with the connections that the last one has interrupted, unless others go first."""
         self.turn.begin(self._clock.now_ms())
-        is_limited = self.node.ledger.catalog.quotas.count > 0
+        is_limited = self.engine.world.ledger.catalog.quotas.count > 0
         if is_limited is not self.handler.is_limited:
             self.handler.set_limited(is_limited)
         if self.outbox.held_bytes:
@@ -218,24 +218,24 @@ class Frontend:
         turn, connections = self.turn, self.connections
         if not turn.now_ms:
             self.begin()
-        node, parked = self.node, connections.parked
+        engine, parked = self.engine, connections.parked
         gate = self.handler.gate
         if gate is not None and gate.next_s is not None:
             self.encoder.queue_delayed_responses(gate)
         if self.throttled.muted:
             self._unmute()
-        if connections.low_priority or self.encoder.encodings or node.unfinished:
+        if connections.low_priority or self.encoder.encodings or engine.unfinished:
             self._work()
         if self.authenticator.found or self.authenticator.failures:
             self.authenticator.resume()
         settled_ms = turn.now_ms if read_by_ms is None else read_by_ms
         if connections.resumable or connections.low_priority or connections.awaiting_encoder or self._watermark:
             settled_ms = self._raise_watermark(settled_ms)
-        node.fire(settled_ms)
-        if node.has_share_sessions:
-            node.note_time(turn.now_ms)
+        engine.fire(settled_ms)
+        if engine.has_share_sessions:
+            engine.note_time(turn.now_ms)
         replies = self.outbox.replies
-        replies.extend(node.replies())
+        replies.extend(engine.replies())
         while replies:
             ticket, outcome = replies.popleft()
             connection = parked.get(ticket)
@@ -245,9 +245,9 @@ class Frontend:
                 break  # a response may be large, and there may be many: the others leave in the next turns
             if not replies:
                 self._resume_connections()
-                replies.extend(node.replies())
-        node.flush()
-        if node.is_synced:
+                replies.extend(engine.replies())
+        engine.flush()
+        if engine.is_synced:
             self.outbox.end_turn(connections.touched)
         touched, connections.touched = connections.touched, {}
         turn.end()
@@ -270,20 +270,20 @@ class Frontend:
             or outbox.replies
             or self.encoder.encodings
             or self.authenticator.found
-            or self.node.unfinished
+            or self.engine.unfinished
         )
 
     def next_deadline_ms(self) -> int | None:
         """Return when a timer of the coordinator fires, by its clock; None if there is no such time."""
-        return self.node.next_deadline_ms()
+        return self.engine.next_deadline_ms()
 
     def next_poll_ms(self) -> int | None:
         """Return when a long poll ends, by the real clock; None if there is no such time."""
-        return self.node.next_poll_ms()
+        return self.engine.next_poll_ms()
 
     def next_release_s(self) -> float | None:
         """Return when a client or a response is held back no longer, by the real clock; None if that is not known."""
-        next_s = self.outbox.next_s if self.node.is_synced else None
+        next_s = self.outbox.next_s if self.engine.is_synced else None
         for holder in self._holders:
             at_s = holder.next_s
             if at_s is not None and (next_s is None or at_s < next_s):
@@ -356,7 +356,9 @@ class Frontend:
         """Decide one request of each connection that gives way to others and do one step of what is long in turn, while
         there is time; one of each in any case."""
         low_priority, is_first = self.connections.low_priority, True
-        while (low_priority or self.encoder.encodings or self.node.unfinished) and (is_first or self.turn.check_time()):
+        while (low_priority or self.encoder.encodings or self.engine.unfinished) and (
+            is_first or self.turn.check_time()
+        ):
             is_first = False
             if low_priority:
                 self._decide_backlog(low_priority, only_one=True)
@@ -365,9 +367,13 @@ class Frontend:
     def _step(self) -> None:
         """Do a step of a long request or of a large response. The latter go first while there are many."""
         has_encodings = bool(self.encoder.encodings)
-        if self.node.unfinished and not self.connections.is_encoder_full and (self._is_node_next or not has_encodings):
+        if (
+            self.engine.unfinished
+            and not self.connections.is_encoder_full
+            and (self._is_node_next or not has_encodings)
+        ):
             self._is_node_next = False
-            self.node.step()
+            self.engine.long_requests.step()
         elif has_encodings:
             self._is_node_next = True
             self.encoder.step()

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from coordinator.core.decision import Done, Silent
 from coordinator.metrics import Stats
-from coordinator.runtime.node import Node
+from coordinator.runtime.engine import Engine
 from coordinator.server.budget import Budget
 from coordinator.server.connection import Connection, HeldResponses, ParkedRequest, Piece
 from coordinator.server.connections import Connections
@@ -78,7 +78,9 @@ class Outbox:
     It alone writes `outgoing`, `outgoing_bytes`, `required_sync`, `held` and `held_bytes` of a connection.
     """
 
-    def __init__(self, node: Node, turn: Turn, connections: Connections, stats: Stats, response_bytes_max: int) -> None:
+    def __init__(
+        self, engine: Engine, turn: Turn, connections: Connections, stats: Stats, response_bytes_max: int
+    ) -> None:
         self._turn = turn
         self._connections = connections
         self._stats = stats
@@ -86,13 +88,13 @@ class Outbox:
         self.decided: list[int] = []  # by this turn: the API keys of requests that arrived in it
         self.decided_late: list[tuple[int, float]] = []  # of those that arrived before: API key, and when
         self.replies: deque[tuple[int, Done | Silent]] = deque()  # to parked requests, by ticket, to be encoded
-        self.set_node(node)
+        self.set_engine(engine)
 
-    def set_node(self, node: Node) -> None:
-        """Go on with this node, and forget the responses of another one."""
-        self._node = node
-        self._commit = node.group_commit
-        self._is_synced = node.is_synced
+    def set_engine(self, engine: Engine) -> None:
+        """Go on with this engine, and forget the responses of another one."""
+        self._engine = engine
+        self._commit = engine.group_commit
+        self._is_synced = engine.is_synced
         self._waits: dict[int, SyncWait] = {}  # by the number of the sync
         self.held_bytes = 0  # of responses that wait for a sync
         self._revocable: list[Revocable] = []  # of this turn
@@ -130,7 +132,7 @@ class Outbox:
     def note_unsent(self, connection: Connection, unsent_bytes: int) -> None:
         """Note how many bytes of responses wait in the poller, because the client does not take them."""
         self.unsent.set(connection, unsent_bytes)
-        self._node.note_unsent(self.unsent.total)
+        self._engine.note_unsent(self.unsent.total)
 
     # -- out of it -----------------------------------------------------------------------------------------------------
 
@@ -150,7 +152,7 @@ class Outbox:
 
     def sync(self) -> None:
         """Wait until all that was decided is on the disk: what requires it leaves at the end of this turn."""
-        self._node.append()
+        self._engine.append()
 
     def begin_turn(self) -> None:
         """Where responses are held: complete the sync that is over, and begin the next one. If too much waits for the
@@ -217,7 +219,7 @@ class Outbox:
 
         One that is not whole, or that a fault delays or shortens, cannot be replaced: its connection is closed.
         """
-        withdraw = self._node.dataplane.withdraw
+        withdraw = self._engine.world.dataplane.withdraw
         for number, (ticket, outcome) in enumerate(self.replies):
             if isinstance(outcome, Done):
                 self.replies[number] = ticket, Done(withdraw(outcome.response, lost))

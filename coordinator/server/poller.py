@@ -191,12 +191,12 @@ class Poller:
         if self._ready or frontend.has_work:
             self._alarm.deadline = -math.inf
             return
-        node = frontend.node  # asked directly: this is done after every turn
-        due_ms = node.next_deadline_ms()
+        engine = frontend.engine  # asked directly: this is done after every turn
+        due_ms = engine.next_deadline_ms()
         if due_ms is not None and due_ms < self._alarm_ms:  # else the alarm comes early, which does no harm
             self._alarm_ms = due_ms
             self._wake_at(self._clock.trio_time(due_ms))
-        poll_ms = node.dataplane.next_poll_ms()
+        poll_ms = engine.world.dataplane.next_poll_ms()
         if poll_ms is not None and poll_ms < self._poll_alarm_ms:
             self._poll_alarm_ms = poll_ms
             self._wake_at(self._real.trio_time(poll_ms))

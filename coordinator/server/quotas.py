@@ -16,7 +16,7 @@ from coordinator.core.principal import Principal
 from coordinator.core.quotas.buckets import THROTTLE_MS_MAX
 from coordinator.core.quotas.entities import CONSUMER, PRODUCER, REQUESTS, Entity
 from coordinator.core.quotas.rules import QuotaRules
-from coordinator.runtime.node import Node
+from coordinator.runtime.engine import Engine
 from coordinator.server.connection import Connection
 from protocol.apis import PRODUCE, keys_with
 from protocol.messages.fetch import FetchResponse
@@ -134,11 +134,15 @@ class ThrottledClients:
     Such a client is told so by its response, and its next request is not decided meanwhile.
     """
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self._quotas = ClientQuotas()
         self._waits_ms: dict[Connection, int] = {}  # of those whose request is parked: for how long they will wait
         self.muted: list[tuple[float, int, Connection]] = []  # a heap: until when, and the connection's number
+
+    def set_engine(self, engine: Engine) -> None:
+        """Charge by the rules of this engine from now on."""
+        self._engine = engine
 
     @property
     def next_s(self) -> float | None:
@@ -149,7 +153,7 @@ class ThrottledClients:
         self, connection: Connection, api_key: int, size: int, used_s: float, outcome: Outcome, now_s: float
     ) -> Outcome:
         """Count a request for the quotas of its client. Its response may tell the client to wait."""
-        rules = self.node.ledger.catalog.quotas
+        rules = self._engine.world.ledger.catalog.quotas
         principal, client_id = connection.principal, connection.client_id
         wait_ms = self._quotas.charge_request(rules, api_key, principal, client_id, size, used_s, now_s)
         if isinstance(outcome, Parked):
@@ -165,11 +169,11 @@ class ThrottledClients:
         """Tell a client to wait if it is over a quota, and mute it."""
         response = outcome.response if isinstance(outcome, Done) else None
         if response.__class__ is FetchResponse:
-            rules, principal = self.node.ledger.catalog.quotas, connection.principal
+            rules, principal = self._engine.world.ledger.catalog.quotas, connection.principal
             response, of_bytes_ms = self._quotas.charge_fetch(rules, response, principal, connection.client_id, now_s)
             wait_ms = max(wait_ms, of_bytes_ms)
         elif response.__class__ is ShareFetchResponse:
-            rules, principal = self.node.ledger.catalog.quotas, connection.principal
+            rules, principal = self._engine.world.ledger.catalog.quotas, connection.principal
             of_bytes_ms = self._quotas.charge_share_fetch(rules, response, principal, connection.client_id, now_s)
             wait_ms = max(wait_ms, of_bytes_ms)
         wait_ms = min(max(wait_ms, getattr(response, "throttle_time_ms", 0)), THROTTLE_MS_MAX)

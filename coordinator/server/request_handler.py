@@ -1,4 +1,4 @@
-"""One request on its way through the server: who asks, the gate, the node, quotas, and the response."""
+"""One request on its way through the server: who asks, the gate, the engine, quotas, and the response."""
 
 import logging
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from coordinator.core.renewal import SUCCESS
 from coordinator.core.result import Call
 from coordinator.metrics import Stats
 from coordinator.runtime.api_versions import unknown_version
+from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
-from coordinator.runtime.node import Node
 from coordinator.server.authenticator import Authenticator
 from coordinator.server.connection import Connection, ParkedRequest
 from coordinator.server.connections import Connections
@@ -39,7 +39,7 @@ class RequestHandler:
 
     def __init__(
         self,
-        node: Node,
+        engine: Engine,
         turn: Turn,
         connections: Connections,
         encoder: Encoder,
@@ -49,7 +49,7 @@ class RequestHandler:
         stats: Stats,
         fresh_id: Callable[[], str],
     ) -> None:
-        self.node = node
+        self._engine = engine
         self.fresh_id = fresh_id
         self.gate: Gate | None = None
         self.is_gated = False  # whether requests pass the gate: while there is something to note or to do
@@ -63,6 +63,10 @@ class RequestHandler:
         self._authenticator = authenticator
         self._throttled = throttled
         self._stats = stats
+
+    def set_engine(self, engine: Engine) -> None:
+        """Have requests decided by this engine from now on."""
+        self._engine = engine
 
     def set_gated(self, is_gated: bool) -> None:
         """Let requests pass the gate from now on, or no longer."""
@@ -107,12 +111,12 @@ class RequestHandler:
             if self.is_observed:
                 outcome, gated = self._pass_gate_and_charge(connection, frame, request, call)
             else:
-                outcome = self.node.handle(api_key, request.body, call, listener.where)
+                outcome = self._engine.handle(api_key, request.body, call, listener.where)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS:
                 raise
             # The one request of an unknown version that is answered, so that a client can find a known one.
-            answer = unknown_version(self.node.offered[API_VERSIONS], API_VERSIONS)
+            answer = unknown_version(self._engine.offered[API_VERSIONS], API_VERSIONS)
             self._encoder.queue_short_response(connection, Request(API_VERSIONS, 0, error.correlation_id), answer)
             return API_VERSIONS
         if type(outcome) is not Done:
@@ -129,7 +133,7 @@ class RequestHandler:
             if gated is not None and self.gate is not None:
                 self.gate.note_response(gated, data, self._turn.now_ms)
             if response is SUCCESS and not self.is_observed:
-                connection.heartbeat = keep(self.node.find_renewal(request.body), request.client_id, frame, data)
+                connection.heartbeat = keep(self._engine.find_renewal(request.body), request.client_id, frame, data)
             return api_key
         answered = self._park(connection, request, call, gated)
         return api_key if self._encoder.queue_response(connection, answered, response) else -1
@@ -150,7 +154,7 @@ class RequestHandler:
         if self.is_gated and self.gate is not None:
             gated = self.gate.admit(connection, frame, request, call.ticket, call.now_ms)
         if gated is None or gated.rule is None:
-            outcome = self.node.handle(request.api_key, request.body, call, connection.listener.where)
+            outcome = self._engine.handle(request.api_key, request.body, call, connection.listener.where)
         else:
             outcome = self._handle_fault(connection, frame, request, call, gated)
         if self.is_limited:
@@ -195,12 +199,12 @@ class RequestHandler:
             return PARKED
         outcome: Outcome = SILENT
         if action.is_applied:
-            outcome = self.node.handle(request.api_key, request.body, call, connection.listener.where)
+            outcome = self._engine.handle(request.api_key, request.body, call, connection.listener.where)
         if action.disconnect == "before":
             self._connections.close(connection, "fault")
         elif action.error:
             if isinstance(outcome, Parked):  # its response will come to nobody
-                self.node.forget(call.ticket)
+                self._engine.forget(call.ticket)
             outcome = Done(error_response(request.body, request.version, ErrorCode[action.error]))
         return outcome
 

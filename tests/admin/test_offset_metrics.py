@@ -61,7 +61,7 @@ def test_records_and_bytes_are_counted_in_and_out() -> None:
     size = produce(peer, 0, b"1", b"2", b"3") + produce(peer, 0, b"4")
     fetch(peer, 0)
     fetch(peer, 0)
-    traffic = server.node.dataplane.traffic["orders"]
+    traffic = server.node.world.dataplane.traffic["orders"]
     assert (traffic.records_in, traffic.bytes_in) == (4, size)
     assert (traffic.records_out, traffic.bytes_out) == (8, 2 * size)
 

@@ -50,7 +50,7 @@ def test_offsets_that_run_out_are_counted() -> None:
     server.connect().ask(commit("g", {"orders": {0: 5, 1: 5}}), 8)
     server.advance(1_800)
     assert counted(server) == (2, 2, 0)
-    assert not server.node.partitions.owner("g").shard.groups
+    assert not server.node.world.partitions.owner("g").shard.groups
 
 
 def test_groups_and_offsets_are_counted_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ class RecordedSequence(Sequence):
                     options = {"load_ms": dice.choice((0, 300)), "lose_last_commits": lost, "keep_members": keeps}
                     operator.brokers.move_group(group.group, dice.choice(self._node_ids), **options)
                 case "move transaction":
-                    name = dice.choice([*self.server.node.ledger.transactions.by_id, "nobody"])
+                    name = dice.choice([*self.server.node.world.ledger.transactions.by_id, "nobody"])
                     operator.brokers.move_transaction(name, dice.choice(self._node_ids), load_ms=dice.choice((0, 300)))
                 case "restart broker":
                     self._restart_broker(dice.choice(self._node_ids))

@@ -85,8 +85,8 @@ class SteeredNode(InMemory):
         return True
 
     def begin_snapshot(self) -> Generator[None, None, Snapshot]:
-        self.node.flush()
-        self.node.append()
+        self.node.engine.flush()
+        self.node.engine.append()
         return read_logs_in_steps(self.files, "data")
 
     def take_snapshot(self) -> Snapshot:
@@ -124,7 +124,7 @@ class SteeredNode(InMemory):
         self.node.abandon()
         replacement.finish(self.files, "data")
         self.node = Node(self.setup)
-        self.frontend.set_node(self.node)
+        self.frontend.set_engine(self.node.engine)
         self._opened_ms, self._ids_before = self.clock.now_ms(), self._fresh_ids.count
         self.node.open(self._opened_ms)
         opened()

@@ -343,12 +343,12 @@ def test_offsets_begin_no_transaction_while_its_coordinator_is_loading(server: C
 
 def test_the_transactions_are_read_from_the_log(server: Cluster) -> None:
     begin(server)
-    before = server.node.ledger.transactions.by_id["x"]
-    server.node.ledger.transactions.by_id["x"] = before.with_state(
+    before = server.node.world.ledger.transactions.by_id["x"]
+    server.node.world.ledger.transactions.by_id["x"] = before.with_state(
         TransactionState.PREPARE_ABORT, 1
     )  # what no log says
     server.operator.brokers.move_transaction("x", server.at("x", "transaction"))
-    assert server.node.ledger.transactions.by_id["x"] == before
+    assert server.node.world.ledger.transactions.by_id["x"] == before
 
 
 def test_a_transaction_does_not_time_out_before_its_coordinator_has_loaded_it(server: Cluster) -> None:
@@ -356,9 +356,9 @@ def test_a_transaction_does_not_time_out_before_its_coordinator_has_loaded_it(se
     to = (server.at("x", "transaction") + 1) % BROKERS
     server.operator.brokers.move_transaction("x", to, load_ms=2 * TIMEOUT_MS)
     server.operator.clock.advance(2 * TIMEOUT_MS - 1, keep_everybody)
-    assert server.node.ledger.transactions.by_id["x"].state is TransactionState.ONGOING
+    assert server.node.world.ledger.transactions.by_id["x"].state is TransactionState.ONGOING
     server.operator.clock.advance(1, keep_everybody)
-    assert server.node.ledger.transactions.by_id["x"].state is TransactionState.COMPLETE_ABORT
+    assert server.node.world.ledger.transactions.by_id["x"].state is TransactionState.COMPLETE_ABORT
 
 
 def test_an_end_that_is_decided_while_the_group_is_loaded_is_written_afterwards(server: Cluster) -> None:
@@ -368,7 +368,7 @@ def test_an_end_that_is_decided_while_the_group_is_loaded_is_written_afterwards(
     assert peer.ask(EndTxnRequest("x", *producer, committed=True), 5).error_code == ErrorCode.NONE
     server.operator.clock.advance(LOAD_MS, keep_everybody)
     assert server.offsets("g") == {0: 5}
-    assert server.node.ledger.transactions.by_id["x"].state is TransactionState.COMPLETE_COMMIT
+    assert server.node.world.ledger.transactions.by_id["x"].state is TransactionState.COMPLETE_COMMIT
 
 
 def test_a_transactions_commit_can_be_lost(server: Cluster) -> None:

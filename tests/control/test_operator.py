@@ -103,7 +103,7 @@ def test_a_frozen_clock_stalls_no_work_that_goes_on_in_steps(
     monkeypatch.setattr("coordinator.core.shard.CLEANED_AT_ONCE", 1)
     for number in range(20):
         commit(server, 1, f"group-{number}")
-    (partition,) = server.node.partitions
+    (partition,) = server.node.world.partitions
     server.clock.jump_to(server.clock.now_ms() + 8 * 24 * HOUR_MS)
     server.operator.clock.set_rate(0)
     for _ in range(60):
@@ -205,7 +205,7 @@ def test_a_group_is_forgotten_with_everything(server: SteeredNode) -> None:
     assert server.operator.groups.find("g") is None
     assert late.take_join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert a.beat() == ErrorCode.UNKNOWN_MEMBER_ID
-    assert len(server.node.partitions.owner("g").shard.timers) == 1, "the pass over all offsets"
+    assert len(server.node.world.partitions.owner("g").shard.timers) == 1, "the pass over all offsets"
 
 
 def test_what_was_done_is_in_the_log(server: SteeredNode) -> None:
@@ -415,7 +415,7 @@ def test_patterns_are_matched_while_the_clock_stands_still() -> None:
     assert member.beat(subscribed_topic_names=None, subscribed_topic_regex=pattern).error_code == 0
     before_ms = server.clock.now_ms()
     other, turns = ConsumerMember(server.connect("n"), "n", "h"), 1
-    while (group := server.node.partitions.owner("g").shard.groups["g"]).resolving is not None:
+    while (group := server.node.world.partitions.owner("g").shard.groups["g"]).resolving is not None:
         assert other.beat().error_code == 0, "no heartbeat waits for patterns"
         turns += 1
         assert turns < 100, "the patterns are not matched"

@@ -44,8 +44,10 @@ class Queue:
         self.peer.ask(create_topics({TOPIC: 1}), 7)
         batch = record_batch.encode([Record(None, b"%d" % n, timestamp=self.server.clock.now_ms()) for n in range(10)])
         self.peer.ask(produce(TOPIC, {0: batch}), 12)
-        self.topic_id = self.server.node.ledger.catalog.topics_by_name[TOPIC].id
-        self.server.node.share_states.initialize(StateKey(GROUP, self.topic_id, 0), 1, 0, self.server.clock.now_ms())
+        self.topic_id = self.server.node.world.ledger.catalog.topics_by_name[TOPIC].id
+        self.server.node.engine.share_states.initialize(
+            StateKey(GROUP, self.topic_id, 0), 1, 0, self.server.clock.now_ms()
+        )
         self.epoch = 0
 
     def fetch(self) -> list[tuple[int, int, int]]:
@@ -119,7 +121,7 @@ def test_a_lock_that_is_ended_gives_its_records_again(queue: Queue) -> None:
     ]  # fmt: skip
     assert queue.told == [("lock_expired", "timer lock", "letters-0 3-4, delivered 1 time")]
     assert queue.fetch() == [(3, 4, 2)]
-    tally = queue.server.node.dataplane.share.tally
+    tally = queue.server.node.world.dataplane.share.tally
     assert (tally.acquired, tally.redelivered, tally.expired, tally.released) == (12, 2, 2, 0)
 
 
@@ -160,7 +162,9 @@ def test_what_is_changed_survives_a_restart(queue: Queue) -> None:
     queue.change(0, 3, ACCEPT)
     queue.change(6, 6, REJECT)
     queue.change(8, 8, RELEASE, deliveries=3)
-    state = queue.server.node.share_states.read(StateKey(GROUP, queue.topic_id, 0), 0, queue.server.clock.now_ms())
+    state = queue.server.node.engine.share_states.read(
+        StateKey(GROUP, queue.topic_id, 0), 0, queue.server.clock.now_ms()
+    )
     assert [(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count) for one in state.batches] == [
         (6, 6, 4, 1), (8, 8, 0, 3),
     ]  # fmt: skip

@@ -46,7 +46,7 @@ def play_and_compare(seed: int, *, is_synced: bool = False) -> None:
     sequence = RecordedSequence(seed, is_synced=is_synced)
     sequence.play(REQUESTS)
     if is_synced:
-        sequence.server.node.append()
+        sequence.server.node.engine.append()
     journal = sequence.journal()
     again, files = replay(journal)
     assert again.requests > REQUESTS / 2
@@ -302,7 +302,7 @@ class RandomMeter:
 def test_steps_of_any_length_are_replayed(seed: int) -> None:
     """How far a step goes depends on the machine, and what is decided between two steps on that."""
     server = stable_server(topics={"orders": 3_000})
-    server.node.unfinished.meter = RandomMeter(seed)
+    server.node.engine.unfinished.meter = RandomMeter(seed)
     names = tuple(f"g{number}" for number in range(300))
     deleting, listing, committing = (server.connect() for _ in range(3))
     for name in names:
@@ -324,7 +324,7 @@ def test_steps_of_any_length_are_replayed(seed: int) -> None:
 def test_a_journal_that_says_nothing_of_checkpoints_is_replayed() -> None:
     """Such a journal was written when the steps of a request were its own affair: it is decided at once."""
     server = stable_server()
-    server.node.unfinished.meter = Endless()
+    server.node.engine.unfinished.meter = Endless()
     peer = server.connect()
     names = tuple(f"g{number}" for number in range(300))
     for name in names:

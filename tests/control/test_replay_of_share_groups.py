@@ -30,7 +30,7 @@ class Member:
     def __init__(self, server: SteeredNode, name: str) -> None:
         self.server, self.name = server, name
         self.peer: Peer = server.connect(name)
-        self.topic_id = server.node.ledger.catalog.topics_by_name["jobs"].id
+        self.topic_id = server.node.world.ledger.catalog.topics_by_name["jobs"].id
         self.epoch = 0
 
     def join(self) -> None:
@@ -99,4 +99,4 @@ def test_locks_sessions_and_waits_of_share_groups_are_replayed() -> None:
     assert not again.run()
     assert again.compared > 10
     assert read_logs(files, "again") == server.take_snapshot()
-    assert again.node.dataplane.share.served == server.node.dataplane.share.served
+    assert again.node.world.dataplane.share.served == server.node.world.dataplane.share.served

@@ -91,7 +91,7 @@ def test_an_abandoned_node_refuses_everything() -> None:
     server.operator.state.reset()
     contents = disk.contents()
     with pytest.raises(StorageError, match="the log is abandoned"):
-        old.partitions[0].log.append(b"x" * 100)
+        old.world.partitions[0].log.append(b"x" * 100)
     assert old._routes == {}
     assert disk.contents() == contents
 
@@ -100,7 +100,7 @@ def test_a_snapshot_that_is_too_large_is_not_read() -> None:
     server, disk = prepare()
     kept = server.operator.held_bytes()["snapshots"]
     assert kept == sum(server.operator.state.snapshots().values()) > 300
-    server.node.config = Config({"snapshots.max.bytes": 300})
+    server.node.world.config = Config({"snapshots.max.bytes": 300})
     disk.refuse = lambda operation, path: errno.EIO if operation == "read" else 0
     with pytest.raises(Refusal, match="snapshots may take 300 bytes in all"):
         server.operator.state.take_snapshot("large")

@@ -74,8 +74,8 @@ def test_a_compaction_that_is_due_is_done_and_named() -> None:
     )
     for offset in range(40):
         server.connect().ask(commit("g", {"orders": {0: offset}}), 8)
-    server.node.flush()
-    server.node.append()
+    server.node.engine.flush()
+    server.node.engine.append()
     server.node.set_upkeep(Janitor(server.node, server.clock.now_ms()))
     moved = server.operator.clock.advance(1, keep_everybody)
     assert ("compaction", "__consumer_offsets-0") in [(one.kind, one.group) for one in moved.fired]

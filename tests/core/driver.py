@@ -86,7 +86,8 @@ class ShardDriver:
     def set_topics(self, topics: Topics) -> None:
         """From now on these topics exist, and no others."""
         gone = {name: [topic.id] for name, topic in self.topics.items() if topics.id_of(name) != topic.id}
-        self.topics = self.shard.topics = topics
+        self.topics = topics
+        self.shard.set_topics(topics)
         for results in self.shard.forget_topics(gone, self.now_ms) if gone else ():
             self.take_all(results)
 

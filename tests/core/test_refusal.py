@@ -58,7 +58,7 @@ def test_of_a_longer_one_both_ends_are_told() -> None:
 def test_every_answer_has_its_bytes(request_: Message, error: ErrorCode, capfd: pytest.CaptureFixture[str]) -> None:
     """And what is wrong with a client's pattern is not written to the server's standard error."""
     server = InMemory()
-    answer = server.connect().ask(request_, server.node.offered[api_of(request_).key][-1])
+    answer = server.connect().ask(request_, server.node.engine.offered[api_of(request_).key][-1])
     entry = next((getattr(answer, name)[0] for name in ("topics", "groups") if getattr(answer, name, ())), answer)
     assert entry.error_code == error
     said = capfd.readouterr().err.splitlines()

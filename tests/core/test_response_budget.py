@@ -65,7 +65,7 @@ def test_a_read_that_names_the_same_very_often_is_refused(small: None, version: 
     peer.ask(requests.commit("g", {"orders": {0: 5, 1: 6}}), 8)
     assert ErrorCode.POLICY_VIOLATION not in codes_in(ask(server, peer, read(3), version))
     assert codes_in(ask(server, peer, read(2_000), version)) == {ErrorCode.POLICY_VIOLATION}
-    assert not server.node.edge.failures
+    assert not server.node.world.edge.failures
 
 
 LISTS: list[tuple[int, Any]] = [  # the response is larger than the request

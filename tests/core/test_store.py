@@ -128,8 +128,8 @@ CHANGES = st.one_of(
 @given(st.lists(CHANGES, max_size=20))
 @settings(max_examples=300)
 def test_what_offsets_take_is_counted_however_they_come(changes: list[Any]) -> None:
-    store, told = OffsetStore(), list[int]()
-    store.hold = told.append
+    told = list[int]()
+    store = OffsetStore(told.append)
     for change in changes:
         match change:
             case dict():

@@ -16,8 +16,7 @@ class TimersMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.timers = Timers()
-        self.timers.wake = self.note_wake
+        self.timers = Timers(self.note_wake)
         self.wake_ms: int | None = None  # when their owner looks at them
         self.model: dict[TimerKey, int] = {}
         self.now = 0

@@ -78,21 +78,21 @@ class Broker:
             wall_ms=0.5,  # so that rounding takes no millisecond away
             **{"offsets_topic_num_partitions": 4, **settings},
         ).node
-        self.plane, self.ledger = self.node.dataplane, self.node.ledger
+        self.plane, self.ledger = self.node.world.dataplane, self.node.world.ledger
         self._replies: list[tuple[int, Any]] = []
 
     def ask(self, request: Any, ticket: int = 1, version: int | None = None, now_ms: int = NOW) -> Any:
         """Return the response to a request, None while it is parked."""
         key = next(key for key, api in APIS.items() if api.request.cls is type(request))
-        answer = response_of(self.node.handle(key, request, call(request, ticket, version, now_ms), NODES))
-        while self.node.has_steps:
-            self.node.step()
+        answer = response_of(self.node.engine.handle(key, request, call(request, ticket, version, now_ms), NODES))
+        while self.node.engine.unfinished:
+            self.node.engine.long_requests.step()
             self._replies += self._take_replies()
             mine = [reply for reply in self._replies if reply[0] == ticket]
             if mine:
                 self._replies.remove(mine[0])
                 answer = mine[0][1]
-        self.node.flush()
+        self.node.engine.flush()
         return answer
 
     def replies(self) -> list[tuple[int, Any]]:
@@ -101,7 +101,7 @@ class Broker:
         return replies
 
     def _take_replies(self) -> list[tuple[int, Any]]:
-        return [(ticket, response_of(outcome)) for ticket, outcome in self.node.replies()]
+        return [(ticket, response_of(outcome)) for ticket, outcome in self.node.engine.replies()]
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
         settings = {name.replace("_", "."): text for name, text in configs.items()}

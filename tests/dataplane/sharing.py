@@ -36,9 +36,9 @@ class Got(Struct, frozen=True):
 
 def begin_sharing(broker: Broker, topic: str = "t", group: str = "g", partition: int = 0, at: int = 0) -> StateKey:
     """Begin the state of a share partition, as a member's join does; NO_OFFSET lets the first fetch decide."""
-    key = StateKey(group, broker.node.ledger.catalog.topics_by_name[topic].id, partition)
-    assert broker.node.share_states.initialize(key, 1, at, NOW) == 0
-    broker.node.flush()
+    key = StateKey(group, broker.node.world.ledger.catalog.topics_by_name[topic].id, partition)
+    assert broker.node.engine.share_states.initialize(key, 1, at, NOW) == 0
+    broker.node.engine.flush()
     return key
 
 
@@ -49,7 +49,7 @@ class Sharer:
         self, broker: Broker, name: str = "a", *, group: str = "g", topic: str = "t", connection: int | None = None
     ) -> None:
         self.broker, self.name, self.group = broker, name, group
-        self.topic_id = broker.node.ledger.catalog.topics_by_name[topic].id
+        self.topic_id = broker.node.world.ledger.catalog.topics_by_name[topic].id
         self.connection = ord(name[0]) if connection is None else connection
         self.epoch = 0
         self.now_ms = NOW
@@ -62,15 +62,15 @@ class Sharer:
         made = type(made)(
             ticket, self.now_ms, version, "client", "/127.0.0.1", made.fresh_id, connection=self.connection
         )
-        answer = response_of(node.handle(key, request, made, NODES))
-        while node.has_steps:
-            node.step()
+        answer = response_of(node.engine.handle(key, request, made, NODES))
+        while node.engine.unfinished:
+            node.engine.long_requests.step()
             for number, response in self.broker._take_replies():
                 if number == ticket:
                     answer = response
                 else:
                     self.broker._replies.append((number, response))
-        node.flush()
+        node.engine.flush()
         return answer
 
     def fetch(self, *ranges: tuple[int, int, tuple[int, ...]], partition: int = 0, **fields: Any) -> Any:
@@ -105,8 +105,8 @@ class Sharer:
 
     def leave(self) -> None:
         """Lose the connection."""
-        self.broker.node.disconnect(self.connection, self.now_ms)
-        self.broker.node.flush()
+        self.broker.node.engine.disconnect(self.connection, self.now_ms)
+        self.broker.node.engine.flush()
 
 
 def got(answer: Any) -> Got:
@@ -120,6 +120,6 @@ def got(answer: Any) -> Got:
 
 
 def share_partition(broker: Broker, key: StateKey) -> SharePartition:
-    found = broker.node.dataplane.share.find(key)
+    found = broker.node.world.dataplane.share.find(key)
     assert found is not None, "it is served"
     return found

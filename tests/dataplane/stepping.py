@@ -12,13 +12,13 @@ def ask_in_steps(broker: Broker, api_key: int, request: Any) -> tuple[Any, list[
     """Return the response to a request, and how often each noted method was called in each of its steps."""
     calls: list[Counter[str]] = [Counter()]
     CALLS.clear()
-    response = response_of(broker.node.handle(api_key, request, call(request), NODES))
+    response = response_of(broker.node.engine.handle(api_key, request, call(request), NODES))
     while True:
         calls[-1].update(CALLS)
         CALLS.clear()
-        if response is not None or not broker.node.has_steps:
+        if response is not None or not broker.node.engine.unfinished:
             return response, calls
         calls.append(Counter())
-        broker.node.step()
-        broker.node.flush()
-        response = next((response_of(outcome) for _, outcome in broker.node.replies()), None)
+        broker.node.engine.long_requests.step()
+        broker.node.engine.flush()
+        response = next((response_of(outcome) for _, outcome in broker.node.engine.replies()), None)

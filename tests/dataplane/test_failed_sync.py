@@ -39,7 +39,7 @@ def test_a_sync_that_fails_closes_its_partition_and_no_other() -> None:
     assert member.answers[0][1].topics[0].partitions[0].error_code == ErrorCode.NONE
     (read,) = reader.answers[0][1].responses[0].partitions
     assert (read.error_code, read.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b""), "it would have had the record"
-    assert set(server.node.dataplane.closed_partitions) == {("t", 0)}
+    assert set(server.node.world.dataplane.closed_partitions) == {("t", 0)}
     assert writer.ask(*producing(0)).responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert writer.ask(*producing(1)).responses[0].partition_responses[0].base_offset == 2
 
@@ -65,7 +65,7 @@ def test_a_request_in_steps_is_not_acknowledged_for_an_earlier_turn(monkeypatch:
     peer.send(producing(0, 1, 2))
     server.turn()
     server.turn()
-    assert server.node.dataplane.closed_partitions
+    assert server.node.world.dataplane.closed_partitions
     assert peer.answers == []
     for _ in range(10):
         server.turn()
@@ -83,10 +83,10 @@ def test_a_transaction_whose_marker_cannot_be_written_ends_at_the_next_start(ope
     fail(files, operation, "t-0")
     ended = peer.ask(EndTxnRequest("x", producer.producer_id, producer.producer_epoch, True), 4)
     assert ended.error_code == ErrorCode.NONE, "that it is committed is on the disk"
-    assert server.node.ledger.transactions.by_id["x"].state.is_prepared
+    assert server.node.world.ledger.transactions.by_id["x"].state.is_prepared
     for how, disk in files.crashes():
         after = InMemory(disk, is_synced=True, topics={"t": 3})
-        assert not after.node.ledger.transactions.by_id["x"].state.is_prepared, how
+        assert not after.node.world.ledger.transactions.by_id["x"].state.is_prepared, how
         (read,) = after.connect().ask(*fetching(0, 1, level=1)).responses[0].partitions
         assert b"b" in read.records, how
         assert not read.aborted_transactions, how

@@ -172,7 +172,7 @@ def test_who_has_left_is_not_answered(broker: Broker) -> None:
 
 
 def test_the_coordinators_own_log_can_be_read(broker: Broker) -> None:
-    index = broker.node.partitions.owner("g").index
+    index = broker.node.world.partitions.owner("g").index
     data = broker.fetch("__consumer_offsets", index)
     assert (data.error_code, data.high_watermark, data.records) == (0, 0, b"")
     assert broker.ask(fetch("__consumer_offsets", index, max_wait_ms=500), ticket=7) is None
@@ -382,7 +382,7 @@ def test_a_session_by_ids_finds_the_topic_that_comes_later(broker: Broker) -> No
     one = FetchRequestTopic(topic_id=topic_id, partitions=(FetchRequestPartition(0, partition_max_bytes=10**6),))
     answer = broker.ask(FetchRequest(session_epoch=0, topics=(one,)), version=17)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    broker.node.record(Result(records=(CatalogRecord(TopicKey("later"), TopicValue(topic_id, 1, 1)),)), NOW)
+    broker.node.engine.record(Result(records=(CatalogRecord(TopicKey("later"), TopicValue(topic_id, 1, 1)),)), NOW)
     broker.produce("later", 0, batch("a"))
     again = broker.ask(FetchRequest(session_id=answer.session_id, session_epoch=1), version=17)
     assert read_values(again.responses[0].partitions[0].records) == ["a"]

@@ -49,7 +49,7 @@ def test_reserved_names_are_not_created(broker: Broker, name: str) -> None:
 
 def test_leaders_go_round_the_brokers_and_copies_are_as_many_as_can_be(broker: Broker) -> None:
     nodes = Where((Node(1, "a", 1), Node(2, "b", 2), Node(3, "c", 3)))
-    broker.node.record(Result(records=(CatalogRecord(TopicKey("r"), TopicValue(b"r" * 16, 4, 2)),)), NOW)
+    broker.node.engine.record(Result(records=(CatalogRecord(TopicKey("r"), TopicValue(b"r" * 16, 4, 2)),)), NOW)
     request = MetadataRequest((MetadataRequestTopic(name="r"),))
     answer = broker.plane.handle(request, call(request), nodes).response
     assert [p.replica_nodes for p in answer.topics[0].partitions] == [(1, 2), (2, 3), (3, 1), (1, 2)]

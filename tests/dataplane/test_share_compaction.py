@@ -89,7 +89,7 @@ def test_a_waiting_member_gets_what_is_left_at_the_end_of_a_lock() -> None:
     a.take()
     assert b.fetch(max_wait_ms=500, ticket=7) is None
     compact(broker)
-    broker.node.fire(NOW + 30_000)
+    broker.node.engine.fire(NOW + 30_000)
     ((_, answer),) = broker.replies()
     assert got(answer).values == ["a4.0", "b5.0"]
 

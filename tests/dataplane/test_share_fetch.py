@@ -96,14 +96,14 @@ def test_a_fetch_waits_until_its_time_is_over(broker: Broker) -> None:
 def test_a_lock_ends_by_the_coordinator_s_clock(shared: Broker) -> None:
     a, b = Sharer(shared, "a"), Sharer(shared, "b")
     a.take()
-    assert shared.node.dataplane.share.locks.next_deadline_ms() == NOW + LOCK_MS
+    assert shared.node.world.dataplane.share.locks.next_deadline_ms() == NOW + LOCK_MS
     b.fetch(max_wait_ms=500, ticket=7)
-    shared.node.fire(NOW + LOCK_MS - 1)
+    shared.node.engine.fire(NOW + LOCK_MS - 1)
     assert shared.replies() == []
-    shared.node.fire(NOW + LOCK_MS)
+    shared.node.engine.fire(NOW + LOCK_MS)
     ((ticket, answer),) = shared.replies()
     assert (ticket, got(answer).acquired) == (7, [(0, 3, 2)])
-    assert shared.node.dataplane.share.locks.next_deadline_ms() == NOW + 2 * LOCK_MS
+    assert shared.node.world.dataplane.share.locks.next_deadline_ms() == NOW + 2 * LOCK_MS
     assert a.settle((0, 3, ACCEPT)) == ErrorCode.INVALID_RECORD_STATE
 
 
@@ -112,7 +112,7 @@ def test_a_lock_is_renewed(shared: Broker) -> None:
     a.take()
     a.now_ms += LOCK_MS - 1
     assert a.settle((0, 0, RENEW), is_renew_ack=True) == 0
-    shared.node.fire(a.now_ms + 1)
+    shared.node.engine.fire(a.now_ms + 1)
     a.now_ms += LOCK_MS - 1
     assert a.settle((0, 0, ACCEPT)) == 0
     assert a.settle((1, 1, ACCEPT)) == ErrorCode.INVALID_RECORD_STATE
@@ -173,14 +173,14 @@ def test_what_a_member_acquires_while_states_are_away_stays_its_own(shared: Brok
     key = begin_sharing(shared, group="h")
     before = Sharer(shared, group="h")
     assert before.take(max_records=1, share_acquire_mode=1).acquired == [(0, 0, 1)]
-    index = node.share_states.partition_of(key)
-    node.share_states.unload(index)
+    index = node.engine.share_states.partition_of(key)
+    node.engine.share_states.unload(index)
     before.leave()
     returned, other = Sharer(shared, group="h", connection=77), Sharer(shared, "b", group="h")
     assert returned.take(max_records=1, share_acquire_mode=1).acquired == [(1, 1, 1)]
-    for _ in node.share_states.replay(index):
+    for _ in node.engine.share_states.replay(index):
         pass
-    node.share_states.serve(index, NOW)
+    node.engine.share_states.serve(index, NOW)
     assert other.take(max_records=2, share_acquire_mode=1).acquired == [(0, 0, 2), (2, 2, 1)]
     assert returned.settle((1, 1, ACCEPT)) == 0
 
@@ -207,17 +207,17 @@ def test_a_fetch_whose_connection_is_lost_between_two_steps_acquires_nothing(sha
     a, b = Sharer(shared), Sharer(shared, "b")
     a.take()
     shared.produce("t", 0, batch("e"))
-    changing, key = shared.node.dataplane.share.changing, StateKey("g", a.topic_id, 0)
+    changing, key = shared.node.world.dataplane.share.changing, StateKey("g", a.topic_id, 0)
     changing[key] = False  # by another request, which the acknowledgement waits for
     accepted = ShareFetchRequestPartition(0, (ShareFetchRequestAcknowledgementBatch(0, 0, ACCEPT),))
     topics = (ShareFetchRequestTopic(a.topic_id, (accepted,)),)
     wanted = ShareFetchRequest("g", "a", 1, max_records=500, batch_size=500, topics=topics)
     made = replace(call(wanted, 9, 2), connection=a.connection)
-    assert response_of(shared.node.handle(78, wanted, made, NODES)) is None
+    assert response_of(shared.node.engine.handle(78, wanted, made, NODES)) is None
     a.leave()
     del changing[key]
-    while shared.node.has_steps:
-        shared.node.step()
+    while shared.node.engine.unfinished:
+        shared.node.engine.long_requests.step()
     assert b.take().acquired == [(1, 3, 2), (4, 4, 1)]
 
 
@@ -258,8 +258,8 @@ def test_a_new_share_partition_begins_where_the_group_says(reset: str, first: in
     broker.produce("t", 0, batch("a", "b", at_ms=NOW - 7_200_000))
     broker.produce("t", 0, batch("c", "d", at_ms=NOW - 60_000))
     key = begin_sharing(broker, at=NO_OFFSET)
-    shard = broker.node.partitions.owner("g").shard
-    shard.own_limits = {"g": type(shard.limits)(share_auto_offset_reset=reset)}
+    shard = broker.node.world.partitions.owner("g").shard
+    shard.set_limits("g", type(shard.limits)(share_auto_offset_reset=reset))
     Sharer(broker).take(max_records=1)
     assert share_partition(broker, key).start_offset == first
 
@@ -280,15 +280,15 @@ def test_aborted_records_are_left_out_if_the_group_says_so() -> None:
     broker = Broker()
     broker.create("t")
     begin_sharing(broker)
-    shard = broker.node.partitions.owner("g").shard
-    shard.own_limits = {"g": type(shard.limits)(share_isolation_level="read_committed")}
+    shard = broker.node.world.partitions.owner("g").shard
+    shard.set_limits("g", type(shard.limits)(share_isolation_level="read_committed"))
     producer = broker.producer("x")
     broker.produce("t", 0, transactional_batch(producer, "a", "b"), txn="x")
     a = Sharer(broker)
     assert a.take().acquired == [], "it is not decided"
     broker.ask(EndTxnRequest("x", *producer, False), version=4)
-    while broker.node.has_steps:
-        broker.node.step()
+    while broker.node.engine.unfinished:
+        broker.node.engine.long_requests.step()
     broker.produce("t", 0, batch("c"))
     assert [one[:2] for one in a.take().acquired] in ([(2, 3)], [(2, 2), (3, 3)])
 
@@ -297,14 +297,14 @@ def test_what_a_producer_commits_after_it_has_aborted_is_delivered() -> None:
     broker = Broker()
     broker.create("t")
     begin_sharing(broker)
-    shard = broker.node.partitions.owner("g").shard
-    shard.own_limits = {"g": type(shard.limits)(share_isolation_level="read_committed")}
+    shard = broker.node.world.partitions.owner("g").shard
+    shard.set_limits("g", type(shard.limits)(share_isolation_level="read_committed"))
     producer = broker.producer("x")
     for number, (value, is_kept) in enumerate((("aborted", False), ("kept", True), ("aborted again", False))):
         broker.produce("t", 0, transactional_batch(producer, value, sequence=number), txn="x")
         broker.ask(EndTxnRequest("x", *producer, is_kept), version=4)
-        while broker.node.has_steps:
-            broker.node.step()
+        while broker.node.engine.unfinished:
+            broker.node.engine.long_requests.step()
     delivered = [at for first, last, _ in Sharer(broker).take().acquired for at in range(first, last + 1)]
     assert 2 in delivered
     assert not {0, 4} & set(delivered)
@@ -325,9 +325,9 @@ def test_each_partition_has_its_share_of_the_bytes(broker: Broker) -> None:
 def test_a_partition_that_was_read_anew_between_two_steps_is_not_overwritten(
     shared: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, step = Sharer(shared), shared.node.step
+    a, step = Sharer(shared), shared.node.engine.long_requests.step
     a.take()
-    share, key = shared.node.dataplane.share, StateKey("g", a.topic_id, 0)
+    share, key = shared.node.world.dataplane.share, StateKey("g", a.topic_id, 0)
     anew = SharePartition(2)
 
     def read_anew() -> object:
@@ -335,7 +335,7 @@ def test_a_partition_that_was_read_anew_between_two_steps_is_not_overwritten(
         share.put(key, anew)
         return step()
 
-    monkeypatch.setattr(shared.node, "step", read_anew)
+    monkeypatch.setattr(shared.node.engine.long_requests, "step", read_anew)
     assert a.settle((0, 3, ACCEPT)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert share.find(key) is anew
 
@@ -344,7 +344,7 @@ def test_a_fenced_member_reads_the_share_partition_again(shared: Broker) -> None
     a = Sharer(shared)
     a.take()
     key = StateKey("g", a.topic_id, 0)
-    assert shared.node.share_states.initialize(key, 2, 2, NOW) == 0
+    assert shared.node.engine.share_states.initialize(key, 2, 2, NOW) == 0
     answer = a.acknowledge((0, 3, ACCEPT))
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert [one.node_id for one in answer.node_endpoints] == [0]
@@ -411,14 +411,14 @@ def test_a_deleted_topic_ends_the_wait(shared: Broker) -> None:
     ((_, answer),) = shared.replies()
     assert answer.error_code == 0
     assert a.settle((0, 3, ACCEPT)) == ErrorCode.UNKNOWN_TOPIC_ID
-    assert not shared.node.dataplane.share.served
-    assert shared.node.dataplane.share.locks.next_deadline_ms() is None
+    assert not shared.node.world.dataplane.share.served
+    assert shared.node.world.dataplane.share.locks.next_deadline_ms() is None
 
 
 def test_a_group_without_state_is_a_failure_as_by_kafka(broker: Broker) -> None:
     found = Sharer(broker).take()
     assert found.error == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert not broker.node.dataplane.share.served
+    assert not broker.node.world.dataplane.share.served
 
 
 @pytest.mark.parametrize("wrong", [{"share_acquire_mode": 2}, {"is_renew_ack": True}])
@@ -447,7 +447,7 @@ def test_so_many_records_exactly(shared: Broker) -> None:
 
 
 def test_records_that_were_deleted_are_left_out(shared: Broker) -> None:
-    log = shared.node.dataplane._state.logs.log("t", 0)
+    log = shared.node.world.dataplane._state.logs.log("t", 0)
     log.delete_before(2)
     a = Sharer(shared)
     assert a.take().acquired == [], "as by Kafka: the client asks again"
@@ -462,7 +462,7 @@ def test_a_group_of_the_longest_name(broker: Broker) -> None:
     a = Sharer(broker, group=group)
     assert a.take().acquired == [(0, 0, 1)]
     assert a.settle((0, 0, ACCEPT)) == 0
-    assert not broker.node.edge.failures
+    assert not broker.node.world.edge.failures
 
 
 def test_a_connection_that_is_lost_with_many_sessions_is_closed_in_steps(shared: Broker) -> None:

@@ -124,7 +124,7 @@ def test_a_topic_that_goes_while_all_are_described_is_left_out(monkeypatch: pyte
     monkeypatch.setattr(metadata, "AT_ONCE_PARTITIONS", STEP_PARTITIONS)
     broker = Broker(topics={f"t{number}": STEP_PARTITIONS for number in range(4)})
     request = MetadataRequest(None)
-    assert broker.node.handle(3, request, call(request, ticket=9), NODES) is PARKED
+    assert broker.node.engine.handle(3, request, call(request, ticket=9), NODES) is PARKED
     broker.delete("t3")
     ((_, response),) = [reply for reply in broker.replies() if reply[0] == 9]
     assert {one.name for one in response.topics} == {"__consumer_offsets", "t0", "t1", "t2"}
@@ -253,9 +253,9 @@ def test_fetches_that_one_append_wakes_are_answered_over_some_turns() -> None:
     broker.produce("t", 0, batch("a" * 900_000))
     answered: list[int] = []
     for _ in tickets:
-        assert broker.node.next_poll_ms() == 0 or len(answered) == len(tickets)
-        some = [ticket for ticket, _ in broker.node.replies()]
-        broker.node.flush()
+        assert broker.node.engine.next_poll_ms() == 0 or len(answered) == len(tickets)
+        some = [ticket for ticket, _ in broker.node.engine.replies()]
+        broker.node.engine.flush()
         assert len(some) <= dataplane.REPLIES_BYTES // 900_000 + 1
         answered += some
     assert answered == tickets
@@ -268,7 +268,7 @@ def test_fetches_whose_wait_is_over_are_answered_over_some_turns(monkeypatch: py
     for ticket in tickets:
         assert broker.fetch("t", ticket=ticket, max_wait_ms=500) is None
     broker.real_ms = 1_000
-    answered = [[ticket for ticket, _ in broker.node.replies()] for _ in range(4)]
+    answered = [[ticket for ticket, _ in broker.node.engine.replies()] for _ in range(4)]
     assert [len(some) for some in answered] == [10, 10, 10, 0]
     assert sorted(itertools.chain(*answered)) == tickets
 
@@ -415,9 +415,9 @@ def test_topics_are_deleted_in_steps_and_so_are_their_files(monkeypatch: pytest.
     broker.create("t", partitions=PARTITIONS)
     assert broker.fetch("t").high_watermark == 0, "it is another topic, though files of the old one are there"
     left = []
-    while broker.node.has_steps:
+    while broker.node.engine.unfinished:
         CALLS.clear()
-        broker.node.step()
+        broker.node.engine.long_requests.step()
         left.append(CALLS["remove_directory"])
     assert max([step["remove_directory"] for step in calls] + left) == 1
     assert not [name for name in disk.list("data") if name.startswith("muster.deleted")]

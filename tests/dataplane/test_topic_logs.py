@@ -192,7 +192,7 @@ def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> Non
     assert len(crashes) > 3
     for how, disk in crashes:
         after = Broker(disk, is_synced=is_synced)
-        if "d" in after.node.ledger.catalog.topics_by_name:
+        if "d" in after.node.world.ledger.catalog.topics_by_name:
             assert [after.values("d", partition, committed=True) for partition in (0, 1)] == [["old"], ["old"]], how
         else:
             after.create("d", partitions=2)

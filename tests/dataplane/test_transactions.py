@@ -111,18 +111,18 @@ def begin_wide(is_synced: bool = False) -> tuple[Broker, tuple[int, int]]:
 def begin_end(broker: Broker, producer: tuple[int, int]) -> None:
     """Ask for the end of the transaction, which is decided at once, and do some of its steps."""
     request = EndTxnRequest("x", *producer, True)
-    assert broker.node.handle(26, request, call(request, version=4), NODES).response.error_code == 0
-    broker.node.flush()
+    assert broker.node.engine.handle(26, request, call(request, version=4), NODES).response.error_code == 0
+    broker.node.engine.flush()
     for _ in range(MANY // 2):
-        broker.node.step()
-        broker.node.flush()
+        broker.node.engine.long_requests.step()
+        broker.node.engine.flush()
 
 
 def do_steps(broker: Broker) -> None:
-    while broker.node.has_steps:
-        broker.node.step()
-        broker.node.flush()
-    broker.node.append()
+    while broker.node.engine.unfinished:
+        broker.node.engine.long_requests.step()
+        broker.node.engine.flush()
+    broker.node.engine.append()
 
 
 def count_markers(broker: Broker) -> list[int]:
@@ -141,9 +141,9 @@ def test_the_markers_of_many_partitions_are_written_in_steps() -> None:
     assert 0 < sum(count_markers(broker)) < MANY
     assert state_of(broker) is State.PREPARE_COMMIT
     again = InitProducerIdRequest("x", 60_000)
-    answer = broker.node.handle(22, again, call(again, version=5), NODES).response
+    answer = broker.node.engine.handle(22, again, call(again, version=5), NODES).response
     assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
-    broker.node.finish_transactions(NOW)
+    broker.node.engine.recorder.finish_transactions(NOW)
     do_steps(broker)
     assert count_markers(broker) == [1] * MANY, "once each"
     assert state_of(broker) is State.COMPLETE_COMMIT
@@ -168,7 +168,7 @@ def test_a_transaction_is_not_complete_if_one_of_its_markers_is_lost_before_the_
     )
     do_steps(broker)
     assert state_of(broker) is State.PREPARE_COMMIT
-    broker.node.finish_transactions(NOW)
+    broker.node.engine.recorder.finish_transactions(NOW)
     do_steps(broker)
     assert state_of(broker) is State.COMPLETE_COMMIT
 

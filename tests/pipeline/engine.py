@@ -93,7 +93,6 @@ class Engine(ShardDriver):
     def restart(self) -> None:
         """Forget everything but the log."""
         self.shard = replayed(self.directory, self.index, self.limits)
-        self.shard.write = lambda _result, _now_ms: None  # `take` writes to the log
         self.load()
 
     def take(self, result: Result[Any]) -> None:
@@ -159,7 +158,8 @@ class EngineOfWrongClock(Engine):
 
 def replayed(directory: Path, number: int = 0, limits: Limits | None = None) -> Shard:
     """What the server knows after reading a log from the disk, by the way in which it starts."""
-    partition = Partition(Shard(number, limits or Limits(), TOPICS), lambda: Log.open(RealFiles(), str(directory)))
+    shard = Shard(number, limits or Limits(), TOPICS)  # which writes nothing: `Engine.take` does
+    partition = Partition(lambda _: shard, lambda: Log.open(RealFiles(), str(directory)))
     for _ in loader.replay(partition):
         pass
     partition.log.release()

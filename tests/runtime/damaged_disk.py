@@ -145,14 +145,14 @@ def damages(whole: CrashingDisk, dice: Random, each: int) -> Iterator[Damage]:
 def facts(server: InMemory) -> Facts:
     """What the logs say, by their directories. A topic's partition that is closed is its error."""
     node, found = server.node, {}
-    for partition in node.partitions:
+    for partition in node.world.partitions:
         shard = durable.facts(partition.shard)
         for group in shard["groups"].values():
             if isinstance(group, dict):
                 group.pop("owners", None)
         found[f"__consumer_offsets-{partition.index}"] = shard
-    catalog = node.ledger.catalog
-    found[CATALOG] = dict(catalog.topics.items()), catalog.configs, node.ledger.transactions.by_id
+    catalog = node.world.ledger.catalog
+    found[CATALOG] = dict(catalog.topics.items()), catalog.configs, node.world.ledger.transactions.by_id
     for index in (0, 1):
         found[f"t-{index}"] = _read(server.connect(), index)
     return found

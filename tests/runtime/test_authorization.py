@@ -96,7 +96,7 @@ def test_without_an_authorizer_no_handler_has_a_guard() -> None:
 
 
 def test_a_server_does_not_start_with_an_api_that_needs_no_rights_by_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    needed = server().node.authorizer
+    needed = server().node.engine.authorizer
     assert needed is not None, "it has an authorizer"
     monkeypatch.delitem(cast("dict[str, Any]", NEEDS), "ShareFetch")
     with pytest.raises(AssertionError, match="everybody could call ShareFetch"):
@@ -134,14 +134,14 @@ def test_a_client_without_rights_changes_nothing(name: str) -> None:
                 encode_response(api.key, version, 1, answer)
                 said |= codes_in(answer)
     assert contents(one) == before
-    assert not [group for partition in one.node.partitions for group in partition.shard.groups]
-    assert not one.node.edge.failures, "and nothing failed"
+    assert not [group for partition in one.node.world.partitions for group in partition.shard.groups]
+    assert not one.node.world.edge.failures, "and nothing failed"
     assert said & DENIED or name in SILENT, f"and it is told so, not {said}"
 
 
 def contents(one: InMemory) -> dict[str, bytes]:
     """The bytes of all logs."""
-    one.node.flush()
+    one.node.engine.flush()
     files, found = one.files, {}
     for directory in files.list(DATA_DIR):
         for name in files.list(f"{DATA_DIR}/{directory}"):
@@ -197,8 +197,8 @@ def test_a_number_that_stands_for_nothing_closes_the_connection(values: dict[str
         peer = one.connect()
         assert peer.ask(request, 3) is None
         assert peer.connection.closing
-    assert not one.node.edge.failures
-    assert not list(one.node.ledger.catalog.acls)
+    assert not one.node.world.edge.failures
+    assert not list(one.node.world.ledger.catalog.acls)
 
 
 def test_a_producer_that_wants_no_answer_gets_none_of_a_denial_either() -> None:
@@ -220,10 +220,10 @@ def test_the_operator_needs_no_rights() -> None:
     one = server()
     call = Call(0, one.clock.now_ms(), 7, "operator", "/operator", fresh_ids(1), OPERATOR_PRINCIPAL)
     request = create_topics({"made": 1})
-    answer = one.node.handle(BY_NAME["CreateTopics"].key, request, call, one.listener.where).response
+    answer = one.node.engine.handle(BY_NAME["CreateTopics"].key, request, call, one.listener.where).response
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
     impostor = replace(call, principal=Principal("User", "admin port"))
-    answer = one.node.handle(BY_NAME["CreateTopics"].key, request, impostor, one.listener.where).response
+    answer = one.node.engine.handle(BY_NAME["CreateTopics"].key, request, impostor, one.listener.where).response
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 

@@ -10,7 +10,15 @@ from coordinator.runtime.world import World
 from tests.server.in_memory import InMemory
 
 COORDINATOR: Final = Path(__file__).parents[2] / "coordinator"
-OWNERS: Final = ("engine", "node", "node()", "world")  # the names that a node and its parts go by
+OWNERS: Final = (
+    "engine",
+    "node",
+    "node()",
+    "world",
+    "group_commit",
+    "memory",
+    "shard",
+)  # names of a node and its parts
 
 
 def assigned(cls: ast.ClassDef) -> tuple[set[str], set[str]]:
@@ -47,19 +55,39 @@ def test_what_a_class_declares_it_gives_a_value_itself() -> None:
     assert assigned(ours) == ({"a", "b"}, {"b"})
 
 
-def test_a_node_sets_nothing_of_its_engine() -> None:
+def test_no_class_inherits_from_another_one() -> None:
     found = classes()
-    assert Node.__mro__[1] is Engine
-    _, of_engine = assigned(found["Engine"])
-    _, of_node = assigned(found["Node"])
-    assert not of_engine & of_node
+    for name, cls in found.items():
+        assert not {ast.unparse(base) for base in cls.bases} & found.keys(), name
 
 
-def test_nobody_else_sets_what_a_node_or_its_world_has() -> None:
+def made_with_self(tree: ast.AST) -> list[str]:
+    """The objects that are made with the one that makes them."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return [
+        call.func.id
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id[0].isupper()
+        for one in (*call.args, *[keyword.value for keyword in call.keywords])
+        if isinstance(one, ast.Name) and one.id == "self"
+    ]
+
+
+def test_no_part_is_made_with_its_owner() -> None:
+    assert made_with_self(ast.parse("DataPlane(files, self)\nState(runtime=self)\nedge.attempt(self)")) == [
+        "DataPlane", "State",
+    ]  # fmt: skip
+    for name, cls in classes().items():
+        assert not made_with_self(cls), name
+
+
+def test_nobody_else_sets_what_a_node_its_parts_or_a_shard_has() -> None:
     node: Node = InMemory().node
+    engine: Engine = node.engine
     world: World = node.world
-    public = {name for name in node.__dict__.keys() | world.__dict__.keys() if not name.startswith("_")}
-    assert {"ledger", "dataplane", "share_states", "group_commit", "note_input", "upkeep"} <= public
+    parts = (node, world, engine, engine.memory, engine.group_commit, world.partitions[0].shard)
+    public = {name for part in parts for name in part.__dict__ if not name.startswith("_")}
+    assert {"ledger", "dataplane", "share_states", "group_commit", "note_input", "upkeep", "topics"} <= public
     found = [
         (path.name, ast.unparse(one), one.lineno)
         for path in sorted(COORDINATOR.rglob("*.py"))

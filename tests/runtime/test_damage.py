@@ -156,7 +156,7 @@ def test_a_log_of_a_topic_that_is_gone_closes_its_partition() -> None:
     assert [produce(server, partition) for partition in (0, 1)] == [0, 0]
     lose(files, "data/orders-0")
     again = InMemory(files, **ONE)
-    assert "missing" in again.node.dataplane.closed_partitions["orders", 0]
+    assert "missing" in again.node.world.dataplane.closed_partitions["orders", 0]
     assert [produce(again, partition) for partition in (0, 1, 2)] == [ErrorCode.KAFKA_STORAGE_ERROR, 0, 0]
     assert not files.list("data/orders-0")
 
@@ -183,9 +183,9 @@ def test_a_topic_that_was_deleted_and_made_anew_has_no_missing_log() -> None:
     server = InMemory(files, **ONE)
     assert produce(server) == ErrorCode.NONE
     server.connect().ask(DeleteTopicsRequest(topic_names=("orders",)), 5)
-    assert not server.node.ledger.catalog.logs.get("orders")
+    assert not server.node.world.ledger.catalog.logs.get("orders")
     again = InMemory(files, **ONE)  # which makes it anew
-    assert not again.node.dataplane.closed_partitions
+    assert not again.node.world.dataplane.closed_partitions
     assert produce(again) == ErrorCode.NONE
 
 

@@ -64,9 +64,11 @@ def test_a_request_that_fails_costs_that_request_alone(
     """G-048, of every API: the client is told, and asks on by the same connection; there is one line in the log."""
     server = InMemory()
     peer = server.connect()
-    version = max(v for v in server.node.offered[BY_NAME[name].key] if (BY_NAME[name].key, v) not in ADVERTISED_ONLY)
-    route = server.node._routes[BY_NAME[name].key, version]
-    monkeypatch.setitem(server.node._routes, (BY_NAME[name].key, version), type(route)(name, fail))
+    version = max(
+        v for v in server.node.engine.offered[BY_NAME[name].key] if (BY_NAME[name].key, v) not in ADVERTISED_ONLY
+    )
+    route = server.node.engine._routes[BY_NAME[name].key, version]
+    monkeypatch.setitem(server.node.engine._routes, (BY_NAME[name].key, version), type(route)(name, fail))
     request = BY_NAME[name].request.cls()
     with caplog.at_level(logging.ERROR, "muster"):
         peer.send((ProduceRequest(acks=1) if name == "Produce" else request, version), (ListGroupsRequest(), 4))
@@ -76,7 +78,7 @@ def test_a_request_that_fails_costs_that_request_alone(
     assert len(caplog.records) == (2 if name == "ListGroups" and version == 4 else 1)
     assert log_lines(caplog)[0] == (f"internal error: {name}", {"kind": name})
     assert caplog.records[0].exc_info is not None and "a mistake" in caplog.text
-    assert server.node.edge.failures[name] == 1
+    assert server.node.world.edge.failures[name] == 1
 
 
 def test_a_producer_that_wants_no_acknowledgement_gets_none_of_a_failure_either(
@@ -110,16 +112,16 @@ def two_groups(**settings: int) -> tuple[InMemory, Peer]:
 
 def state(server: InMemory) -> tuple[Any, ...]:
     """All that an input may change."""
-    shards = [partition.shard for partition in server.node.partitions]
+    shards = [partition.shard for partition in server.node.world.partitions]
     node = server.node
     return (
         [dict(shard.groups) for shard in shards],
         [list(shard.offsets.entries(group_id)) for shard in shards for group_id in shard.offsets.groups()],
         [shard.timers.items() for shard in shards],
-        dict(node.ledger.catalog.topics_by_name),
-        node.ledger.transactions.next_producer_id,
-        {partition.index: partition.log.end_offset for partition in node.partitions if partition.has_log},
-        node.ledger.log.end_offset,
+        dict(node.world.ledger.catalog.topics_by_name),
+        node.world.ledger.transactions.next_producer_id,
+        {partition.index: partition.log.end_offset for partition in node.world.partitions if partition.has_log},
+        node.world.ledger.log.end_offset,
     )
 
 
@@ -170,7 +172,7 @@ def test_an_append_that_fails_within_a_step_ends_the_process(request_: Message) 
         server.turn()
     disk.refuse = lambda operation, path: 0
     assert len(peer.answers) == before
-    assert server.node.edge.failures == {}
+    assert server.node.world.edge.failures == {}
 
 
 def test_a_timer_that_fails_is_gone_and_the_others_fire(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,9 +189,9 @@ def test_a_timer_that_fails_is_gone_and_the_others_fire(monkeypatch: pytest.Monk
     monkeypatch.setitem(dispatch.TIMERS, key, of_g)
     server.advance(1)
     assert (len(a.answers), len(b.answers)) == (0, 1), "the other group has its generation"
-    assert server.node.edge.failures == {"timer join": 1}
+    assert server.node.world.edge.failures == {"timer join": 1}
     server.advance(5)
-    assert server.node.edge.failures == {"timer join": 1}, "it does not come back"
+    assert server.node.world.edge.failures == {"timer join": 1}, "it does not come back"
 
 
 def test_a_group_whose_offsets_cannot_expire_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,10 +201,10 @@ def test_a_group_whose_offsets_cannot_expire_does_not_hold_up_the_others(monkeyp
         cleanup, "expire_offsets", lambda group, env: fail() if group.group_id == "g" else expire(group, env)
     )
     server.advance(130)
-    groups = {group_id for partition in server.node.partitions for group_id in partition.shard.groups}
+    groups = {group_id for partition in server.node.world.partitions for group_id in partition.shard.groups}
     assert groups == {"g"}
-    assert server.node.edge.failures["timer expiry"] >= 1
-    assert server.node.next_deadline_ms() is not None, "the next pass comes"
+    assert server.node.world.edge.failures["timer expiry"] >= 1
+    assert server.node.engine.next_deadline_ms() is not None, "the next pass comes"
 
 
 def test_a_group_that_fails_as_a_topic_goes_does_not_keep_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,8 +215,8 @@ def test_a_group_that_fails_as_a_topic_goes_does_not_keep_the_topic(monkeypatch:
     )
     answer = peer.ask(DeleteTopicsRequest(topic_names=("orders",)), 5)
     assert not codes_in(answer)
-    left = {group_id for partition in server.node.partitions for group_id in partition.shard.offsets.groups()}
-    assert left == {"g"} and server.node.edge.failures == {"topics": 1}
+    left = {group_id for partition in server.node.world.partitions for group_id in partition.shard.offsets.groups()}
+    assert left == {"g"} and server.node.world.edge.failures == {"topics": 1}
 
 
 def test_one_group_of_many_to_delete_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +243,7 @@ def test_a_long_poll_that_fails_is_answered(woken: bool, monkeypatch: pytest.Mon
         server.advance(1)
     ((_, answer),) = consumer.answers
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert server.node.edge.failures == {"Fetch": 1}
+    assert server.node.world.edge.failures == {"Fetch": 1}
 
 
 def test_a_transaction_that_cannot_time_out_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +254,7 @@ def test_a_transaction_that_cannot_time_out_is_logged_once(monkeypatch: pytest.M
     monkeypatch.setattr(engine, "fence", fail)
     for _ in range(3):
         server.advance(2)
-    assert server.node.edge.failures == {"timer transaction": 1}
+    assert server.node.world.edge.failures == {"timer transaction": 1}
 
 
 def test_a_missing_module_of_ours_ends_the_process_and_one_of_others_does_not() -> None:

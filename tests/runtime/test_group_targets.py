@@ -45,7 +45,7 @@ def large_topology(topology: Any) -> Any:
 
 
 def group(server: InMemory) -> Any:
-    return server.node.partitions.owner("app").shard.groups["app"]
+    return server.node.world.partitions.owner("app").shard.groups["app"]
 
 
 def test_others_are_answered_while_a_target_is_computed(server: InMemory) -> None:

@@ -45,9 +45,9 @@ def server() -> InMemory:
 def test_no_group_more_is_created(server: InMemory, request_: Any, version: int) -> None:
     log_bytes = server.node.log_bytes()
     assert code(server.connect().ask(request_, version)) == FULL
-    assert "new" not in server.node.partitions.owner("new").shard.groups
+    assert "new" not in server.node.world.partitions.owner("new").shard.groups
     assert server.node.log_bytes() == log_bytes
-    assert not server.node.edge.failures, "an error that a client causes is none of the server's"
+    assert not server.node.world.edge.failures, "an error that a client causes is none of the server's"
 
 
 def test_groups_that_exist_go_on(server: InMemory) -> None:
@@ -69,7 +69,7 @@ def test_a_group_that_is_deleted_leaves_room() -> None:
         assert code(peer.ask(commit("a", OFFSETS), 8)) == 0
         assert code(peer.ask(commit("b" * 512, OFFSETS), 8)) == FULL
         assert peer.ask(DeleteGroupsRequest(("a",)), 2).results[0].error_code == 0
-        assert server.node.groups_bytes == 0
+        assert server.node.engine.memory.groups_bytes == 0
 
 
 def test_long_ids_take_more_room() -> None:

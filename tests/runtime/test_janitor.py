@@ -39,7 +39,7 @@ def test_records_are_not_deleted_by_their_age_right_after_a_start() -> None:
     batch = record_batch.encode([Record(None, b"old", timestamp=WALL_MS - 60_000)])
     peer.ask(produce("t", {0: batch}), 12)
     janitor = Janitor(server.node, WALL_MS)
-    log = server.node.dataplane._state.logs.log("t", 0)
+    log = server.node.world.dataplane._state.logs.log("t", 0)
     list(janitor.round(WALL_MS))
     list(janitor.round(WALL_MS + INTERVAL_MS - 1))
     assert log.start_offset == 0
@@ -61,7 +61,7 @@ def test_a_start_long_after_the_newest_record_says_so(
 def test_a_compaction_that_fails_is_logged_and_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
     disk = CrashingDisk()
     server = InMemory(disk, offsets_topic_num_partitions=1)
-    log = server.node.partitions[0].log
+    log = server.node.world.partitions[0].log
     compactable(log)
     janitor = Janitor(server.node, WALL_MS)
     disk.refuse = lambda operation, path: (operation == "append to" and path.endswith(".cleaned")) * errno.ENOSPC
@@ -83,7 +83,7 @@ def test_a_compaction_that_fails_is_logged_and_tried_again_later(caplog: pytest.
 def test_a_log_of_the_coordinator_that_takes_nothing_more_ends_the_upkeep() -> None:
     disk = CrashingDisk()
     server = InMemory(disk, offsets_topic_num_partitions=1)
-    log = server.node.partitions[0].log
+    log = server.node.world.partitions[0].log
     compactable(log)
     disk.refuse = lambda operation, path: (operation == "sync" and path.endswith(".log")) * errno.EIO
     with pytest.raises(StorageError, match="EIO"):
@@ -98,7 +98,7 @@ def test_a_short_log_is_left_alone_unless_a_setting_says_otherwise(
     peer = server.connect()
     for offset in range(5):
         peer.ask(commit("g", {"orders": {0: offset}}), 8)
-    (log,) = [one.log for one in server.node.partitions if one.has_log]
+    (log,) = [one.log for one in server.node.world.partitions if one.has_log]
     list(Janitor(server.node, WALL_MS).round(WALL_MS))
     assert sum(len(records) for _, records in scan(log)) == (1 if is_compacted else 5)
 
@@ -111,7 +111,7 @@ def test_a_log_that_was_compacted_rests_for_some_rounds() -> None:
     left = []
     for offset in range(REST_ROUNDS + 2):
         peer.ask(commit("g", {"orders": {0: offset}}), 8)
-        (log,) = [one.log for one in server.node.partitions if one.has_log]
+        (log,) = [one.log for one in server.node.world.partitions if one.has_log]
         list(janitor.round(WALL_MS))
         left.append(sum(len(records) for _, records in scan(log)))
     assert left == [1, *range(2, REST_ROUNDS + 1), 1, 2]

@@ -31,14 +31,14 @@ LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 def server() -> InMemory:
     """One whose partitions are as before their loading."""
     made = InMemory()
-    for partition in made.node.partitions:
+    for partition in made.node.world.partitions:
         partition.served_by = NOBODY
     return made
 
 
 def ask(server: InMemory, message: Message) -> Any:
     """The answer, in the latest version that is offered."""
-    return server.connect().ask(message, server.node.offered[api_of(message).key][-1])
+    return server.connect().ask(message, server.node.engine.offered[api_of(message).key][-1])
 
 
 JOIN = join("g", "m", rebalance_ms=60_000)
@@ -87,7 +87,7 @@ def test_offsets_are_refused_a_partition_and_a_group(server: InMemory) -> None:
 @pytest.mark.rule("A-002 K-314")
 def test_groups_are_described_and_deleted_each_by_itself(server: InMemory) -> None:
     """Those of a partition that is loaded are there already."""
-    server.node.partitions.owner("there").served_by = 0
+    server.node.world.partitions.owner("there").served_by = 0
     described = ask(server, DescribeGroupsRequest(("g", "there"))).groups
     assert [one.error_code for one in described] == [LOADING, ErrorCode.GROUP_ID_NOT_FOUND]
     described = ask(server, ConsumerGroupDescribeRequest(("g", "there"))).groups
@@ -99,10 +99,10 @@ def test_groups_are_described_and_deleted_each_by_itself(server: InMemory) -> No
 @pytest.mark.rule("A-107 K-325")
 def test_one_loading_partition_spoils_the_list(server: InMemory) -> None:
     """A list that leaves groups out would be taken for the truth."""
-    for partition in server.node.partitions:
+    for partition in server.node.world.partitions:
         partition.served_by = 0
     assert ask(server, ListGroupsRequest()).error_code == ErrorCode.NONE
-    server.node.partitions.owner("g").served_by = NOBODY
+    server.node.world.partitions.owner("g").served_by = NOBODY
     listed = ask(server, ListGroupsRequest())
     assert (listed.error_code, listed.groups) == (LOADING, ())
 

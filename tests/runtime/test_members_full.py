@@ -28,14 +28,14 @@ def beat(
 
 
 def recount(server: InMemory) -> int:
-    return sum(weigh_members(partition.shard) for partition in server.node.partitions)
+    return sum(weigh_members(partition.shard) for partition in server.node.world.partitions)
 
 
 def fill(server: InMemory, peer: Peer) -> int:
     """Make groups of one member each, until there is no room for more."""
     for number in range(100):
         code = peer.ask(join(f"g{number}", protocols=protocol(20_000)), 3).error_code
-        assert server.node.members_bytes == recount(server)
+        assert server.node.engine.memory.members_bytes == recount(server)
         if code:
             assert code == FULL
             return number
@@ -59,13 +59,13 @@ def test_beyond_the_bound_no_member_comes_and_those_that_are_there_go_on() -> No
         "first", again.generation_id, first.member_id, assignments=(SyncGroupRequestAssignment(first.member_id, b"a"),)
     )
     assert peer.ask(sync, 2).error_code == 0
-    assert server.node.members_bytes == recount(server) > BOUND
+    assert server.node.engine.memory.members_bytes == recount(server) > BOUND
     for number in range(3):
-        group = server.node.partitions.owner(f"g{number}").shard.groups[f"g{number}"]
+        group = server.node.world.partitions.owner(f"g{number}").shard.groups[f"g{number}"]
         peer.ask(LeaveGroupRequest(f"g{number}", next(iter(group.members))), 1)
-    assert server.node.members_bytes == recount(server) < BOUND
+    assert server.node.engine.memory.members_bytes == recount(server) < BOUND
     assert peer.ask(join("late", protocols=protocol(5_000)), 3).error_code == 0
-    assert not server.node.edge.failures
+    assert not server.node.world.edge.failures
 
 
 def test_what_members_take_is_the_same_after_a_restart() -> None:
@@ -73,9 +73,9 @@ def test_what_members_take_is_the_same_after_a_restart() -> None:
     peer = server.connect()
     for number in range(3):
         peer.ask(beat("consumer", f"m{number}", names=("t" * 100,)), 1)
-    before = server.node.members_bytes
+    before = server.node.engine.memory.members_bytes
     again = InMemory(server.files)
-    assert again.node.members_bytes == recount(again) == before > 0
+    assert again.node.engine.memory.members_bytes == recount(again) == before > 0
 
 
 @pytest.fixture
@@ -100,10 +100,10 @@ def test_an_assignment_that_the_log_does_not_take_is_given_up_and_the_group_reba
     large = tuple([SyncGroupRequestAssignment(member, bytes(600_000)) for member in members])
     assert one.ask(SyncGroupRequest("g", 2, members[0], assignments=large), 2).error_code == -1
     assert [answer.error_code for _, answer in two.answers[waiting:]] == [-1]
-    group = server.node.partitions.owner("g").shard.groups["g"]
+    group = server.node.world.partitions.owner("g").shard.groups["g"]
     assert group.state == "PreparingRebalance"
     assert server.node.log_bytes() == log_bytes
-    assert not server.node.edge.failures, "what a client causes is no failure of the server"
+    assert not server.node.world.edge.failures, "what a client causes is no failure of the server"
     one.ask(join("g", members[0]), 3)
     two.ask(join("g", members[1]), 3)
     small = tuple([SyncGroupRequestAssignment(member, bytes(400_000)) for member in members])
@@ -118,6 +118,6 @@ def test_a_member_whose_record_the_log_does_not_take_is_refused() -> None:
     names = tuple([f"{number}" + "n" * 240 for number in range(4_500)])
     refused = peer.ask(beat("g", "m", names=names), 1)
     assert refused.error_code == -1
-    assert "g" not in server.node.partitions.owner("g").shard.groups
-    assert not server.node.edge.failures
+    assert "g" not in server.node.world.partitions.owner("g").shard.groups
+    assert not server.node.world.edge.failures
     assert peer.ask(beat("g", "m", names=names[:4_000]), 1).error_code == 0

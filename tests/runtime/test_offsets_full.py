@@ -29,7 +29,7 @@ def test_beyond_the_bound_offsets_move_but_none_is_added() -> None:
     most = BOUND // OFFSET_BYTES
     assert codes(commit("g", {"t": dict.fromkeys(range(most - 1), 1)})) == {ErrorCode.NONE}
     assert codes(with_metadata("m", "x" * 1_000)) == {ErrorCode.NONE}
-    assert server.node.offsets_bytes == most * OFFSET_BYTES + 1_000
+    assert server.node.engine.memory.offsets_bytes == most * OFFSET_BYTES + 1_000
     assert codes(commit("new", {"t": {0: 1}})) == {TOO_MUCH}
     assert codes(commit("g", {"t": {0: 2, most: 1}})) == {TOO_MUCH}
     assert codes(with_metadata("g", "more")) == {TOO_MUCH}
@@ -39,8 +39,8 @@ def test_beyond_the_bound_offsets_move_but_none_is_added() -> None:
     assert codes(pending, 3) == {TOO_MUCH}
     assert codes(commit("g", {"t": dict.fromkeys(range(most - 1), 2)})) == {ErrorCode.NONE}
     again = InMemory(server.files, offsets_max_bytes=BOUND, topics={"t": 400})
-    assert again.node.offsets_bytes == server.node.offsets_bytes
+    assert again.node.engine.memory.offsets_bytes == server.node.engine.memory.offsets_bytes
     peer.ask(DeleteGroupsRequest(("m",)), 2)
-    assert server.node.offsets_bytes == (most - 1) * OFFSET_BYTES
+    assert server.node.engine.memory.offsets_bytes == (most - 1) * OFFSET_BYTES
     assert codes(commit("new", {"t": {0: 1}})) == {ErrorCode.NONE}
-    assert not server.node.edge.failures
+    assert not server.node.world.edge.failures

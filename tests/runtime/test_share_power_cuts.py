@@ -58,9 +58,9 @@ def live(*, is_synced: bool) -> Iterator[Life]:
     """Yield the disk after each acknowledgement that was answered."""
     disk = CrashingDisk()
     server = InMemory(disk, is_synced=is_synced, topics={"t": 1})
-    topic_id = server.node.ledger.catalog.topics["t"].id
-    assert server.node.share_states.initialize(StateKey("g", topic_id, 0), 0, 0, WALL_MS) == ErrorCode.NONE
-    server.node.flush()
+    topic_id = server.node.world.ledger.catalog.topics["t"].id
+    assert server.node.engine.share_states.initialize(StateKey("g", topic_id, 0), 0, 0, WALL_MS) == ErrorCode.NONE
+    server.node.engine.flush()
     values = encode([Record(None, b"%d" % number, timestamp=WALL_MS) for number in range(6)])
     assert server.connect().ask(produce("t", {0: values}), 9).responses[0].partition_responses[0].error_code == 0
     peer, acquired = take(server, topic_id, "a")
@@ -74,7 +74,7 @@ def live(*, is_synced: bool) -> Iterator[Life]:
 
 def delivered_after(left: CrashingDisk) -> dict[int, int]:
     after = InMemory(left, topics={"t": 1})
-    return take(after, after.node.ledger.catalog.topics["t"].id, "b")[1]
+    return take(after, after.node.world.ledger.catalog.topics["t"].id, "b")[1]
 
 
 def test_with_fsync_nothing_that_was_accepted_comes_back_and_nothing_else_is_lost() -> None:

@@ -50,25 +50,25 @@ PRUNE_MS = 300_000
 
 
 def key_in(server: InMemory, partition: int = 0, group: str = "g") -> StateKey:
-    return StateKey(group, server.node.ledger.catalog.topics["orders"].id, partition)
+    return StateKey(group, server.node.world.ledger.catalog.topics["orders"].id, partition)
 
 
 def acknowledge(server: InMemory, first: int, last: int | None = None, partition: int = 0) -> ErrorCode:
     """Write that records were accepted."""
     update = StateUpdate(-1, -1, 0, -1, (StateBatch(first, first if last is None else last, 2, 1),))
-    return server.node.share_states.write(key_in(server, partition), update, WALL_MS)
+    return server.node.engine.share_states.write(key_in(server, partition), update, WALL_MS)
 
 
 def begun(files: Any = None, **settings: Any) -> InMemory:
     """A server with the state of a share partition."""
     server = InMemory(files, **settings)
-    assert server.node.share_states.initialize(key_in(server), 0, 0, WALL_MS) == ErrorCode.NONE
-    server.node.flush()
+    assert server.node.engine.share_states.initialize(key_in(server), 0, 0, WALL_MS) == ErrorCode.NONE
+    server.node.engine.flush()
     return server
 
 
 def state_of(server: InMemory, partition: int = 0) -> ShareState:
-    found = server.node.share_states.read(key_in(server, partition), -1, WALL_MS)
+    found = server.node.engine.share_states.read(key_in(server, partition), -1, WALL_MS)
     assert isinstance(found, ShareState), found
     return found
 
@@ -90,7 +90,7 @@ def test_a_restart_finds_what_was_written() -> None:
     for first in range(0, 20, 2):
         assert acknowledge(server, first) == ErrorCode.NONE
     before = state_of(server)
-    server.node.flush()
+    server.node.engine.flush()
     again = InMemory(server.files)
     assert state_of(again) == before
     assert len(before.batches) == 10
@@ -101,10 +101,10 @@ def test_after_a_crash_all_is_there_that_was_answered(is_synced: bool) -> None:
     """Killed at any moment, and with --fsync without power; what was not answered may be there or not."""
     disk = CrashingDisk()
     server = begun(disk, is_synced=is_synced)
-    server.node.append()
+    server.node.engine.append()
     for first in range(8):
         acknowledge(server, first)
-        server.node.append()
+        server.node.engine.append()
         acknowledge(server, 100 + first)  # nobody is told of this one
         for name, found in disk.crashes():
             if not is_synced and name != "killed":
@@ -112,14 +112,14 @@ def test_after_a_crash_all_is_there_that_was_answered(is_synced: bool) -> None:
             there = state_of(InMemory(found))
             offsets = {at for batch in there.batches for at in range(batch.first_offset, batch.last_offset + 1)}
             assert set(range(first + 1)) <= offsets, name
-        server.node.append()
+        server.node.engine.append()
 
 
 def test_a_broker_that_stops_hands_its_states_over() -> None:
     server = begun(virtual_brokers=2, share_coordinator_state_topic_num_partitions=4)
     acknowledge(server, 3)
     before = state_of(server)
-    states, coordinators = server.node.share_states, server.node.coordinators
+    states, coordinators = server.node.engine.share_states, server.node.world.coordinators
     index = states.partition_of(key_in(server))
     leader = coordinators.of_share_states[index]
     old, new = server.connect(broker=leader), server.connect(broker=1 - leader)
@@ -167,7 +167,7 @@ def test_a_client_that_asks_for_the_coordinator_makes_the_topic() -> None:
 
 def test_clients_may_read_the_log_of_states() -> None:
     server = begun()
-    index = server.node.share_states.partition_of(key_in(server))
+    index = server.node.engine.share_states.partition_of(key_in(server))
     answer = server.connect().ask(fetch(SHARE_STATE_TOPIC, index), 12)
     assert answer.responses[0].partitions[0].high_watermark == 1
 
@@ -176,11 +176,11 @@ def test_records_that_no_share_partition_needs_are_deleted() -> None:
     server = begun(share_coordinator_snapshot_update_records_per_snapshot=10)
     for first in range(0, 50, 2):
         acknowledge(server, first)
-    server.node.flush()
-    states, dataplane = server.node.share_states, server.node.dataplane
+    server.node.engine.flush()
+    states, dataplane = server.node.engine.share_states, server.node.world.dataplane
     source = dataplane.open_state(states.partition_of(key_in(server)))
     noted: list[Kind] = []
-    server.node.set_note_input(lambda kind, value: noted.append(kind))
+    server.node.world.set_note_input(lambda kind, value: noted.append(kind))
     janitor = Janitor(server.node, WALL_MS)
     list(janitor.round(WALL_MS + PRUNE_MS - 1))
     assert source.start_offset == 0
@@ -208,8 +208,8 @@ def test_whenever_it_crashes_no_group_has_states_that_are_not_there(*, is_synced
     counts = set[int]()
     for left in after[:: 4 if is_synced else 1]:
         again = InMemory(left, offsets_topic_num_partitions=1)
-        groups = [one.shard.groups["g"] for one in again.node.partitions if "g" in one.shard.groups]
-        begun_states = {key.partition for key, _ in again.node.share_states.states()}
+        groups = [one.shard.groups["g"] for one in again.node.world.partitions if "g" in one.shard.groups]
+        begun_states = {key.partition for key, _ in again.node.engine.share_states.states()}
         initialized = {index for group in groups for held in group.initialized.values() for index in held.partitions}
         assert initialized <= begun_states
         counts.add(len(initialized))
@@ -222,17 +222,17 @@ def test_a_start_knows_which_records_are_needed(seed: int) -> None:
     dice, settings = Random(seed), {"share_coordinator_snapshot_update_records_per_snapshot": 5}
     server = begun(share_coordinator_state_topic_num_partitions=1, **settings)
     for partition in (1, 2):
-        server.node.share_states.initialize(key_in(server, partition), 0, 0, WALL_MS)
+        server.node.engine.share_states.initialize(key_in(server, partition), 0, 0, WALL_MS)
     for first in range(0, 80, 2):
         acknowledge(server, first, partition=dice.randrange(3))
         if dice.random() < 0.2:
-            server.node.flush()
-    server.node.flush()
+            server.node.engine.flush()
+    server.node.engine.flush()
     before = {partition: state_of(server, partition) for partition in range(3)}
     again = InMemory(server.files, share_coordinator_state_topic_num_partitions=1, **settings)
-    (here,), (there,) = server.node.share_states._logs, again.node.share_states._logs
+    (here,), (there,) = server.node.engine.share_states._logs, again.node.engine.share_states._logs
     assert there.machine.needed_offset == here.machine.needed_offset > 0
-    list(again.node.share_states.prune(WALL_MS))
+    list(again.node.engine.share_states.prune(WALL_MS))
     last = InMemory(again.files, share_coordinator_state_topic_num_partitions=1, **settings)
     assert {partition: state_of(last, partition) for partition in range(3)} == before
 
@@ -240,8 +240,8 @@ def test_a_start_knows_which_records_are_needed(seed: int) -> None:
 def test_a_coordinator_that_moves_has_written_what_it_has_decided() -> None:
     server = begun(virtual_brokers=2)
     acknowledge(server, 3)
-    states = server.node.share_states
-    leader = server.node.coordinators.of_share_states[states.partition_of(key_in(server))]
+    states = server.node.engine.share_states
+    leader = server.node.world.coordinators.of_share_states[states.partition_of(key_in(server))]
     states.unload(states.partition_of(key_in(server)))
     server.node.command(StopBroker(leader, load_ms=1_000), server.clock.now_ms(), str)
     server.rest()
@@ -251,8 +251,8 @@ def test_a_coordinator_that_moves_has_written_what_it_has_decided() -> None:
 
 def test_states_of_a_topic_that_went_while_they_were_loaded_go_as_well() -> None:
     server = begun(virtual_brokers=2)
-    states = server.node.share_states
-    leader = server.node.coordinators.of_share_states[states.partition_of(key_in(server))]
+    states = server.node.engine.share_states
+    leader = server.node.world.coordinators.of_share_states[states.partition_of(key_in(server))]
     server.node.command(StopBroker(leader, load_ms=1_000), server.clock.now_ms(), str)
     server.rest()
     server.connect(broker=1 - leader).ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("orders"),)), 6)
@@ -264,14 +264,14 @@ def test_of_states_that_cannot_be_begun_the_group_hears_though_others_are_being_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server, told = begun(virtual_brokers=2, share_coordinator_state_topic_num_partitions=4), list[Any]()
-    states, topic_id = server.node.share_states, key_in(server).topic_id
+    states, topic_id = server.node.engine.share_states, key_in(server).topic_id
     home = states.partition_of(key_in(server))
     loading = next(key for key in (key_in(server, n) for n in range(1, 4)) if states.partition_of(key) != home)
     states.unload(states.partition_of(loading))
     states.initialize(key_in(server), 7, 0, WALL_MS)
     monkeypatch.setattr(share_groups, "_tell", lambda _engine, _partition, answer, _now_ms: told.append(answer))
     wanted = BeginShareStates("g", {key_in(server): 5, loading: 5}, 3, WALL_MS)
-    share_groups.perform(server.node, server.node.partitions[0], wanted, None)
+    share_groups.perform(server.node.engine, server.node.world.partitions[0], wanted, None)
     server.rest()
     assert told == [NoteFailedStates("g", {topic_id: (0, loading.partition)})]
 
@@ -358,9 +358,9 @@ def test_states_go_with_their_topic() -> None:
     server = begun()
     acknowledge(server, 1)
     server.connect().ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("orders"),)), 6)
-    server.node.flush()
-    assert not list(server.node.share_states.states())
-    assert not list(InMemory(server.files, topics={}).node.share_states.states())
+    server.node.engine.flush()
+    assert not list(server.node.engine.share_states.states())
+    assert not list(InMemory(server.files, topics={}).node.engine.share_states.states())
 
 
 def test_a_log_that_cannot_be_written_ends_the_process() -> None:
@@ -369,17 +369,17 @@ def test_a_log_that_cannot_be_written_ends_the_process() -> None:
     acknowledge(server, 1)
     disk.refuse = lambda operation, path: 5 if SHARE_STATE_TOPIC in path and operation == "append to" else 0
     with pytest.raises(StorageError):
-        server.node.flush()
+        server.node.engine.flush()
 
 
 def test_a_log_that_cannot_be_synced_ends_the_process() -> None:
     disk = CrashingDisk()
     server = begun(disk, is_synced=True)
-    server.node.append()
+    server.node.engine.append()
     acknowledge(server, 1)
     disk.refuse = lambda operation, path: 5 if SHARE_STATE_TOPIC in path and operation == "sync" else 0
     with pytest.raises(StorageError):
-        server.node.append()
+        server.node.engine.append()
 
 
 def test_a_request_about_very_many_partitions_is_decided_in_steps() -> None:
@@ -389,7 +389,7 @@ def test_a_request_about_very_many_partitions_is_decided_in_steps() -> None:
     topic = WriteShareGroupStateRequestWriteStateData(key_in(server).topic_id, each)
     request = WriteShareGroupStateRequest("g", (topic,))
     call = Call(1, WALL_MS, 1, "c", "/h", str)
-    steps, done = count_steps(write_share_group_state(server.node, request, call, server.listener.where).steps)
+    steps, done = count_steps(write_share_group_state(server.node.engine, request, call, server.listener.where).steps)
     assert steps == 6
     codes = [one.error_code for one in done.response.results[0].partitions]
     assert codes[:2] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST] and len(codes) == 1_000

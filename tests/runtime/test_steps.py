@@ -65,7 +65,7 @@ def test_many_groups_are_deleted_in_steps(server: InMemory) -> None:
     codes = {result.group_id: result.error_code for result in response.results}
     assert codes == {**dict.fromkeys(NAMES, ErrorCode.NONE), "nobody": ErrorCode.GROUP_ID_NOT_FOUND}
     assert turns >= 4
-    assert not any(partition.shard.groups for partition in server.node.partitions)
+    assert not any(partition.shard.groups for partition in server.node.world.partitions)
 
 
 @pytest.mark.parametrize(("version", "is_named"), [(1, True), (7, True), (7, False), (9, True), (9, False)])
@@ -110,7 +110,7 @@ def test_few_requests_are_active_and_all_of_them_are_answered(server: InMemory) 
         peer.send((ListGroupsRequest(), 4), (ApiVersionsRequest("test", "1"), 3))
     while not all(len(peer.answers) == 2 for peer in peers):
         server.turn()
-        assert len(server.node.unfinished._active) <= ACTIVE_MAX
+        assert len(server.node.engine.unfinished._active) <= ACTIVE_MAX
     assert all([number for number, _ in peer.answers] == [1, 2] for peer in peers)
 
 
@@ -198,7 +198,7 @@ def test_a_step_that_fails_is_answered_with_an_error(
     server: InMemory, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
     calls = iter(range(GROUPS))
-    describe = server.node.partitions[0].shard.__class__.describe
+    describe = server.node.world.partitions[0].shard.__class__.describe
 
     def fail_late(shard: Any, group_id: str, version: int) -> Any:
         if next(calls) == before:
@@ -208,7 +208,7 @@ def test_a_step_that_fails_is_answered_with_an_error(
     monkeypatch.setattr("coordinator.core.shard.Shard.describe", fail_late)
     response, _ = asked(server, DescribeGroupsRequest(NAMES), 4)
     assert {group.error_code for group in response.groups} == {ErrorCode.UNKNOWN_SERVER_ERROR}
-    assert server.node.edge.failures == {"DescribeGroups": 1}
+    assert server.node.world.edge.failures == {"DescribeGroups": 1}
 
 
 def test_offsets_of_many_groups_are_fetched_in_steps(server: InMemory) -> None:

@@ -28,7 +28,7 @@ def with_offsets() -> MemoryFiles:
 
 
 def kept(server: InMemory) -> dict[tuple[str, int], int]:
-    entries = server.node.partitions.owner("g").shard.offsets.entries("g")
+    entries = server.node.world.partitions.owner("g").shard.offsets.entries("g")
     return {(key.topic, key.partition): value.offset for key, value in entries}
 
 
@@ -62,7 +62,7 @@ def test_one_that_a_crash_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """The catalog says that it is gone before its groups do."""
     files = with_offsets()
     server = InMemory(files)
-    monkeypatch.setattr(type(server.node.partitions[0]), "flush", lambda partition: 0)
+    monkeypatch.setattr(type(server.node.world.partitions[0]), "flush", lambda partition: 0)
     assert server.connect().ask(DELETE, 5).responses[0].error_code == 0
     monkeypatch.undo()
     assert kept(InMemory(files)) == {("orders", 0): 7}
@@ -71,10 +71,9 @@ def test_one_that_a_crash_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_topics_that_nobody_here_has_deleted() -> None:
     """A log that was copied from a cluster has offsets of topics that are not here, or have other ids here."""
     server = InMemory(with_offsets())
-    shard = server.node.partitions.owner("g").shard
+    shard = server.node.world.partitions.owner("g").shard
     before = kept(server)
-    shard.topics = (
-        shard.topics.without_topic("doomed").without_topic("orders").with_topic(Topic("orders", b"o" * 16, 4))
-    )
+    without = shard.topics.without_topic("doomed").without_topic("orders")
+    shard.set_topics(without.with_topic(Topic("orders", b"o" * 16, 4)))
     assert not shard.finish_loading(0, {"another": {b"a" * 16}, "orders": {b"b" * 16}})
     assert kept(server) == before

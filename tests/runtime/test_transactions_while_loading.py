@@ -81,12 +81,12 @@ def test_an_end_waits_for_the_log_that_is_being_opened(
     """Two owners of one log would write over each other."""
     files = stopped_in_a_transaction()
     server = InMemory(files, is_loaded=False)
-    partition = server.node.partitions.owner("g")
+    partition = server.node.world.partitions.owner("g")
     states: list[State] = []
 
     def turn() -> None:
         meanwhile(server)
-        states.append(server.node.ledger.transactions.by_id["x"].state)
+        states.append(server.node.world.ledger.transactions.by_id["x"].state)
 
     opened_slowly(partition, turn)
     for step in server.loading:
@@ -94,7 +94,7 @@ def test_an_end_waits_for_the_log_that_is_being_opened(
             step.opens()  # as a thread does
     server.turn()
     assert states == [prepared], "decided, and not yet carried out"
-    assert server.node.ledger.transactions.by_id["x"].state.is_over
+    assert server.node.world.ledger.transactions.by_id["x"].state.is_over
     assert fetched(server) == (offset, ErrorCode.NONE)
     batches = [(header.base_offset, header.is_control) for header, _ in scan(partition.log)]
     assert batches == [(0, False), (1, True)], "the offset and its marker, once"
@@ -106,7 +106,7 @@ def test_an_end_waits_while_any_of_its_partitions_is_replayed() -> None:
     server = InMemory(stopped_in_a_transaction(), is_loaded=False)
     assert any(step.records == 1 for step in server.loading), "all is read, and nothing is served yet"
     commits(server)
-    assert not server.node.partitions.owner("g").is_loaded
+    assert not server.node.world.partitions.owner("g").is_loaded
     server.load()
     assert fetched(server) == (5, ErrorCode.NONE)
 
@@ -114,6 +114,6 @@ def test_an_end_waits_while_any_of_its_partitions_is_replayed() -> None:
 def test_nothing_is_written_to_a_partition_that_is_loaded() -> None:
     """A mistake of ours fails the step, and not the log."""
     server = InMemory(is_loaded=False)
-    partition = server.node.partitions.owner("g")
+    partition = server.node.world.partitions.owner("g")
     with pytest.raises(AssertionError, match="written to while it is loaded"):
         partition.end_transaction(1, True, b"marker")

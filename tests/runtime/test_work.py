@@ -41,11 +41,11 @@ def test_patterns_of_many_groups_are_a_step_a_turn(monkeypatch: pytest.MonkeyPat
         server.turn()
         turns += 1
         assert len(matched) - before <= 1
-    assert len(matched) == len(server.node.ledger.catalog.topics) * len(groups)
+    assert len(matched) == len(server.node.world.ledger.catalog.topics) * len(groups)
     firsts = [matched.index(f"t.*|{group_id}") for group_id in groups]
     assert max(firsts) < 20, "they have their turns, whatever their partitions"
     for group_id in groups:
-        group = server.node.partitions.owner(group_id).shard.groups[group_id]
+        group = server.node.world.partitions.owner(group_id).shard.groups[group_id]
         assert {name for resolved in group.resolved.values() for name in resolved.topics} == {
             f"t{number}" for number in range(20)
         }
@@ -61,10 +61,10 @@ def test_passes_over_offsets_of_all_partitions_are_a_step_a_turn(monkeypatch: py
     left = [40]
     while left[-1] and len(left) < 20:
         server.turn()
-        left.append(sum(len(partition.shard.groups) for partition in server.node.partitions))
+        left.append(sum(len(partition.shard.groups) for partition in server.node.world.partitions))
     assert left[-1] == 0
     assert len(left) > 10
-    assert len({partition.shard.timers.deadline(("expiry", "", "")) for partition in server.node.partitions}) == 1
+    assert len({partition.shard.timers.deadline(("expiry", "", "")) for partition in server.node.world.partitions}) == 1
 
 
 def test_members_that_are_lost_at_once_expire_over_some_turns() -> None:
@@ -77,7 +77,9 @@ def test_members_that_are_lost_at_once_expire_over_some_turns() -> None:
 
     def left() -> int:
         return sum(
-            bool(group.members) for partition in server.node.partitions for group in partition.shard.groups.values()
+            bool(group.members)
+            for partition in server.node.world.partitions
+            for group in partition.shard.groups.values()
         )
 
     assert left() == groups
@@ -107,7 +109,7 @@ def test_transactions_that_time_out_at_once_end_over_some_turns() -> None:
     server.seconds += 5
 
     def is_open() -> int:
-        return sum(one.state == State.ONGOING for one in server.node.ledger.transactions.by_id.values())
+        return sum(one.state == State.ONGOING for one in server.node.world.ledger.transactions.by_id.values())
 
     found = [is_open()]
     for _ in range(2):
@@ -134,4 +136,4 @@ def test_the_end_of_a_topic_is_a_step_of_those_groups_alone_that_know_it(monkeyp
     monkeypatch.setattr(cleanup, "cut_forgotten", note)
     assert peer.ask(DeleteTopicsRequest(topic_names=("few", "none")), 5).responses[0].error_code == 0
     assert sorted(asked) == ["g3", "g40"]
-    assert sum(partition.shard.offsets.count for partition in server.node.partitions) == 60
+    assert sum(partition.shard.offsets.count for partition in server.node.world.partitions) == 60

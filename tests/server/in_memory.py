@@ -147,7 +147,7 @@ class InMemory:
             self.load()
         self.stats = Stats()
         self.frontend = Frontend(
-            self.node, self.clock, self.stats, fresh_ids(seed + 1), frame_bytes_max, real_s=self._seconds
+            self.node.engine, self.clock, self.stats, fresh_ids(seed + 1), frame_bytes_max, real_s=self._seconds
         )
         listeners = [_listener(node_id, host, port + node_id) for node_id in config.node_ids]
         self.listeners = join_listeners([replace(listener, sasl=sasl) for listener in listeners])
@@ -190,13 +190,13 @@ class InMemory:
 
     def record_requests(self) -> list[tuple[Any, Call]]:
         """Return a list of requests with their calls, to which each one that is decided from now on is added."""
-        handled, handle = list[tuple[Any, Call]](), self.node.handle
+        handled, handle = list[tuple[Any, Call]](), self.node.engine.handle
 
         def note(api_key: int, request: Any, call: Call, where: Where) -> Any:
             handled.append((request, call))
             return handle(api_key, request, call, where)
 
-        self.node.handle = note
+        self.node.engine.handle = note
         return handled
 
     def advance(self, seconds: float) -> None:

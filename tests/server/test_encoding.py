@@ -174,13 +174,13 @@ UNWRITABLE = "x" * 40_000  # no string of these versions may be so long
 
 def spoil(server: InMemory, change: Callable[[Any], Any]) -> None:
     """Let the first request from now on be answered with another response than the node's."""
-    handle = server.node.handle
+    handle = server.node.engine.handle
 
     def handle_badly(*arguments: Any) -> Any:
-        server.node.handle = handle
+        server.node.engine.handle = handle
         return Done(change(handle(*arguments).response))
 
-    server.node.handle = handle_badly
+    server.node.engine.handle = handle_badly
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_read_whose_response_has_no_bytes_is_answered_and_the_connection_goes_
     assert [(one.group_id, one.error_code) for one in described.groups] == [("g", ErrorCode.UNKNOWN_SERVER_ERROR)]
     assert not versions.error_code
     assert not peer.connection.closing
-    assert server.node.edge.failures == {"response": 1}
+    assert server.node.world.edge.failures == {"response": 1}
     assert server.stats.errors == {(key, ErrorCode.UNKNOWN_SERVER_ERROR): 1}
     assert "internal error: response" in caplog.text
 
@@ -236,4 +236,4 @@ def test_a_change_whose_response_has_no_bytes_closes_the_connection() -> None:
     server.rest()
     assert peer.connection.closing
     assert peer.answers == []
-    assert "new" in server.node.ledger.catalog.topics
+    assert "new" in server.node.world.ledger.catalog.topics

@@ -120,7 +120,7 @@ def test_a_member_whose_client_disconnects_while_it_joins_stays_a_member() -> No
     server.turn()
     server.frontend.disconnect(peer.connection)
     server.advance(1)
-    group = server.node.partitions.owner("shop").shard.groups["shop"]
+    group = server.node.world.partitions.owner("shop").shard.groups["shop"]
     assert len(group.members) == 1
 
 
@@ -240,7 +240,7 @@ def test_an_answer_that_cannot_be_written_is_our_error_and_closes_that_connectio
     assert not peer.connection.backlog
     assert server.stats.connections_refused == 0, "its bytes were good ones"
     assert [one.levelname for one in caplog.records if one.name == "muster.edge"] == ["ERROR"]
-    assert server.node.edge.failures == {"response": 1}
+    assert server.node.world.edge.failures == {"response": 1}
     assert other.ask(*VERSIONS).error_code == ErrorCode.NONE
 
 
@@ -365,7 +365,7 @@ def test_timers_wait_for_what_has_arrived_and_not_for_a_flood() -> None:
     assert member.answers[-1][1].error_code == ErrorCode.NONE, "it was there before the session was over"
     server.seconds += 11
     turns = 0
-    while server.node.partitions.owner("shop").shard.groups["shop"].members:
+    while server.node.world.partitions.owner("shop").shard.groups["shop"].members:
         server.turn()
         turns += 1
         assert turns < 20, "a flood must not stop the timers"

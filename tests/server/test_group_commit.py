@@ -57,7 +57,7 @@ def test_a_commit_is_answered_when_its_sync_has_ended_and_others_are_decided_mea
     size = len(disk.contents()[LOG])
     assert disk.synced_size(LOG) < size
     assert second.ask(*committing("h", 3)) is None
-    assert server.node.partitions[0].shard.offsets.get("h", "t", 0) is not None, "it is decided"
+    assert server.node.world.partitions[0].shard.offsets.get("h", "t", 0) is not None, "it is decided"
     assert len(disk.contents()[LOG]) == size, "it is appended when the disk is free"
     end_sync(disk, server)
     assert (kinds(first), kinds(second)) == (["OffsetCommit"], [])
@@ -130,7 +130,7 @@ def test_what_a_change_of_all_groups_has_done_is_told_once_it_is_on_the_disk(api
         other.send(committing("h", 1))
         server.turn()
     server.advance(8 * 24 * 3_600)
-    while server.node.partitions[0].shard.offsets.get("g", "t", 0) is not None:
+    while server.node.world.partitions[0].shard.offsets.get("g", "t", 0) is not None:
         server.turn()
         server.advance(60)
     request = reading("g") if api == "OffsetFetch" else beating("g")
@@ -139,7 +139,7 @@ def test_what_a_change_of_all_groups_has_done_is_told_once_it_is_on_the_disk(api
         end_sync(disk, server)
         server.advance(0.01)
     left = [InMemory(left, is_synced=True, topics={"t": 3}) for _, left in crashes_in_order(disk)]
-    assert all(one.node.partitions[0].shard.offsets.get("g", "t", 0) is None for one in left)
+    assert all(one.node.world.partitions[0].shard.offsets.get("g", "t", 0) is None for one in left)
     if api == "OffsetFetch":
         assert offset_in(reader.answers[-1][1]) == -1
 
@@ -174,7 +174,7 @@ def test_a_failed_sync_ends_the_server_before_anybody_is_told() -> None:
         server.turn()
     assert first.answers + second.answers == []
     with pytest.raises(StorageError):
-        server.node.partitions[0].log.append(b"")
+        server.node.world.partitions[0].log.append(b"")
 
 
 def test_a_topic_whose_sync_fails_is_withdrawn_from_all_that_waits() -> None:
@@ -248,8 +248,8 @@ def test_a_transaction_is_complete_once_its_markers_are_on_the_disk(committed: b
             after = InMemory(left, is_synced=True, topics={"t": 3})
             (read,) = after.connect().ask(*fetching(0, 1, level=1)).responses[0].partitions
             assert bool(read.aborted_transactions) is not committed, how
-            assert not after.node.ledger.transactions.find_prepared_transactions(), how
-        assert server.node.ledger.transactions.by_id["x"].state.is_prepared == is_prepared
+            assert not after.node.world.ledger.transactions.find_prepared_transactions(), how
+        assert server.node.world.ledger.transactions.by_id["x"].state.is_prepared == is_prepared
         assert (kinds(peer)[-1] == "EndTxn") != is_prepared
         end_sync(disk, server)
 
@@ -300,7 +300,7 @@ def test_a_latency_ends_with_the_sync() -> None:
     assert server.stats.latency[8].sum == before
     end_sync(disk, server)
     assert server.stats.latency[8].sum == before + 3.0
-    assert server.node.group_commit.latency.longest == 3.0
+    assert server.node.engine.group_commit.latency.longest == 3.0
 
 
 def test_a_server_that_stops_has_everything_on_the_disk() -> None:

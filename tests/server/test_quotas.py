@@ -133,8 +133,8 @@ def test_what_a_throttled_consumer_did_not_get_is_not_counted() -> None:
 def test_a_share_consumer_over_its_quota_gets_what_it_has_acquired() -> None:
     server = InMemory()
     server.connect("filler").ask(*producing())
-    topic = server.node.ledger.catalog.topics_by_name["orders"]
-    server.node.share_states.initialize(StateKey("g", topic.id, 0), 1, 0, 0)
+    topic = server.node.world.ledger.catalog.topics_by_name["orders"]
+    server.node.engine.share_states.initialize(StateKey("g", topic.id, 0), 1, 0, 0)
     limit(server, "consumer_byte_rate", 100, ("client-id", "c"))
     partitions = (ShareFetchRequestPartition(0),)
     request = ShareFetchRequest("g", "m", max_records=500, topics=(ShareFetchRequestTopic(topic.id, partitions),))

@@ -210,7 +210,7 @@ def test_a_session_that_has_run_out_while_a_sync_waits_begins_anew() -> None:
     assert follower.sync() is None
     follower.peer = server.connect()
     assert [follower.beat(), follower.beat()] == [0, 0]
-    timers, key = server.node.partitions[0].shard.timers, session("g", follower.member_id)
+    timers, key = server.node.world.partitions[0].shard.timers, session("g", follower.member_id)
     server.advance(SESSION_MS / 1000)
     assert key not in timers
     assert follower.beat() == 0
@@ -338,7 +338,7 @@ class Twins:
         assert self.timers(0) == self.timers(1)
 
     def timers(self, at: int) -> list[Any]:
-        return [partition.shard.timers.items() for partition in self.servers[at].node.partitions]
+        return [partition.shard.timers.items() for partition in self.servers[at].node.world.partitions]
 
 
 CLIENTS = 6
@@ -401,7 +401,7 @@ def test_groups_that_are_gone_leave_nothing_behind() -> None:
         member = member_of(server, f"g{number}")
         member.beat()
         command(Forget(f"g{number}"))(server, member)
-    assert not server.node.partitions[0].shard.renewals
+    assert not server.node.world.partitions[0].shard.renewals
 
 
 def test_a_connection_keeps_no_old_state_of_its_group() -> None:
@@ -409,9 +409,9 @@ def test_a_connection_keeps_no_old_state_of_its_group() -> None:
     server = InMemory(offsets_topic_num_partitions=1)
     member = member_of(server)
     member.beat()
-    before = server.node.partitions[0].shard.groups["g"]
+    before = server.node.world.partitions[0].shard.groups["g"]
     rebalance(server, member)
-    assert before is not server.node.partitions[0].shard.groups["g"]
+    assert before is not server.node.world.partitions[0].shard.groups["g"]
     assert member.peer.connection.heartbeat is not None
     kept = member.peer.connection.heartbeat.renewal
     assert all(getattr(kept, name) is not before for name in kept.__struct_fields__)

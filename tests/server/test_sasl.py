@@ -118,7 +118,7 @@ def test_nothing_that_comes_with_a_failure_is_done() -> None:
     for _ in range(2):
         here.advance(1)
     assert peer.connection.closing
-    assert "mine" not in here.node.ledger.catalog.topics_by_name
+    assert "mine" not in here.node.world.ledger.catalog.topics_by_name
     assert [number for number, _ in peer.answers] == [1, 2]
 
 

@@ -46,7 +46,7 @@ def files() -> list[Path]:
 
 
 def stored(here: Listening, partition: int = 0) -> bytes:
-    log = here.server.node.dataplane._state.log("orders", partition)
+    log = here.server.node.world.dataplane._state.log("orders", partition)
     assert log is not None
     return log.read(0, 10_000_000)
 
@@ -62,7 +62,7 @@ async def test_what_is_sent_is_what_is_stored(tls: Tls | None, context: ssl.SSLC
         assert second.records == stored(here, 1)[len(stored(here, 1)) // 3 :]
         small = await client.ask(fetch("orders", 0, 2, max_bytes=1), FETCH)
         assert small.responses[0].partitions[0].records == stored(here)[-len(stored(here)) // 3 :]
-        traffic = here.server.node.dataplane._state.traffic.topics["orders"]
+        traffic = here.server.node.world.dataplane._state.traffic.topics["orders"]
         assert (traffic.records_out, traffic.bytes_out) == (6, 2 * len(stored(here)))
 
 

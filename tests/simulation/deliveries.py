@@ -111,7 +111,7 @@ class Deliveries(Promises):
 
     def watch(self, server: "Server") -> None:
         """Look at each change of a share partition from now on, as long as the process lives."""
-        share = server.node.dataplane.share
+        share = server.node.world.dataplane.share
         if share is self._watched:
             return
         self._watched = share
@@ -182,9 +182,9 @@ class Deliveries(Promises):
     def check_all_done(self, server: "Server", ends: dict[int, int], keys: Callable[[int], Iterable[StateKey]]) -> None:
         """In the end nothing is left that a group has not done with."""
         for index in ends:
-            end = server.node.dataplane.end_offset("jobs", index)
+            end = server.node.world.dataplane.end_offset("jobs", index)
             for key in keys(index):
-                partition = server.node.dataplane.share.find(key)
+                partition = server.node.world.dataplane.share.find(key)
                 promise(
                     partition is not None and partition.start_offset == end,
                     "every record is accepted, rejected, or was delivered as often as it may be",
@@ -204,8 +204,8 @@ def _acknowledged(message: Any) -> Iterable[tuple[Offset, int]]:
 
 
 def _find_log(server: "Server", key: StateKey) -> Log | None:
-    name = server.node.ledger.catalog.topics.by_id(key.topic_id)
-    return None if name is None else server.node.dataplane._state.logs.find_open((name.name, key.partition))
+    name = server.node.world.ledger.catalog.topics.by_id(key.topic_id)
+    return None if name is None else server.node.world.dataplane._state.logs.find_open((name.name, key.partition))
 
 
 def _log_start(server: "Server", key: StateKey) -> int:

@@ -397,7 +397,7 @@ class Sequence:
             peer = self._peers[at] = self._server.connect(f"c{at}")
         if peer.connection.parked or peer.connection.is_muted:
             return
-        offered = self._server.node.offered
+        offered = self._server.node.engine.offered
         chance = self._dice.random()
         names = self._draw.first_requests() if chance < 0.3 else ()
         key = BY_NAME[self._dice.choice(names or OFTEN)].key if chance < 0.7 else self._dice.choice(sorted(offered))
@@ -431,7 +431,7 @@ class Sequence:
             promise(wants_none, "a request is answered, parked, or its connection closed")
 
     def _check_failures(self) -> None:
-        failures = self._server.node.edge.failures
+        failures = self._server.node.world.edge.failures
         promise(not failures, "no internal error", lambda: repr(failures))
         closed = self._server.stats.connections_closed
         promise("internal error" not in closed, "no connection is closed for an internal error", lambda: repr(closed))
@@ -444,7 +444,7 @@ class Sequence:
         wall_ms = old.clock.now_ms()
         settings = {**self._settings, "topics": {}}
         twin = InMemory(copy.deepcopy(old.files), is_loaded=False, wall_ms=wall_ms, **settings)
-        check_replay(old.node, twin.node)
+        check_replay(old.node.world, twin.node.world)
         if self._dice.random() < 0.5:
             old.node.close()
         self._server = InMemory(old.files, wall_ms=wall_ms, seed=self._dice.randrange(1 << 30), **settings)

@@ -14,11 +14,10 @@ from coordinator.core.record_types import GroupMetadataKey, OffsetCommitKey, sin
 from coordinator.core.result import Reply, Result
 from coordinator.core.shard import Shard
 from coordinator.core.timers import Timers
-from coordinator.runtime.engine import Engine
 from coordinator.runtime.group_commit import GroupCommit
 from coordinator.runtime.ledger import Ledger
-from coordinator.runtime.node import Node
 from coordinator.runtime.partition import Partition
+from coordinator.runtime.recorder import Recorder
 from coordinator.server.encoder import Encoder
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
@@ -216,8 +215,8 @@ def writes_no_catalog(method: Any, log: Log, batches: Any) -> Any:
     return log.end_offset if "__muster_catalog" in log.directory else method(log, batches)
 
 
-@instead(Engine, "write_marker")
-def writes_no_markers(method: Any, engine: Engine, *args: Any) -> None:
+@instead(Recorder, "write_marker")
+def writes_no_markers(method: Any, recorder: Recorder, *args: Any) -> None:
     """End a transaction without its markers in the coordinator's logs."""
 
 
@@ -253,8 +252,8 @@ def starts_no_sessions(method: Any, shard: Shard, group: Any, now_ms: int) -> Re
     return Result(group)
 
 
-@instead(Node, "finish_transactions")
-def finishes_no_transactions(method: Any, node: Node, now_ms: int) -> None:
+@instead(Recorder, "finish_transactions")
+def finishes_no_transactions(method: Any, recorder: Recorder, now_ms: int) -> None:
     """Start without the markers that a crash has cut off."""
 
 

@@ -14,7 +14,7 @@ from coordinator.core.kinds.classic.states import State
 from coordinator.core.kinds.consumer.group import ConsumerGroup
 from coordinator.core.kinds.streams.group import StreamsGroup
 from coordinator.runtime import loader
-from coordinator.runtime.node import Node
+from coordinator.runtime.world import World
 from protocol.error_codes import error_counter
 from protocol.errors import ErrorCode
 from protocol.messages import consumer_protocol as embedded
@@ -128,7 +128,7 @@ class Promises:
             self.tasks.told(server, request.message, response)
 
     def _assigned(self, server: Server, request: SyncGroupRequest, response: SyncGroupResponse) -> None:
-        group = server.node.partitions.owner(request.group_id).shard.groups.get(request.group_id)
+        group = server.node.world.partitions.owner(request.group_id).shard.groups.get(request.group_id)
         if not isinstance(group, ClassicGroup) or not response.assignment:
             return
         generation = request.generation_id
@@ -165,7 +165,7 @@ class Promises:
         """A member has taken what it was assigned: of those who are in, nobody else owns any of it."""
         if not server.is_ready:
             return
-        group = server.node.partitions.owner(member.group).shard.groups.get(member.group)
+        group = server.node.world.partitions.owner(member.group).shard.groups.get(member.group)
         for other in members:
             is_in = group is not None and self._is_known(group, other) and self._is_known(group, member)
             if other is not member and other.group == member.group and is_in:
@@ -180,7 +180,7 @@ class Promises:
         """A member of an application runs what it was given: nobody else runs any of it, and no copy is beside it."""
         if not server.is_ready:
             return
-        group = server.node.partitions.owner(member.group).shard.groups.get(member.group)
+        group = server.node.world.partitions.owner(member.group).shard.groups.get(member.group)
         if isinstance(group, StreamsGroup) and self._is_known(group, member):
             others = [one for one in members if one.group == member.group and self._is_known(group, one)]
             self.tasks.check_running(member, others)
@@ -240,7 +240,7 @@ class Promises:
                 "nobody is parked for longer than a rebalance may take",
                 lambda f=first, s=session: f"{now_ms - s.first_ms} ms: {f.message!r}",
             )
-        closed = server.node.dataplane.closed_partitions
+        closed = server.node.world.dataplane.closed_partitions
         promise(
             not closed or server.disk.failures > 0, "a log is closed only if its disk has failed", lambda: f"{closed}"
         )
@@ -250,20 +250,20 @@ class Promises:
         self.errors.check()
 
     def _look_at_topics(self, server: Server) -> None:
-        topics = server.node.ledger.catalog.topics
+        topics = server.node.world.ledger.catalog.topics
         if topics is not self._topics:
             self._topics = topics
             self.topic_names.update({topic.id: topic.name for topic in topics.values()})
 
     def _look_at_generations(self, server: Server) -> None:
         for group_id in tuple(self._latest):
-            if not server.node.partitions.owner(group_id).is_loaded:
+            if not server.node.world.partitions.owner(group_id).is_loaded:
                 return
-            if group_id not in server.node.partitions.owner(group_id).shard.groups:
+            if group_id not in server.node.world.partitions.owner(group_id).shard.groups:
                 self._forget(group_id)  # it is gone: another of that name counts anew
         self._forget_ended_groups(server)
-        commit = server.node.group_commit
-        for partition in server.node.partitions:
+        commit = server.node.engine.group_commit
+        for partition in server.node.world.partitions:
             for group_id, group in partition.shard.groups.items():
                 kind, before = self._latest.get(group_id, (None, 0))
                 if kind is ConsumerGroup and isinstance(group, ClassicGroup):
@@ -318,13 +318,13 @@ class Promises:
 
     def audit(self, server: Server) -> None:
         """The server's memory is what its logs say, indices agree with the members, and timers time what exists."""
-        if not server.is_ready or server.node.loads:  # what is being loaded is in the logs only
+        if not server.is_ready or server.node.world.coordinators.loads:  # what is being loaded is in the logs only
             return
-        group_commit = server.node.group_commit
+        group_commit = server.node.engine.group_commit
         if group_commit.find_covering_sync() > group_commit.last_begun:  # what waits for the disk is in memory only
             return
         self._compare_with_replay(server)
-        for partition in server.node.partitions:
+        for partition in server.node.world.partitions:
             shard = partition.shard
             for group in shard.groups.values():
                 self._check_group(shard, group)
@@ -353,17 +353,16 @@ class Promises:
     def _compare_with_replay(self, server: Server) -> None:
         """Read a copy of the logs into a node of its own."""
         self.replays += 1
-        live = server.node
         settings = {**server.settings, "topics": {}}
         twin = InMemory(server.disk.copy(), is_loaded=False, wall_ms=server.now_ms(), **settings).node
-        check_replay(live, twin)
+        check_replay(server.node.world, twin.world)
 
     # -- when nothing has disturbed a group for minutes ----------------------------------------------------------------
 
     @staticmethod
     def _sizes(server: Server) -> dict[str, int]:
         """How many partitions each topic has."""
-        return {topic.name: topic.partitions for topic in server.node.ledger.catalog.topics.values()}
+        return {topic.name: topic.partitions for topic in server.node.world.ledger.catalog.topics.values()}
 
     def check_transactions(self, server: Server) -> None:
         """A server that is left alone has written the markers of every transaction whose end is decided.
@@ -371,11 +370,13 @@ class Promises:
         The marker of a partition whose log the disk has failed, and which so is closed, is written by the next start.
         One that was written just now waits for the disk.
         """
-        group_commit = server.node.group_commit
+        group_commit = server.node.engine.group_commit
         if group_commit.find_covering_sync() > group_commit.last_ended:
             return
-        for one in server.node.ledger.transactions.by_id.values():
-            has_to_wait = any(partition in server.node.dataplane.closed_partitions for partition in one.partitions)
+        for one in server.node.world.ledger.transactions.by_id.values():
+            has_to_wait = any(
+                partition in server.node.world.dataplane.closed_partitions for partition in one.partitions
+            )
             promise(
                 has_to_wait or not one.state.is_prepared,
                 "a transaction whose end is decided ends",
@@ -399,7 +400,7 @@ class Promises:
 
         Under a classic leader that is `blind`, the partitions added since somebody dealt out the generation have none.
         """
-        group = server.node.partitions.owner(group_id).shard.groups.get(group_id)
+        group = server.node.world.partitions.owner(group_id).shard.groups.get(group_id)
         if not owned:
             promise(group is None or not group.members, "nobody is a member who is gone", lambda: repr(group))
             return
@@ -434,11 +435,19 @@ def _waits_for_consumer(group: Any) -> bool:
     return is_classic and group.assignment_epoch < group.epoch
 
 
-def check_replay(live: Node, twin: Node) -> None:
-    """Read the logs into `twin`, a node that is not loaded, and compare it with the node that wrote them."""
+def check_replay(live: World, twin: World) -> None:
+    """Read the logs into `twin`, of a node that is not loaded, and compare it with the world that wrote them."""
     promise(
-        (dict(twin.ledger.catalog.topics.items()), twin.ledger.catalog.configs, twin.ledger.transactions.by_id)
-        == (dict(live.ledger.catalog.topics.items()), live.ledger.catalog.configs, live.ledger.transactions.by_id),
+        (
+            dict(twin.ledger.catalog.topics.items()),
+            twin.ledger.catalog.configs,
+            twin.ledger.transactions.by_id,
+        )
+        == (
+            dict(live.ledger.catalog.topics.items()),
+            live.ledger.catalog.configs,
+            live.ledger.transactions.by_id,
+        ),
         "memory is what the catalog's log says",
         lambda: f"{twin.ledger.transactions.by_id} is not {live.ledger.transactions.by_id}",
     )

@@ -161,7 +161,7 @@ class ShareHistory:
                 member.start()
         self.clock.run(until_ms)
         promise(self.server.is_ready, "a server that nothing disturbs is ready")
-        if self.server.node.dataplane.closed_partitions or self.promises.has_forgotten:
+        if self.server.node.world.dataplane.closed_partitions or self.promises.has_forgotten:
             return  # a disk that has failed has closed a log, or a power cut has taken what another log rests on
         topic_id = self.network.topic_id(TOPIC)
         groups = dict.fromkeys(member.group for member in self.members)

@@ -38,7 +38,7 @@ class TaskPromises:
         self, server: Server, request: StreamsGroupHeartbeatRequest, response: StreamsGroupHeartbeatResponse
     ) -> None:
         """A member is told its tasks."""
-        group = server.node.partitions.owner(request.group_id).shard.groups.get(request.group_id)
+        group = server.node.world.partitions.owner(request.group_id).shard.groups.get(request.group_id)
         if not isinstance(group, StreamsGroup) or request.member_id not in group.members:
             return
         owners = self._owners.setdefault(request.group_id, {})
@@ -75,7 +75,7 @@ class TaskPromises:
 
     def look(self, server: Server) -> None:
         """Check what the groups are that the turn has changed."""
-        for partition in server.node.partitions:
+        for partition in server.node.world.partitions:
             for group_id, group in partition.shard.groups.items():
                 if isinstance(group, StreamsGroup) and self._checked.get(group_id) is not group:
                     self._checked[group_id] = group
@@ -89,7 +89,7 @@ class TaskPromises:
 
         While a topic is missing or of a wrong size nobody has any task.
         """
-        shard = server.node.partitions.owner(group_id).shard
+        shard = server.node.world.partitions.owner(group_id).shard
         group: Any = shard.groups.get(group_id)
         if not alive:
             promise(group is None or not group.members, "nobody is a member who is gone", lambda: repr(group))

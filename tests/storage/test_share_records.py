@@ -62,7 +62,7 @@ def test_a_copy_of_the_log_has_the_states_as_they_were(
         shutil.copytree(RECORDING / name / log, tmp_path / DATA_DIR / log)
     server = InMemory(RealFiles(), offsets_topic_num_partitions=1, share_coordinator_state_topic_num_partitions=1)
     key, said = state_of(name)
-    states = dict(server.node.share_states.states())
+    states = dict(server.node.engine.share_states.states())
     assert states.keys() == {key}, "the state of the group that was deleted is gone"
     state = states[key]
     assert (state.state_epoch, state.start_offset) == (said["state_epoch"], said["start_offset"])

@@ -112,7 +112,7 @@ def test_its_timer_ends_a_stay_and_is_renewed_and_goes_with_its_member() -> None
     assert guests(server) == ("ann",)
     assert (server.events[-1].cause.value, server.events[-1].member) == ("session_expired", "bob")
     server.operator.groups.kick("g", "ann")
-    assert not server.node.partitions.owner("g").shard.timers.of_group("g")
+    assert not server.node.world.partitions.owner("g").shard.timers.of_group("g")
 
 
 def test_offsets_are_committed_by_its_rules_and_expire() -> None:
@@ -125,9 +125,9 @@ def test_offsets_are_committed_by_its_rules_and_expire() -> None:
     assert peer.ask(fetch_offsets("g", {"orders": [0]}), 8).groups[0].topics[0].partitions[0].committed_offset == 7
     assert peer.ask(delete_offsets("g", {"orders": [0]}), 0).error_code == ErrorCode.NON_EMPTY_GROUP
     server.operator.clock.advance(STAY_MS, server.operator.clock.keep_named([]))
-    assert server.node.partitions.owner("g").shard.offsets.count == 1
+    assert server.node.world.partitions.owner("g").shard.offsets.count == 1
     server.operator.clock.advance(DAY_MS, server.operator.clock.keep_named([]))
-    assert (listed(server), server.node.partitions.owner("g").shard.offsets.count) == ([], 0)
+    assert (listed(server), server.node.world.partitions.owner("g").shard.offsets.count) == ([], 0)
     assert server.causes()[-1] == "group_expired"
 
 

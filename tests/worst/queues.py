@@ -69,7 +69,7 @@ class Queues:
     def __init__(self, server: WorstServer) -> None:
         self.server = server
         server.ask(19, 7, requests.create_topics({TOPIC: PARTITIONS}))
-        self.topic_id = server.node.ledger.catalog.topics_by_name[TOPIC].id
+        self.topic_id = server.node.world.ledger.catalog.topics_by_name[TOPIC].id
         records = record_batch.encode([Record(None, b"x", timestamp=1)] * RECORDS)
         for index in range(PARTITIONS):
             server.ask(0, 9, requests.produce(TOPIC, {index: records}))
@@ -81,8 +81,8 @@ class Queues:
         group = f"q{self._groups}"
         for index in range(PARTITIONS):
             key = StateKey(group, self.topic_id, index)
-            assert not self.server.node.share_states.initialize(key, 1, 0, self.server.now_ms)
-        self.server.node.flush()
+            assert not self.server.node.engine.share_states.initialize(key, 1, 0, self.server.now_ms)
+        self.server.node.engine.flush()
         return group
 
     def fetch(self, group: str, member: str = "m", epoch: int = 0, ranges: Ranges | None = None) -> ShareFetchRequest:

@@ -47,13 +47,14 @@ class Pending(Struct, gc=False):
 class OffsetStore:
     """Committed and pending offsets of all groups of a shard."""
 
-    __slots__ = ("_committed", "_open", "_order", "_pending", "bytes", "count", "hold", "metadata_bytes")
+    __slots__ = ("_committed", "_hold_bytes", "_open", "_order", "_pending", "bytes", "count", "metadata_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, hold: Callable[[int], None] = _hold_nothing) -> None:
+        """`hold` is told how many bytes more the offsets take."""
         self.count = 0  # committed offsets
         self.bytes = 0  # of memory that all offsets take, committed and pending
         self.metadata_bytes = 0  # of it, the metadata of committed offsets
-        self.hold: Callable[[int], None] = _hold_nothing  # is told how many bytes more they take
+        self._hold_bytes = hold
         self._committed: dict[str, dict[str, TopicOffsets]] = {}
         self._pending: dict[int, dict[OffsetCommitKey, Pending]] = {}  # by producer id
         self._open: dict[str, dict[tuple[str, int], set[int]]] = {}  # group -> partition -> producers
@@ -234,7 +235,7 @@ class OffsetStore:
 
     def _hold(self, more_bytes: int) -> None:
         self.bytes += more_bytes
-        self.hold(more_bytes)
+        self._hold_bytes(more_bytes)
 
     def _note_metadata(self, before: OffsetCommitValue | None, after: OffsetCommitValue | None) -> None:
         change = len(after.metadata) if after is not None else 0

@@ -55,7 +55,7 @@ class Asking(Struct, frozen=True, gc=False):
         """Return the topic that an entry names, by its name or by `topic_id`; None for an id that no topic has."""
         topic_id = getattr(entry, "topic_id", NO_ID)
         if topic_id != NO_ID:
-            topic = self.engine.ledger.catalog.topics.by_id(topic_id)
+            topic = self.engine.world.ledger.catalog.topics.by_id(topic_id)
             return None if topic is None else topic.name
         field = next(field for field in ("name", "topic", "topic_name") if hasattr(entry, field))
         name: str | None = getattr(entry, field)

@@ -53,7 +53,9 @@ def see_topics(asking: Asking, response: Response) -> Steps[Response]:
 
 def _may_create(asking: Asking) -> Callable[[str], bool]:
     """Return whether a topic that is not there is no matter of rights: it may be created, or nobody asks for that."""
-    is_wanted = asking.request.allow_auto_topic_creation and asking.engine.ledger.catalog.settings.auto_create_topics
+    is_wanted = (
+        asking.request.allow_auto_topic_creation and asking.engine.world.ledger.catalog.settings.auto_create_topics
+    )
     may_all = not is_wanted or asking.rights.may(_O.CREATE, _R.CLUSTER)
     return lambda name: may_all or asking.rights.may(_O.CREATE, _R.TOPIC, name)
 
@@ -89,7 +91,7 @@ def deletable() -> Callable[[Asking], Judge]:
     def judge(asking: Asking) -> Judge:
         if asking.rights.may(_O.DELETE, _R.CLUSTER):
             return deny_nothing
-        topics = asking.engine.ledger.catalog.topics_by_name
+        topics = asking.engine.world.ledger.catalog.topics_by_name
         entries = asking.request.topics if asking.version >= BY_ID_SINCE else asking.request.topic_names
         counts = Counter(entries)
 
@@ -127,7 +129,7 @@ def each_config(operation: Operation, answers: str, place: str, *open_types: int
     """Check each resource by its type. Types that there are not, and brokers that there are not, are the handler's."""
 
     def judge(asking: Asking) -> Judge:
-        catalog = asking.engine.ledger.catalog
+        catalog = asking.engine.world.ledger.catalog
 
         def deny(entry: Entry) -> ErrorCode | None:
             kind = _CONFIGURED.get(entry.resource_type)

@@ -60,7 +60,7 @@ class BrokerVerbs:
     def view(self, node_id: int) -> BrokerView:
         """Return one broker. Raises Refusal if there is no broker with this id."""
         self._check_exists(node_id)
-        coordinators, loads = self._node().coordinators, self._node().loads
+        coordinators, loads = self._node().world.coordinators, self._node().world.coordinators.loads
         maps = {GROUPS: coordinators.of_groups, TRANSACTIONS: coordinators.of_transactions}
         return BrokerView(
             node_id,
@@ -73,10 +73,10 @@ class BrokerVerbs:
 
     def coordinator(self, key: str, kind: str = "group") -> CoordinatorView:
         """Return the coordinator of a group or a transactional id, which need not exist."""
-        coordinators, is_group = self._node().coordinators, kind == "group"
+        coordinators, is_group = self._node().world.coordinators, kind == "group"
         index = coordinators.partition_of(key)
         node_id = (coordinators.of_groups if is_group else coordinators.of_transactions)[index]
-        is_loading = self._node().loads.is_loading(GROUPS if is_group else TRANSACTIONS, index)
+        is_loading = self._node().world.coordinators.loads.is_loading(GROUPS if is_group else TRANSACTIONS, index)
         return CoordinatorView(key, kind, index, None if node_id == NOBODY else node_id, is_loading)
 
     # -- verbs ---------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class BrokerVerbs:
                     if node is not self._node():
                         raise Refusal("the server was reset meanwhile", is_conflict=True)
                     self.start(node_id, load_ms=load_ms)
-                    while self._node().loads:
+                    while self._node().world.coordinators.loads:
                         await next_turn()
         finally:
             self._is_rolling = False
@@ -166,7 +166,7 @@ class BrokerVerbs:
             raise Refusal(response.refusal, is_conflict=True)
 
     def _is_running(self, node_id: int) -> bool:
-        return node_id not in self._node().stopped_brokers
+        return node_id not in self._node().world.coordinators.stopped
 
     def _check_ready(self) -> None:
         if not self._world.is_ready:

@@ -77,9 +77,11 @@ class ClockVerbs:
         """Return what the clock shows, with the deadlines of one group only: cheap, however many there are."""
         rate = self._clock.rate
         mode = "real" if rate == 1 else "frozen" if rate == 0 else "rate"
-        timers = self._node().partitions.owner(group_id).shard.timers.of_group(group_id)
+        timers = self._node().world.partitions.owner(group_id).shard.timers.of_group(group_id)
         deadlines = [_deadline(key, at_ms) for key, at_ms in timers[:GLANCE_MAX] if at_ms != IMMEDIATELY]
-        deadlines += [self._lock(key, at_ms) for key, at_ms in self._node().dataplane.share.deadlines_of(group_id)]
+        deadlines += [
+            self._lock(key, at_ms) for key, at_ms in self._node().world.dataplane.share.deadlines_of(group_id)
+        ]
         return ClockState(self._clock.now_ms(), mode, rate, deadlines[:GLANCE_MAX])
 
     def set_rate(self, rate: float) -> ClockState:
@@ -121,14 +123,14 @@ class ClockVerbs:
 
         self._poller.turn()  # decide pending requests at the time before the clock moves
         others = list(self._deadlines_of_others())
-        advance = Advance(node, target_ms, is_kept, note)
+        advance = Advance(node.world, target_ms, is_kept, note)
         try:
             while True:
-                due_ms = node.next_deadline_ms()
+                due_ms = node.engine.next_deadline_ms()
                 clock.jump_to(target_ms if due_ms is None else min(max(due_ms, clock.now_ms()), target_ms))
                 for _ in range(TURNS_MAX):
                     self._poller.perform(lambda _: None)
-                    due_ms = node.next_deadline_ms()
+                    due_ms = node.engine.next_deadline_ms()
                     if due_ms is None or due_ms > clock.now_ms():
                         break
                 if clock.now_ms() >= target_ms:
@@ -150,7 +152,7 @@ class ClockVerbs:
         return [] if node.upkeep is None else node.upkeep.catch_up(self._clock.now_ms())
 
     def _deadlines(self) -> Iterator[Deadline]:
-        for partition in self._node().partitions:
+        for partition in self._node().world.partitions:
             for key, at_ms in partition.shard.timers.items():
                 if at_ms != IMMEDIATELY:
                     yield _deadline(key, at_ms)
@@ -161,16 +163,16 @@ class ClockVerbs:
 
     def _deadlines_of_others(self) -> Iterator[Deadline]:
         """Yield what waits for the clock and is no timer of a group."""
-        for (kind, index), at_ms in self._node().loads.deadlines():
+        for (kind, index), at_ms in self._node().world.coordinators.loads.deadlines():
             yield Deadline("load", f"{kind} of partition {index}", "", at_ms, _EFFECTS["load"])
-        for transaction, at_ms in self._node().ledger.transactions.deadlines().items():
+        for transaction, at_ms in self._node().world.ledger.transactions.deadlines().items():
             yield Deadline("transaction", transaction, "", at_ms, _EFFECTS["transaction"])
-        for key, at_ms in self._node().dataplane.share.deadlines():
+        for key, at_ms in self._node().world.dataplane.share.deadlines():
             yield self._lock(key, at_ms)
 
     def _lock(self, key: StateKey, at_ms: int) -> Deadline:
         """Return the end of the next lock of a share partition."""
-        topic = self._node().ledger.catalog.topics.by_id(key.topic_id)
+        topic = self._node().world.ledger.catalog.topics.by_id(key.topic_id)
         name = "" if topic is None else topic.name
         return Deadline("lock", key.group_id, f"{name}-{key.partition}", at_ms, _EFFECTS["lock"])
 
@@ -179,7 +181,7 @@ class ClockVerbs:
         wanted = frozenset(names)
 
         def keeps(group_id: str, member_id: str) -> bool:
-            group = self._node().partitions.owner(group_id).shard.groups[group_id]
+            group = self._node().world.partitions.owner(group_id).shard.groups[group_id]
             member = group.members.get(member_id)
             return member is not None and not wanted.isdisjoint((member_id, member.instance_id, member.client_id))
 

@@ -54,7 +54,7 @@ class GroupVerbs:
         """Return the ids of all groups that begin with `prefix`, and with none of `keep`, sorted."""
         return sorted([
             group_id
-            for partition in self._node().partitions
+            for partition in self._node().world.partitions
             for group_id in partition.shard.groups
             if group_id.startswith(prefix) and not group_id.startswith(keep)
         ])  # fmt: skip
@@ -66,7 +66,7 @@ class GroupVerbs:
 
     def find(self, group_id: str) -> GroupView | None:
         """Return one group, None when there is none of that id."""
-        partition = self._node().partitions.owner(group_id)
+        partition = self._node().world.partitions.owner(group_id)
         group = partition.shard.groups.get(group_id)
         return None if group is None else self._view(partition, group)
 
@@ -127,7 +127,7 @@ class GroupVerbs:
         for name in names:
             if pace.is_due(_FORGET_UNITS):
                 yield
-            if name in self._node().partitions.owner(name).shard.groups:
+            if name in self._node().world.partitions.owner(name).shard.groups:
                 self.forget(name)
         return len(names)
 
@@ -135,7 +135,7 @@ class GroupVerbs:
         """Return the ids of the members of every group whose id begins with `prefix`, and with none of `keep`."""
         return [
             member_id
-            for partition in self._node().partitions
+            for partition in self._node().world.partitions
             for group_id, group in partition.shard.groups.items()
             if group_id.startswith(prefix) and not group_id.startswith(keep)
             for member_id in getattr(group, "members", ())
@@ -157,7 +157,7 @@ class GroupVerbs:
     def _do(self, group_id: str, verb: Verb) -> None:
         """Give a verb to the partition that owns the group. Raises Refusal."""
         node = self._node()
-        partition = node.partitions.owner(group_id)
+        partition = node.world.partitions.owner(group_id)
         if not partition.is_loaded:
             raise Refusal(f"group {group_id!r} is being loaded", is_conflict=True)
 
@@ -168,14 +168,14 @@ class GroupVerbs:
             raise Refusal(response.refusal, is_conflict=True)
 
     def _find_group(self, group_id: str) -> tuple[Partition, Group]:
-        partition = self._node().partitions.owner(group_id)
+        partition = self._node().world.partitions.owner(group_id)
         group = partition.shard.groups.get(group_id)
         if group is None:
             raise Refusal(f"there is no group {group_id!r}", is_conflict=True)
         return partition, group
 
     def _view(self, partition: Partition, group: Group) -> GroupView:
-        return view_group(group, partition.shard.offsets, self._node().ledger.catalog.topics)
+        return view_group(group, partition.shard.offsets, self._node().world.ledger.catalog.topics)
 
     @staticmethod
     def _resolve(group: Group, name: str) -> str:

@@ -67,15 +67,15 @@ class OverviewVerbs:
         """Look at all groups, in steps: None, and in the end the overview."""
         node = self._node()
         over_s = monotonic() + MEASURE_SECONDS
-        node.dataplane.measure(lambda: monotonic() < over_s)
+        node.world.dataplane.measure(lambda: monotonic() < over_s)
         found: list[str] = []
-        for partition in node.partitions:
+        for partition in node.world.partitions:
             found += [group_id for group_id in partition.shard.groups if group_id.startswith(prefix)]
             yield None
         listed = nsmallest(GROUPS_MAX, found)
         offsets_left, groups = OFFSETS_MAX, {}
         for number, group_id in enumerate(listed):
-            partition = node.partitions.owner(group_id)
+            partition = node.world.partitions.owner(group_id)
             group = partition.shard.groups.get(group_id)
             if group is not None:  # it may have gone between two steps
                 lag, offsets = self._lag(partition, group_id, offsets_left)
@@ -87,7 +87,7 @@ class OverviewVerbs:
 
     def _lag(self, partition: Partition, group_id: str, offsets_max: int) -> tuple[int | None, int]:
         """Return the lag of a group, None if unknown or too costly, and the number of offsets counted."""
-        end_offset = self._node().dataplane.end_offset
+        end_offset = self._node().world.dataplane.end_offset
         lag, offsets = None, 0
         for topic, partitions in partition.shard.offsets.of_group(group_id).items():
             offsets += len(partitions)
@@ -113,7 +113,7 @@ class OverviewVerbs:
         }
         found = []
         for topic, index in nsmallest(POSITIONS_MAX, owners.keys() | committed.keys()):
-            offset, end = committed.get((topic, index)), self._node().dataplane.end_offset(topic, index)
+            offset, end = committed.get((topic, index)), self._node().world.dataplane.end_offset(topic, index)
             lag = None if offset is None or end is None else max(end - offset, 0)
             found.append(Position(topic, index, offset, end, lag, owners.get((topic, index), ())))
         return found

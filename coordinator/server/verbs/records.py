@@ -28,7 +28,7 @@ class RecordVerbs:
 
     def view(self, group_id: str, topic: str = "", most: int = RUNS_MAX) -> list[SharePartitionView]:
         """Return what a group has in flight, of one topic if it is named, with so many runs of records in all."""
-        return list(self._node().dataplane.view_records(group_id, topic, most))
+        return list(self._node().world.dataplane.view_records(group_id, topic, most))
 
     def change(
         self,
@@ -48,11 +48,11 @@ class RecordVerbs:
             raise Refusal("internal error: the server's log says why", is_conflict=True)
         if response.refusal:
             raise Refusal(response.refusal, is_conflict=True)
-        return node.dataplane.view_share_partition(StateKey(group_id, topic_id, partition))
+        return node.world.dataplane.view_share_partition(StateKey(group_id, topic_id, partition))
 
     def topic_id(self, topic: str) -> bytes:
         """Return the id of a topic. Raises Refusal when there is none of that name."""
-        found = self._node().ledger.catalog.topics.get(topic)
+        found = self._node().world.ledger.catalog.topics.get(topic)
         if found is None:
             raise Refusal(f"there is no topic {topic!r}", is_conflict=True)
         topic_id: bytes = found.id

@@ -38,7 +38,7 @@ class RequestVerbs:
     def set_journal(self, bytes_max: int) -> None:
         """Keep the last requests and responses, up to `bytes_max`; 0 turns the journal off."""
         self._gate.journal = Journal(bytes_max) if bytes_max else None
-        self._node().set_note_input(None)
+        self._node().world.set_note_input(None)
         self._set_gate()
 
     def begin_journal(self, origin: Origin) -> None:
@@ -46,7 +46,7 @@ class RequestVerbs:
         journal = self._gate.journal
         if journal is not None:
             journal.begin(origin)
-            self._node().set_note_input(journal.note_input if journal.origin is not None else None)
+            self._node().world.set_note_input(journal.note_input if journal.origin is not None else None)
 
     @property
     def faults(self) -> FaultPlan:
@@ -106,5 +106,5 @@ class RequestVerbs:
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of a topic by its id, None if there is no such topic."""
-        topic = self._node().ledger.catalog.topics.by_id(topic_id)
+        topic = self._node().world.ledger.catalog.topics.by_id(topic_id)
         return None if topic is None else topic.name

@@ -136,7 +136,7 @@ class StateVerbs:
     def _note_resets(self, resets: list[PrefixReset]) -> None:
         """Note the resets that are going on: workers of a test run may have one each."""
         if resets:
-            self._world.pending_reset.note(msgspec.json.encode(resets), is_synced=self._node().is_synced)
+            self._world.pending_reset.note(msgspec.json.encode(resets), is_synced=self._node().engine.is_synced)
         else:
             self._world.pending_reset.clear()
         self._resets = resets
@@ -175,7 +175,7 @@ class StateVerbs:
         return size
 
     def _check_room(self, size: int) -> None:
-        bound = self._node().config["snapshots.max.bytes"]
+        bound = self._node().world.config["snapshots.max.bytes"]
         if size > bound:
             message = f"snapshots may take {bound} bytes in all (snapshots.max.bytes): remove one"
             raise Refusal(message, is_conflict=True)
@@ -225,12 +225,13 @@ class StateVerbs:
         return State(
             self.topics(prefix),
             {view.group: view.offsets for view in views if view.offsets},
-            view_queues(self._node().share_states.states(), self._node().ledger.catalog.topics, prefix) or UNSET,
+            view_queues(self._node().engine.share_states.states(), self._node().world.ledger.catalog.topics, prefix)
+            or UNSET,
         )
 
     def topics(self, prefix: str = "") -> dict[str, int]:
         """Return the partitions of the topics whose names begin with `prefix`, but for the coordinator's own."""
-        topics = self._node().ledger.catalog.topics
+        topics = self._node().world.ledger.catalog.topics
         return {
             name: topic.partitions
             for name, topic in sorted(topics.items())
@@ -239,7 +240,7 @@ class StateVerbs:
 
     def seed(self, state: State) -> None:
         """Create topics and commit offsets, as a client without a group would. Raises Refusal."""
-        topics = self._node().ledger.catalog.topics
+        topics = self._node().world.ledger.catalog.topics
         missing = {name: count for name, count in state.topics.items() if name not in topics}
         if missing:
             wanted = tuple(CreateTopicsRequestCreatableTopic(name, count, -1) for name, count in missing.items())
@@ -253,11 +254,11 @@ class StateVerbs:
                         code = ErrorCode(partition.error_code).name
                         raise Refusal(f"group {group_id!r}, {answer.name}-{partition.partition_index}: {code}")
         if state.queues:
-            seed_queues(state.queues, self._ask, self._node().ledger.catalog.topics, self._read_state_epoch)
+            seed_queues(state.queues, self._ask, self._node().world.ledger.catalog.topics, self._read_state_epoch)
 
     def _read_state_epoch(self, key: StateKey) -> int:
         """Return the epoch in which a state may be written."""
-        found = self._node().share_states.summary(key)
+        found = self._node().engine.share_states.summary(key)
         if isinstance(found, ErrorCode):
             raise Refusal(f"share group {key.group_id!r}, partition {key.partition}: {found.name}", is_conflict=True)
         return found.state_epoch
@@ -271,10 +272,10 @@ class StateVerbs:
         node, api = self._node(), api_of(request)
 
         def decide(now_ms: int) -> Any:
-            if node.note_input is not None:
-                node.note_input(Kind.ASK, AskInput(encode_request(api.key, version, 0, BY, request)[4:], now_ms))
+            if node.world.note_input is not None:
+                node.world.note_input(Kind.ASK, AskInput(encode_request(api.key, version, 0, BY, request)[4:], now_ms))
             call = Call(0, now_ms, version, BY, "/operator", self._frontend.handler.fresh_id, OPERATOR_PRINCIPAL)
-            outcome = node.handle(api.key, request, call, Where((), OPERATOR))
+            outcome = node.engine.handle(api.key, request, call, Where((), OPERATOR))
             return outcome.response if isinstance(outcome, Done) else None
 
         return self._poller.perform(decide)

@@ -112,7 +112,7 @@ def fetch(world: World, words: Words) -> list[str]:
 def own(world: World, words: Words) -> None:
     """`own group_consumer_heartbeat_interval_ms=7000`: settings of group g itself."""
     changes: dict[str, Any] = {name: int(value) for name, value in words.rest().items()}
-    world.shard.own_limits = {"g": replace(world.limits, **changes)}
+    world.shard.set_limits("g", replace(world.limits, **changes))
 
 
 @command("old-topics-record")

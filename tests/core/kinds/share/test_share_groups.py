@@ -103,7 +103,8 @@ class ShareDriver(ShardDriver):
         return answer
 
     def set_topics(self, topics: Topics) -> None:
-        self.topics = self.shard.topics = topics
+        self.topics = topics
+        self.shard.set_topics(topics)
 
 
 class Life:

@@ -1,0 +1,81 @@
+"""Do the steps of long requests (`steps.py`), and of work that no client waits for."""
+
+from typing import Any, Final
+
+from coordinator.control.inputs import Kind, StepInput
+from coordinator.core.decision import PARKED, SILENT, Outcome, Parked, Steps
+from coordinator.runtime.edge import Failure
+from coordinator.runtime.error_response import failure_outcome
+from coordinator.runtime.steps import UnfinishedRequest, UnfinishedRequests
+from coordinator.runtime.world import Replies, World
+
+UNTIL_THE_END: Final = 1 << 62  # more checkpoints than a request has
+
+
+class LongRequests:
+    """The steps of all unfinished requests. What comes of one that was parked is added to `replies`."""
+
+    def __init__(self, world: World, unfinished: UnfinishedRequests, replies: Replies) -> None:
+        self._world = world
+        self._unfinished = unfinished
+        self._replies = replies
+
+    def begin(self, ticket: int, request: Any, version: int, steps: Steps[Outcome]) -> Outcome:
+        """Do the first step of a request, which is parked if there are further ones."""
+        unfinished = UnfinishedRequest(ticket, request, version, steps)
+        self._unfinished.meter.begin()
+        outcome = self._advance(unfinished, StepInput(ticket), 1)
+        if outcome is None and not self._unfinished.meter.is_over():
+            noted = self._note_step(unfinished)
+            outcome = self._advance(unfinished, noted, None)
+        if outcome is None:
+            self._unfinished.keep(unfinished)
+            return PARKED
+        return outcome
+
+    def do(self, work: Steps[None]) -> None:
+        """Do what nobody waits for in steps, in turn with the requests that are decided so."""
+        unfinished = UnfinishedRequest(self._unfinished.next_ticket_of_nobody(), None, 0, _silently(work))
+        if self._advance(unfinished, StepInput(unfinished.ticket), 1) is None:
+            self._unfinished.keep(unfinished)
+
+    def step(self) -> None:
+        """Do the next step of a request that is decided in steps."""
+        self._continue(self._unfinished.pop(), None)
+
+    def repeat_step(self, noted: StepInput | None) -> None:
+        """Do a step again as a journal has noted it. An old one says neither of which request nor how far: it ends."""
+        unfinished = None
+        if noted is not None:
+            unfinished = self._unfinished.find(noted.ticket)
+        elif self._unfinished:
+            unfinished = self._unfinished.pop()
+        if unfinished is not None:
+            self._continue(unfinished, UNTIL_THE_END if noted is None else noted.checkpoints)
+
+    def _continue(self, unfinished: UnfinishedRequest, most: int | None) -> None:
+        self._unfinished.meter.begin()
+        outcome = self._advance(unfinished, self._note_step(unfinished), most)
+        if outcome is None:
+            return
+        self._unfinished.remove(unfinished)
+        if unfinished.ticket >= 0 and not isinstance(outcome, Parked):
+            self._replies.append((unfinished.ticket, outcome))
+
+    def _note_step(self, unfinished: UnfinishedRequest) -> StepInput:
+        noted = StepInput(unfinished.ticket)
+        if self._world.note_input is not None:
+            self._world.note_input(Kind.STEP, noted)
+        return noted
+
+    def _advance(self, unfinished: UnfinishedRequest, noted: StepInput, most: int | None) -> Outcome | None:
+        """Do a step. Returns what comes of the request, None if it has further steps."""
+        outcome = self._world.edge.attempt(unfinished.name, self._unfinished.advance, unfinished, noted, most)
+        if not isinstance(outcome, Failure):
+            return outcome
+        return failure_outcome(unfinished.request, unfinished.version, outcome.code)
+
+
+def _silently(work: Steps[None]) -> Steps[Outcome]:
+    yield from work
+    return SILENT
