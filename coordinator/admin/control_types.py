@@ -210,12 +210,6 @@ class Findings(Struct, frozen=True):
     findings: list[Finding]
 
 
-class Prefix(Struct, frozen=True, forbid_unknown_fields=True):
-    """A prefix of the names of groups and topics. Empty for everything."""
-
-    prefix: str = ""
-
-
 class ResetBody(Struct, frozen=True, forbid_unknown_fields=True):
     """What a reset removes: what begins with the prefix, and with none of those to keep."""
 

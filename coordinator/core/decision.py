@@ -56,11 +56,6 @@ class InSteps(Struct, frozen=True):
 Decision = Outcome | InSteps
 
 
-def decision_of(response: Any, group_id: str | None = None) -> Outcome:
-    """Return what the response of a `Result` means: None stands for a request that is parked."""
-    return PARKED if response is None else Done(response, group_id)
-
-
 def answers(handle: Callable[..., Any]) -> Callable[..., Done]:
     """Return the handler that decides at once what `handle` responds."""
     return lambda *args: Done(handle(*args))

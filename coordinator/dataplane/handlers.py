@@ -12,13 +12,6 @@ from coordinator.dataplane.state import Env, State
 Handler = Callable[[State, Any, Env], Decision]
 
 
-def by_catalog(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Handler:
-    """Return a handler that lets the catalog decide, and writes its records."""
-    return answers(
-        lambda state, request, env: state.runtime.record(decide(state.catalog, request, env.call), env.call.now_ms)
-    )
-
-
 def by_catalog_in_steps(decide: Callable[[Catalog, Any, Call], Decisions]) -> Handler:
     """Return a handler that lets the catalog decide in steps."""
     return in_steps(

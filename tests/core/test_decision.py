@@ -9,7 +9,6 @@ from coordinator.core.decision import (
     InSteps,
     answers,
     begin,
-    decision_of,
     in_steps,
     map_response,
 )
@@ -25,11 +24,6 @@ def test_a_handler_may_return_a_response_alone() -> None:
     assert answers(lambda number: number + 1)(2) == Done(3)
     decision = in_steps(two_steps)(2)
     assert count_steps(decision.steps) == (2, Done(2))
-
-
-def test_no_response_stands_for_a_parked_request() -> None:
-    assert decision_of(None, "g") is PARKED
-    assert decision_of(1, "g") == Done(1, "g")
 
 
 def test_a_response_is_finished_wherever_it_comes_and_keeps_its_scope() -> None:
