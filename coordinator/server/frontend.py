@@ -334,7 +334,7 @@ class Frontend:
         request, authentication = None, connection.authentication
         if len(frame) > LONG_BYTES and (authentication is None or authentication.is_complete):
             try:
-                request = self._long_requests.decode(connection, frame, self.node.unfinished.meter)
+                request = self._long_requests.decode(connection, frame, self.engine.unfinished.meter)
             except UnsupportedVersion:
                 return self.handler.decide(connection, frame)  # knows which of them is answered
             if request is None:

@@ -92,7 +92,7 @@ def test_an_abandoned_node_refuses_everything() -> None:
     contents = disk.contents()
     with pytest.raises(StorageError, match="the log is abandoned"):
         old.world.partitions[0].log.append(b"x" * 100)
-    assert old._routes == {}
+    assert old.engine._routes == {}
     assert disk.contents() == contents
 
 

@@ -129,4 +129,4 @@ def test_a_connection_is_closed_if_no_response_can_say_what_has_failed(
         "reason": "response memory",
     }
     assert ("connection closed: no response can say that its request has failed", fields) in log_lines(caplog)
-    assert not server.node.edge.failures
+    assert not server.node.world.edge.failures

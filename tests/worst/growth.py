@@ -40,9 +40,9 @@ class GrownServer(WorstServer):
 
     def _fill(self, size: Size) -> None:
         super()._fill(size)
-        while self.node.has_steps:  # a share group begins its states so
-            self.node.step()
-            self.node.flush()
+        while self.node.engine.unfinished:  # a share group begins its states so
+            self.node.engine.long_requests.step()
+            self.node.engine.flush()
         self._fill_catalog(size.groups)
         self._fill_logs(size.groups)
         for _ in range(size.members):
@@ -50,7 +50,7 @@ class GrownServer(WorstServer):
         for _ in range(2):  # the initial delay, and once more because members have joined meanwhile
             self.pass_time(3_000)
             self.fire()
-        self.node.replies()
+        self.node.engine.replies()
 
     def _fill_catalog(self, count: int) -> None:
         quotas, scram = alter_client_quotas, alter_user_scram_credentials
@@ -69,21 +69,21 @@ class GrownServer(WorstServer):
             batch = record_batch.encode(records, producer_id=number, producer_epoch=0, base_sequence=0)
             self.ask(0, 9, requests.produce("t0", {0: batch}))
         for index in range(count):
-            key = StateKey("s0", self.node.ledger.catalog.topics_by_name["t0"].id, index)
+            key = StateKey("s0", self.node.world.ledger.catalog.topics_by_name["t0"].id, index)
             runs = tuple([StateBatch(2 * at, 2 * at, 2, 1) for at in range(1, 1 + (count if not index else 1))])
             update = StateUpdate(UNCHECKED_EPOCH, UNCHECKED_EPOCH, 0, -1, runs)
-            self.node.share_states.initialize(key, 1, 0, self.now_ms)
-            code = self.node.share_states.write(key, update, self.now_ms)
+            self.node.engine.share_states.initialize(key, 1, 0, self.now_ms)
+            code = self.node.engine.share_states.write(key, update, self.now_ms)
             assert code == ErrorCode.NONE, code.name
 
     def answer(self, data: bytes) -> Outcome:
         """Return what comes of a request: `Parked` if it waits for something else than its next step."""
         request = decode_request(data)
         outcome = self._handle(request.api_key, request.version, request.body)
-        while isinstance(outcome, Parked) and self.node.has_steps:
-            self.node.step()
-            outcome = next((one for ticket, one in self.node.replies() if ticket == self._ticket), outcome)
-        self.node.flush()
+        while isinstance(outcome, Parked) and self.node.engine.unfinished:
+            self.node.engine.long_requests.step()
+            outcome = next((one for ticket, one in self.node.engine.replies() if ticket == self._ticket), outcome)
+        self.node.engine.flush()
         return outcome
 
     def names(self, group: str) -> Names:

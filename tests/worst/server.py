@@ -106,7 +106,7 @@ class WorstServer:
         gc.collect()
         gc.freeze()  # as a server does with what it has loaded
         self._principal = CLIENT if size.acls else self._principal
-        by_name = self.node.ledger.catalog.topics_by_name
+        by_name = self.node.world.ledger.catalog.topics_by_name
         ids = [by_name[name].id for name in ("t0", *sorted(topics)) if name in by_name]
         self._ids, self._partitions = ids, size.most_partitions
 
@@ -116,16 +116,16 @@ class WorstServer:
     def ask(self, api_key: int, version: int, request: Any) -> Any:
         """Return the response to a request, None if it stays parked."""
         outcome = self._handle(api_key, version, request)
-        while isinstance(outcome, Parked) and self.node.has_steps:
-            self.node.step()
-            outcome = next((one for ticket, one in self.node.replies() if ticket == self._ticket), outcome)
-        self.node.flush()
+        while isinstance(outcome, Parked) and self.node.engine.unfinished:
+            self.node.engine.long_requests.step()
+            outcome = next((one for ticket, one in self.node.engine.replies() if ticket == self._ticket), outcome)
+        self.node.engine.flush()
         return outcome.response if isinstance(outcome, Done) else None
 
     def _handle(self, api_key: int, version: int, request: Any) -> Outcome:
         self._ticket += 1
         call = Call(self._ticket, self._clock.now_ms(), version, "c", "/127.0.0.1", self._fresh_id, self._principal)
-        return self.node.handle(api_key, request, call, WHERE)
+        return self.node.engine.handle(api_key, request, call, WHERE)
 
     def measure(self, shape: Shape) -> Cost | None:
         """Give the node the largest request of a shape. None if it has none."""
@@ -164,7 +164,7 @@ class WorstServer:
 
     def end_connection(self) -> None:
         """Let the connection of all clients end."""
-        self.node.disconnect(0, self._clock.now_ms())
+        self.node.engine.disconnect(0, self._clock.now_ms())
 
     def pass_time(self, ms: int) -> None:
         """Move the clock, and let nothing happen yet."""
@@ -172,7 +172,7 @@ class WorstServer:
 
     def fire(self) -> None:
         """Do what is due, as much of it as one turn does."""
-        self.node.fire(self._clock.now_ms())
+        self.node.engine.fire(self._clock.now_ms())
 
     @property
     def now_ms(self) -> int:
@@ -189,25 +189,25 @@ class WorstServer:
         except (UnsupportedVersion, ProtocolError):
             return
         is_inline = key in SHORT and len(data) <= LONG_BYTES and isinstance(outcome, Done)  # else in pieces
-        while isinstance(outcome, Parked) and self.node.has_steps:
-            meter.run(f"step {meter.steps}", self.node.step)
-            meter.run("flush", self.node.flush)
-            found = meter.run("replies", self.node.replies)
+        while isinstance(outcome, Parked) and self.node.engine.unfinished:
+            meter.run(f"step {meter.steps}", self.node.engine.long_requests.step)
+            meter.run("flush", self.node.engine.flush)
+            found = meter.run("replies", self.node.engine.replies)
             outcome = next((one for ticket, one in found if ticket == self._ticket), outcome)
         if isinstance(outcome, Done):
             self._encode(key, version, outcome.response, meter, is_inline=is_inline)
         elif isinstance(outcome, Parked):
-            self.node.forget(self._ticket)
-        meter.run("flush", self.node.flush)
+            self.node.engine.forget(self._ticket)
+        meter.run("flush", self.node.engine.flush)
         held.append(outcome)
         del outcome
         meter.run("release", held.clear)
         self._finish(meter)
 
     def _finish(self, meter: "_Meter") -> None:
-        while self.node.has_steps:
-            meter.run("afterwards", self.node.step)
-            meter.run("flush", self.node.flush)
+        while self.node.engine.unfinished:
+            meter.run("afterwards", self.node.engine.long_requests.step)
+            meter.run("flush", self.node.engine.flush)
 
     @staticmethod
     def _encode(key: int, version: int, response: Any, meter: "_Meter", *, is_inline: bool) -> None:

@@ -41,10 +41,14 @@ def many() -> GrownServer:
 
 
 def test_the_server_holds_something_of_each_kind(many: GrownServer) -> None:
-    held = many.node.ledger.catalog.held.bytes
+    held = many.node.world.ledger.catalog.held.bytes
     assert all(held[kind] for kind in BOUNDED), held
-    assert many.node.offsets_bytes and many.node.dataplane.producers_bytes and any(many.node.share_states.states())
-    groups = [group for partition in many.node.partitions for group in partition.shard.groups.values()]
+    assert (
+        many.node.engine.memory.offsets_bytes
+        and many.node.world.dataplane.producers_bytes
+        and any(many.node.engine.share_states.states())
+    )
+    groups = [group for partition in many.node.world.partitions for group in partition.shard.groups.values()]
     assert {kind_of(group).name for group in groups if len(group.members) == MANY} == KINDS.keys()
 
 
