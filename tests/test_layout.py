@@ -10,7 +10,7 @@ import pytest
 
 from coordinator import cli
 from coordinator.admin.app import Readiness, routes
-from coordinator.admin.control import Control
+from coordinator.admin.control import control_operations
 from coordinator.admin.operations import PATH
 from coordinator.cli import COMMANDS
 from coordinator.cli.habits import ACTIONS, NAMED, OTHERS
@@ -140,7 +140,7 @@ def test_every_endpoint_is_documented() -> None:
 
 
 def test_every_call_of_the_control_api_is_documented_and_no_page_names_another() -> None:
-    operations = Control(cast("Operator", None), Ring(), 0).operations()
+    operations = control_operations(cast("Operator", None), Ring(), 0)
     calls = {(one.method, re.sub(r"{[a-z]+}", "*", one.path)) for one in operations} | {("GET", PATH)}
     page = DOCS["steering.md"]
     named = {(method, re.sub(r"{[a-z]+}", "*", path)) for method, path in re.findall(r"`([A-Z]+) (/v1[^ ?`]*)", page)}

@@ -1,7 +1,9 @@
 """How handlers of the control API call the operator's verbs: a refusal becomes an answer, a number has its bounds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
+
+import trio
 
 from coordinator.admin.operations import Refusal as Refused
 from coordinator.control.names import SpecError
@@ -39,3 +41,17 @@ def check_bounds(name: str, value: int, least: int, most: int) -> int:
     if not least <= value <= most:
         raise Refused(f"invalid {name} {value}: expected {least} to {most}")
     return value
+
+
+async def take_steps(steps: Generator[None, None, T]) -> T:
+    """Do what a verb does in steps, and serve clients in between. Returns what it ends with."""
+    try:
+        while True:
+            try:
+                do(next, steps)
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            await trio.lowlevel.checkpoint()
+    finally:
+        steps.close()

@@ -13,7 +13,7 @@ import trio
 from coordinator.admin import http
 from coordinator.admin.access import require_token
 from coordinator.admin.app import Readiness, routes
-from coordinator.admin.control import Control
+from coordinator.admin.control import control_operations
 from coordinator.admin.files import add_page
 from coordinator.admin.operations import add_operations
 from coordinator.events import Ring
@@ -53,7 +53,7 @@ def make_handler(
 
     router = routes(readiness, metrics, ring)
     if operator is not None:
-        add_operations(router, Control(operator, ring, server_port).operations(), READ_ONLY if is_read_only else "")
+        add_operations(router, control_operations(operator, ring, server_port), READ_ONLY if is_read_only else "")
         add_page(router, is_read_only=is_read_only)
     else:
         router.refuse_below("/v1", SWITCHED_OFF)

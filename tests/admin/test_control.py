@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from coordinator.admin.control import Control
+from coordinator.admin.control import control_operations
 from coordinator.cli import main
 from coordinator.client import Client
 from coordinator.events import Ring
@@ -242,7 +242,7 @@ def test_the_api_can_be_to_look_at_alone(tmp_path: Any) -> None:
 
 
 def test_whatever_changes_something_is_refused_to_who_may_only_look() -> None:
-    operations = Control(cast("Operator", None), Ring(), 0).operations()
+    operations = control_operations(cast("Operator", None), Ring(), 0)
     assert {one.path for one in operations if one.method != "GET" and one.changes_nothing} == {"/v1/wait", "/v1/verify"}
 
 

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock, memory_stream_pair
 
 from coordinator.admin import http, watch
-from coordinator.admin.control import Control
+from coordinator.admin.control import control_operations
 from coordinator.admin.files import add_page
 from coordinator.admin.http import Hosts, Request, Response
 from coordinator.admin.operations import add_operations
@@ -34,7 +34,7 @@ class WatchStream:
         self.ring = Ring()
         self.told = 0
         self.router = Router()
-        add_operations(self.router, Control(self.server.operator, self.ring, 9092).operations())
+        add_operations(self.router, control_operations(self.server.operator, self.ring, 9092))
         add_page(self.router)
 
     async def watch(self, query: str = "") -> Watcher:

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from coordinator.admin.control import missing_in
 from coordinator.admin.control_types import Wait
+from coordinator.admin.control_waiting import find_difference
 from coordinator.control.journal import Filter
 from coordinator.control.lint import lint
 from coordinator.control.names import SpecError
@@ -130,11 +130,13 @@ def test_a_test_waits_for_tasks_in_a_role(server: SteeredNode) -> None:
     pair(server)
     roles = tasks(server)["a"]
     view = server.operator.groups.view("app")
-    assert missing_in(view, Wait("app", tasks={"a": {role: listed[::-1] for role, listed in roles.items()}})) is None
-    assert missing_in(view, Wait("app", tasks={"a": {"warmup": []}, "a-id": {"active": roles["active"]}})) is None
-    difference = missing_in(view, Wait("app", tasks={"b": {"active": roles["active"]}}))
+    assert (
+        find_difference(view, Wait("app", tasks={"a": {role: listed[::-1] for role, listed in roles.items()}})) is None
+    )
+    assert find_difference(view, Wait("app", tasks={"a": {"warmup": []}, "a-id": {"active": roles["active"]}})) is None
+    difference = find_difference(view, Wait("app", tasks={"b": {"active": roles["active"]}}))
     assert difference is not None and difference.startswith("b has tasks {'active': [")
-    assert missing_in(view, Wait("app", tasks={"c": {"active": ["0_0"]}})) is not None
+    assert find_difference(view, Wait("app", tasks={"c": {"active": ["0_0"]}})) is not None
 
 
 def test_an_epochs_way_is_told_with_its_causes(server: SteeredNode) -> None:
