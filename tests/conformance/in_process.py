@@ -90,7 +90,7 @@ class InProcess(Pump):
 
     def _advance(self, seconds: float) -> None:
         self._server.advance(seconds)
-        for partition in self._server.node.partitions:
+        for partition in self._server.node.world.partitions:
             check_member_timers(partition.shard)
 
     def _until_due_s(self) -> float:

@@ -290,7 +290,7 @@ def test_states_that_cannot_be_deleted_stay_noted_until_they_are(away: tuple[str
     server = InMemory(topics={"orders": 4, "other": 2})
     beat(server, 0, "orders", "other")
     beat(server, -1)
-    states, topics = server.node.share_states, server.node.ledger.catalog.topics
+    states, topics = server.node.engine.share_states, server.node.world.ledger.catalog.topics
     homes = {name: [states.partition_of(StateKey("g", topics[name].id, index)) for index in range(count)]
              for name, count in (("orders", 4), ("other", 2))}  # fmt: skip
     unloaded = {homes[name][at] for name in away}
@@ -298,7 +298,7 @@ def test_states_that_cannot_be_deleted_stay_noted_until_they_are(away: tuple[str
     assert failing >= set(away)
     for index in unloaded:
         states.unload(index)
-    (group,) = [one.shard.groups for one in server.node.partitions if "g" in one.shard.groups]
+    (group,) = [one.shard.groups for one in server.node.world.partitions if "g" in one.shard.groups]
 
     def delete(*names: str) -> dict[str, int]:
         request = DeleteShareGroupOffsetsRequest("g", tuple(map(DeleteShareGroupOffsetsRequestTopic, names)))
@@ -318,7 +318,7 @@ def test_states_that_cannot_be_deleted_stay_noted_until_they_are(away: tuple[str
 def test_only_an_administrator_begins_a_state_anew(by: str) -> None:
     """The record of the group that says that the state is there may be lost in a power cut."""
     server = InMemory()
-    states = server.node.share_states
+    states = server.node.engine.share_states
     assert states.initialize(key_in(server), 1, 0, WALL_MS) == ErrorCode.NONE
     acknowledge(server, 3)
     before = state_of(server)
@@ -337,7 +337,7 @@ def test_only_an_administrator_begins_a_state_anew(by: str) -> None:
 def test_all_that_wait_for_a_state_go_on_when_it_is_served(count: int) -> None:
     """Each once, in the order in which they came, whatever one of them meets."""
     server, told = begun(), list[int]()
-    states = server.node.share_states
+    states = server.node.engine.share_states
     home = states.partition_of(key_in(server))
     states.unload(home)
 
