@@ -117,7 +117,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "runtime/shards.py": "producers of a partition that is loaded: producer.ids.max.bytes",
     "runtime/share_states.py": PARTITIONS,
     # operators
-    "admin/control.py:missing_in": ONE_GROUP,
+    "admin/control_waiting.py:find_difference": ONE_GROUP,
     "admin/views.py": PARTITIONS,
     "admin/watch.py": "100 groups of an overview",
     "control/": "findings about one client or group",
