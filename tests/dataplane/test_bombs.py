@@ -64,13 +64,13 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def ask(broker: Broker, api_key: int, request: Any, unpacked: list[int]) -> Any:
-    step = broker.node.step
+    step = broker.node.engine.long_requests.step
 
     def next_step() -> None:
         unpacked.append(0)
         step()
 
-    broker.node.step = next_step
+    broker.node.engine.long_requests.step = next_step
     return ask_in_steps(broker, api_key, request)[0]
 
 
@@ -114,12 +114,12 @@ def test_a_partition_that_goes_between_two_steps_of_a_lookup_has_no_offset() -> 
     broker.ask(produce(batch(Compression.ZSTD, 20_000_000, 10), 1))
     request = list_offsets("t", {0: -3})
 
-    assert broker.node.handle(2, request, call(request), NODES) is PARKED
-    broker.node.step()
+    assert broker.node.engine.handle(2, request, call(request), NODES) is PARKED
+    broker.node.engine.long_requests.step()
     broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)), ticket=2)
-    while broker.node.has_steps:
-        broker.node.step()
-        broker.node.flush()
+    while broker.node.engine.unfinished:
+        broker.node.engine.long_requests.step()
+        broker.node.engine.flush()
     ((_, response),) = broker.replies()
     assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
