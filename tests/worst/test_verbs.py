@@ -19,7 +19,7 @@ def control() -> WorstControl:
 
 
 def test_every_operation_is_called_and_one_that_takes_long_says_why(control: WorstControl) -> None:
-    operations = control.control.operations()
+    operations = control.operations
     called = {(call.method, call.operation) for call in calls(operations, PATHS)}
     assert called >= {(one.method, one.path) for one in operations}
     assert set(LONG) <= called
@@ -27,7 +27,7 @@ def test_every_operation_is_called_and_one_that_takes_long_says_why(control: Wor
 
 @pytest.mark.parametrize("number", range(SAMPLE))
 def test_a_call_is_answered_in_short_steps(control: WorstControl, number: int) -> None:
-    found = [call for call in calls(control.control.operations(), PATHS) if (call.method, call.operation) not in LONG]
+    found = [call for call in calls(control.operations, PATHS) if (call.method, call.operation) not in LONG]
     call = random.Random(SEED).sample(found, SAMPLE)[number]
     cost, status, beats = in_a_copy(partial(control.measure, call))
     assert status and status != 500, call.name
@@ -36,5 +36,5 @@ def test_a_call_is_answered_in_short_steps(control: WorstControl, number: int) -
 
 
 def test_a_name_that_nothing_can_have_is_refused(control: WorstControl) -> None:
-    found = [call for call in calls(control.control.operations()) if call.name.startswith("POST /v1/wait g0 group x ")]
+    found = [call for call in calls(control.operations) if call.name.startswith("POST /v1/wait g0 group x ")]
     assert [in_a_copy(partial(control.measure, call))[1] for call in found] == [400], "32,767 characters at most"

@@ -12,7 +12,7 @@ from trio.testing import memory_stream_pair
 
 from coordinator.admin import http, views
 from coordinator.admin.app import Readiness
-from coordinator.admin.control import Control
+from coordinator.admin.control import control_operations
 from coordinator.cli import admin_port
 from coordinator.control.faults import Action, FaultSpec, Match
 from coordinator.control.journal import JournalClient
@@ -59,13 +59,13 @@ class WorstControl:
         self.server = server = SteeredNode(
             topics=topics, group_consumer_max_size=10_000, offsets_topic_num_partitions=4, journal_max_bytes=1 << 24
         )
-        server.node.unfinished.meter = ProcessorTime(thread_time)
+        server.node.engine.unfinished.meter = ProcessorTime(thread_time)
         self._ticket = 1 << 40
         fill(self.ask, size)
         self.members = stable_group(server, "healthy")
-        while server.node.has_steps:
-            server.node.step()
-            server.node.flush()
+        while server.node.engine.unfinished:
+            server.node.engine.long_requests.step()
+            server.node.engine.flush()
         self.ring = Ring()
         for number in range(RECENT_MAX):
             event = Event(number, "g0", Cause.MEMBER_JOINED, "Stable", "Empty", number, f"m{number}", client_id="c")
@@ -75,7 +75,7 @@ class WorstControl:
         operator.requests.add_fault(FaultSpec(Action(hold=True), Match(group="g0")))
         operator.requests.set_journal(1 << 24)
         self._fill_journal()
-        self.control = Control(operator, self.ring, 9092)
+        self.operations = control_operations(operator, self.ring, 9092)
         self.handler = admin_port.make_handler(
             readiness=lambda: Readiness(ready=True, loading=0, total=4),
             stats=server.stats,
@@ -99,11 +99,11 @@ class WorstControl:
         call = RequestCall(
             self._ticket, server.clock.now_ms(), version, "c", "/127.0.0.1", server.frontend.handler.fresh_id
         )
-        outcome = server.node.handle(api_key, request, call, WHERE)
-        while isinstance(outcome, Parked) and server.node.has_steps:
-            server.node.step()
-            outcome = next((one for ticket, one in server.node.replies() if ticket == self._ticket), outcome)
-        server.node.flush()
+        outcome = server.node.engine.handle(api_key, request, call, WHERE)
+        while isinstance(outcome, Parked) and server.node.engine.unfinished:
+            server.node.engine.long_requests.step()
+            outcome = next((one for ticket, one in server.node.engine.replies() if ticket == self._ticket), outcome)
+        server.node.engine.flush()
         return outcome.response if isinstance(outcome, Done) else None
 
     def measure(self, call: Call) -> tuple[Cost, int, int]:
