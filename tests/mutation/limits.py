@@ -70,7 +70,7 @@ MISTAKES: Final = (
             "                budget.charge_elements(1)\n", "", (BUDGET,)),
     Mistake("Metadata is charged to nothing", "coordinator/dataplane/metadata.py",
             "        budget.charge_elements(1 + len(topic.partitions))\n", "", (GROWTH,)),
-    Mistake("a failure that no response can tell is an empty list", "coordinator/runtime/engine.py",
+    Mistake("a failure that no response can tell is an empty list", "coordinator/runtime/error_response.py",
             "    if any(error_walker(response.__class__)(response)):\n", "    if response is not None:\n", (BUDGET,)),
     Mistake("a step takes ten times as long", "coordinator/runtime/steps.py",
             "STEP_S: Final = 0.002", "STEP_S: Final = 0.02", ("tests/runtime/test_steps.py",)),
