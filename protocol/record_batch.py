@@ -256,7 +256,7 @@ class PlainBatch:
         about few bytes.
         """
         written, count = write(facts, self.count, timestamp - self._base_ms)
-        if may_take is not None and len(written) > _ALWAYS_TAKEN_BYTES and not may_take(facts, len(written)):
+        if len(written) > _ALWAYS_TAKEN_BYTES and may_take is not None and not may_take(facts, len(written)):
             raise BatchTooLarge(f"records of {len(written)} bytes")
         self._written.append(written)
         self.count += count

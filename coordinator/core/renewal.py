@@ -29,16 +29,13 @@ class Validity(Struct, gc=False):
 
 
 class Renewal(Struct, frozen=True, gc=False):
-    """What a successful heartbeat of a member has done."""
+    """What a successful heartbeat of a member has done. To do it again is to postpone the timer, while the group is
+    the same value."""
 
     group_id: str
     validity: Validity  # of the group, shared by its renewals
     timer: Timer  # of the member's session
     timeout_ms: int
-
-    def renew(self, now_ms: int) -> bool:
-        """Renew the session again, and return True. If the group has changed, do nothing, and return False."""
-        return self.validity.is_current and self.timer.postpone(now_ms + self.timeout_ms)
 
 
 class Renewals:

@@ -43,6 +43,7 @@ from coordinator.server.request_handler import RequestHandler
 from coordinator.server.turn import HEAVY_S, TURN_S, Turn
 from coordinator.server.urgency import URGENT_BYTES_MAX
 from coordinator.server.watermark import Watermark
+from protocol.apis import BY_NAME
 from protocol.errors import ProtocolError, UnsupportedVersion
 
 if TYPE_CHECKING:  # imported with the first journal or fault
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # imported with the first journal or fault
 
 REQUESTS_BYTES_MAX: Final = 64 * 1_048_576  # of all connections
 RESPONSES_BYTES_MAX: Final = 64 * 1_048_576  # of all connections
+HEARTBEAT: Final = BY_NAME["Heartbeat"].key
 
 
 class Holder(Protocol):
@@ -301,25 +303,39 @@ class Frontend:
         to others: unless `only_one`, at a request that is not urgent. What is left
         waits in the backlog. Returns the processor time that it took.
         """
-        turn, decide, outbox = self.turn, self.handler.decide, self.outbox
-        began_s = turn.checked_s
+        turn, handler, outbox = self.turn, self.handler, self.outbox
+        began_s, is_late = turn.checked_s, connection.heard_s != turn.began_s
         if began_s >= turn.next_look_s:
             turn.look_at_cpu()
+        heartbeat = connection.heartbeat
+        if heartbeat is not None and (
+            handler.is_observed or began_s >= heartbeat.expires_s or not connection.may_decide()
+        ):
+            heartbeat = None
         try:
             for frame in frames:
-                is_urgent = 1 < len(frame) <= URGENT_BYTES_MAX[frame[1]]  # as the function says
-                if not (is_urgent or (only_one and self._has_room_for(frame))) or not connection.may_decide():
-                    connection.put_back(frame)
-                    break
-                api_key = decide(connection, frame) if is_urgent else self._decide_slowly(connection, frame)
+                if heartbeat is not None and (
+                    (repeated := heartbeat.repeat(frame, connection.client_id, turn.now_ms)) is not None
+                ):
+                    outbox.add(connection, repeated, heartbeat.renewal.group_id)
+                    api_key = HEARTBEAT
+                else:
+                    heartbeat = None
+                    is_urgent = 1 < len(frame) <= URGENT_BYTES_MAX[frame[1]]  # as the function says
+                    if not (is_urgent or (only_one and self._has_room_for(frame))) or not connection.may_decide():
+                        connection.put_back(frame)
+                        break
+                    api_key = handler.decide(connection, frame) if is_urgent else self._decide_slowly(connection, frame)
                 if api_key >= 0:
-                    if connection.heard_s == turn.began_s:
-                        outbox.decided.append(api_key)
-                    else:
+                    if is_late:
                         outbox.decided_late.append((api_key, connection.heard_s))
+                    else:
+                        outbox.decided.append(api_key)
                 if not turn.check_time() or only_one or turn.checked_s - began_s >= HEAVY_S:
                     break
-            if connection.frames.is_held and len(connection.backlog) < 2:  # one was put back
+            else:
+                frames = ()  # there are no more
+            if frames and connection.frames.is_held and len(connection.backlog) < 2:  # one was put back
                 connection.keep(connection.frames)
         except ProtocolError as error:
             self.connections.refuse(connection, error, chunk)

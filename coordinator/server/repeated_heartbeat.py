@@ -19,6 +19,7 @@ class RepeatedHeartbeat(Struct, frozen=True, gc=False):
 
     renewal: Renewal
     client_id: str | None
+    expires_s: float  # the client's authentication, by the real clock
     request_head: bytes
     request_tail: bytes
     response_head: bytes
@@ -29,13 +30,16 @@ class RepeatedHeartbeat(Struct, frozen=True, gc=False):
         group: it has to be decided then. `client_id` is that of the connection's latest request."""
         if frame[8:] != self.request_tail or frame[:4] != self.request_head or client_id != self.client_id:
             return None
-        if not self.renewal.renew(now_ms):
+        renewal = self.renewal
+        if not (renewal.validity.is_current and renewal.timer.postpone(now_ms + renewal.timeout_ms)):
             return None
         return self.response_head + frame[4:8] + self.response_tail
 
 
-def keep(renewal: Renewal | None, client_id: str | None, frame: bytes, response: bytes) -> RepeatedHeartbeat | None:
+def keep(
+    renewal: Renewal | None, client_id: str | None, expires_s: float, frame: bytes, response: bytes
+) -> RepeatedHeartbeat | None:
     """Return a successful heartbeat as a connection keeps it; None if it must be decided each time."""
     if renewal is None or len(frame) > FRAME_BYTES_MAX:
         return None
-    return RepeatedHeartbeat(renewal, client_id, frame[:4], frame[8:], response[:4], response[8:])
+    return RepeatedHeartbeat(renewal, client_id, expires_s, frame[:4], frame[8:], response[:4], response[8:])

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from coordinator.core.decision import PARKED, SILENT, Done, Outcome, Parked, Silent
 from coordinator.core.renewal import SUCCESS
@@ -11,6 +11,7 @@ from coordinator.metrics import Stats
 from coordinator.runtime.api_versions import unknown_version
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
+from coordinator.server.authentication import NEVER_S
 from coordinator.server.authenticator import Authenticator
 from coordinator.server.connection import Connection, ParkedRequest
 from coordinator.server.connections import Connections
@@ -21,7 +22,7 @@ from coordinator.server.quotas import ThrottledClients
 from coordinator.server.repeated_heartbeat import keep
 from coordinator.server.turn import Turn
 from coordinator.server.urgency import URGENT_BYTES
-from protocol.apis import API_VERSIONS, APIS, BY_NAME, FETCH
+from protocol.apis import API_VERSIONS, APIS, FETCH
 from protocol.errors import ErrorCode, UnsupportedVersion
 from protocol.header import Request
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:  # imported with the first journal or fault
     from coordinator.server.gate import Gate
 
 log = logging.getLogger("muster.server")
-
-HEARTBEAT: Final = BY_NAME["Heartbeat"].key
 
 
 class RequestHandler:
@@ -87,12 +86,8 @@ class RequestHandler:
         if connection.authentication is not None:
             decided = self._authenticator.authenticate(connection, connection.authentication, frame)
             if decided is not None:
+                connection.heartbeat = None  # it was the client's whose authentication it was
                 return decided
-        if (heartbeat := connection.heartbeat) is not None and not self.is_observed:
-            repeated = heartbeat.repeat(frame, connection.client_id, self._turn.now_ms)
-            if repeated is not None:
-                self._outbox.add(connection, repeated, heartbeat.renewal.group_id)
-                return HEARTBEAT
         gated = None
         try:
             request = connection.decode(frame) if request is None else connection.accept(request)
@@ -133,7 +128,9 @@ class RequestHandler:
             if gated is not None and self.gate is not None:
                 self.gate.note_response(gated, data, self._turn.now_ms)
             if response is SUCCESS and not self.is_observed:
-                connection.heartbeat = keep(self._engine.find_renewal(request.body), request.client_id, frame, data)
+                renewal, authentication = self._engine.find_renewal(request.body), connection.authentication
+                expires_s = NEVER_S if authentication is None else authentication.expires_s
+                connection.heartbeat = keep(renewal, request.client_id, expires_s, frame, data)
             return api_key
         answered = self._park(connection, request, call, gated)
         return api_key if self._encoder.queue_response(connection, answered, response) else -1

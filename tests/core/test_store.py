@@ -120,7 +120,9 @@ VALUES = st.builds(OffsetCommitValue, st.integers(0, 99), metadata=st.sampled_fr
 CHANGES = st.one_of(
     st.tuples(st.integers(0, 2), st.none() | VALUES, st.sampled_from((-1, -1, 1, 2))),  # a record
     st.lists(st.integers(0, 2), min_size=1, max_size=3).map(tuple),  # a commit in columns
-    st.dictionaries(st.integers(0, 2), VALUES, min_size=1),  # what a start reads
+    st.dictionaries(
+        st.integers(0, 2), st.builds(OffsetCommitValue, st.integers(0, 99)), min_size=1
+    ),  # what a start reads
     st.tuples(st.sampled_from((1, 2)), st.booleans()),  # a marker
 )
 

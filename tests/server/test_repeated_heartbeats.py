@@ -26,6 +26,7 @@ from tests.members import ClassicMember, ConsumerMember
 from tests.requests import commit, join, want
 from tests.runtime import test_authorization as authorization
 from tests.server.in_memory import Dialogue, InMemory, Peer
+from tests.server.sasl_clients import log_in, sasl, shake_hands
 from tests.server.slow_disk import committing, end_sync, serving
 
 SESSION_MS = 10_000
@@ -241,6 +242,52 @@ def test_one_that_is_observed_is_decided_as_any_other(observe: str) -> None:
     server.frontend.begin = lambda **_: server.frontend.turn.begin(server.clock.now_ms())  # type: ignore[method-assign]  # it looks for quotas
     assert [member.beat(), member.beat()] == [0, 0]
     assert count() == 2
+
+
+@pytest.mark.parametrize("chunks", ["one chunk", "two chunks"])
+def test_behind_a_request_that_is_parked_it_waits(chunks: str) -> None:
+    server = InMemory(group_initial_rebalance_delay_ms=3_000)
+    member = member_of(server)
+    member.beat()
+    beat, before = HeartbeatRequest("g", 1, member.member_id), len(member.peer.answers)
+    requests = (beat, 3), (beat, 3), (join("h", protocols=want(("orders",))), 3), (beat, 3), (beat, 3)
+    if chunks == "one chunk":
+        member.peer.send(*requests)
+    else:
+        member.peer.send(*requests[:3])
+        member.peer.send(*requests[3:])
+    server.turn()
+    assert len(member.peer.answers) == before + 2
+    server.advance(3.0)
+    server.turn()
+    assert [type(answer).__name__ for _, answer in member.peer.answers[before + 2 :]] == [
+        "JoinGroupResponse",
+        "HeartbeatResponse",
+        "HeartbeatResponse",
+    ]
+
+
+@pytest.mark.parametrize("ends_by", ["its time", "another exchange"])
+def test_a_client_whose_authentication_has_ended_is_closed(ends_by: str) -> None:
+    server = InMemory(sasl=sasl(connections_max_reauth_ms=10_000))
+    peer = server.connect()
+    log_in(peer)
+    member = ClassicMember(peer)
+    member.join(60_000)
+    server.advance(3.0)
+    member.take_join()
+    member.sync()
+    count = decided(server)
+    assert [member.beat(), member.beat()] == [0, 0]
+    assert count() == 1, "it is repeated for authenticated clients as well"
+    server.advance(10.0 if ends_by == "its time" else 5.0)
+    if ends_by == "another exchange":
+        shake_hands(peer, "PLAIN")
+    before = len(peer.answers)
+    peer.send((HeartbeatRequest("g", 1, member.member_id), 3))
+    server.turn()
+    assert len(peer.answers) == before
+    assert peer.connection.closing
 
 
 def test_with_fsync_it_waits_for_what_its_group_rests_on() -> None:

@@ -15,7 +15,13 @@ from coordinator.core.env import Env
 from coordinator.core.kinds.kind import Group
 from coordinator.core.kinds.registry import kind_of
 from coordinator.core.limits import Limits
-from coordinator.core.offsets.validation import exists, is_too_long, resolve_topic, validate_commit
+from coordinator.core.offsets.validation import (
+    exists,
+    is_too_long,
+    resolve_topic,
+    validate_commit,
+    validate_first_commit,
+)
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, OffsetCommitValue, Record
 from coordinator.core.result import Call, Effect, Result
 from coordinator.core.topics import Topic, Topics
@@ -44,10 +50,14 @@ def offset_commit(
 ) -> Result[Group]:
     """Take what may be committed; each partition has an outcome of its own."""
     taken = _take_together(request, env.call, env.topics)
-    if taken is None or validate_commit(group, request, env):
+    if taken is None:
+        return _take_one_by_one(group, request, env)
+    kind = None if group is None else kind_of(group)
+    if validate_first_commit(request, env) if kind is None else kind.validate_commit(group, request, env):
         return _take_one_by_one(group, request, env)
     records, response = taken
-    return Result(response=response, records=records, effects=_renew(group, request, env.call.now_ms))
+    renewed = () if kind is None else kind.renew_by_commit(group, request.member_id, env.call.now_ms)
+    return Result(response=response, records=records, effects=renewed)
 
 
 def _take_together(
@@ -64,7 +74,7 @@ def _take_together(
     responses: list[OffsetCommitResponse] = []
     for topic in request.topics:
         meant, rows = resolve_topic(topic, call.version, topics), topic.partitions
-        if not isinstance(meant, Topic) or type(rows) is not Rows or rows.fields not in PLAIN_FIELDS:
+        if not isinstance(meant, Topic) or type(rows) is not Rows or rows.shape.fields not in PLAIN_FIELDS:
             return None
         columns: Any = rows.columns
         if len(columns) < len(COLUMNS):

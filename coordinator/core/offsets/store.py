@@ -176,14 +176,14 @@ class OffsetStore:
         self._order += 1
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, OffsetCommitValue]) -> None:
-        """Take offsets by partition that were committed outside of transactions."""
+        """Take offsets by partition, without metadata, that were committed outside of transactions."""
         if group in self._open:
             for partition, value in offsets.items():
                 self.apply(Record(OffsetCommitKey(group, topic, partition), value))
             return
         partitions = self._topic(group, topic).by_partition()
         known = len(partitions)
-        if self.metadata_bytes or any(value.metadata for value in offsets.values()):
+        if self.metadata_bytes:  # of the values that these replace
             for partition, value in offsets.items():
                 self._note_metadata(partitions.get(partition), value)
         partitions.update(offsets)

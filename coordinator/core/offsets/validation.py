@@ -41,10 +41,12 @@ def is_too_long(metadata: str | None, most: int) -> bool:
 
 
 def validate_commit(group: Group | None, request: OffsetCommitRequest, env: Env) -> ErrorCode:
-    """Return why an OffsetCommit is refused, NONE if it is not. Without a generation it makes a group of offsets
-    alone."""
-    if group is not None:
-        return kind_of(group).validate_commit(group, request, env)
+    """Return why an OffsetCommit is refused, NONE if it is not."""
+    return validate_first_commit(request, env) if group is None else kind_of(group).validate_commit(group, request, env)
+
+
+def validate_first_commit(request: OffsetCommitRequest, env: Env) -> ErrorCode:
+    """Return the same where there is no group. Without a generation the commit makes one of offsets alone."""
     if request.generation_id_or_member_epoch < 0:
         return ErrorCode.NONE
     return ErrorCode.GROUP_ID_NOT_FOUND if env.call.version >= 9 else ErrorCode.ILLEGAL_GENERATION

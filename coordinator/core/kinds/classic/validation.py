@@ -18,7 +18,7 @@ def validate_member(group: ClassicGroup, member_id: str, instance_id: str | None
             return ErrorCode.UNKNOWN_MEMBER_ID
         if known != member_id:
             return ErrorCode.FENCED_INSTANCE_ID
-    return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if group.members.get(member_id) is not None else ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def supports_protocols(group: ClassicGroup, protocol_type: str, protocols: Sequence[JoinGroupRequestProtocol]) -> bool:
