@@ -13,8 +13,10 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
+STATM: Final = Path("/proc/self/statm")
 MAPPED_BYTES_MIN: Final = 1_048_576  # of a block that is mapped by itself
 KEPT_BYTES_MAX: Final = 4 * 1_048_576  # free at the end of the heap, for the next allocations
 CHANGE_BYTES: Final = 16 * 1_048_576
@@ -38,11 +40,11 @@ class Trimmer:
     """Gives the holes in the heap back when the process has grown, or malloc has more free, by `CHANGE_BYTES`."""
 
     def __init__(self) -> None:
-        self._malloc_trim = _function("malloc_trim")
+        self._malloc_trim = _function("malloc_trim") if STATM.exists() else None  # a chroot may be without /proc
         self._mallinfo = _mallinfo()
         self._resident = self._free = 0  # when the holes were given back last
         # Opened once: a server that is out of descriptors goes on.
-        self._statm = os.open("/proc/self/statm", os.O_RDONLY) if self._malloc_trim else -1
+        self._statm = os.open(STATM, os.O_RDONLY) if self._malloc_trim else -1
         if self._malloc_trim:
             weakref.finalize(self, os.close, self._statm)
 

@@ -5,6 +5,7 @@ the host, and waits for a line of the log. Here the scripts run in a copy of `de
 environment. With MUSTER_IMAGE_ROOT=DIR, the root file system of a built image, they run in a chroot of it (as root):
 
     buildah from --name try muster
+    mount --bind /proc $(buildah mount try)/proc
     MUSTER_IMAGE_ROOT=$(buildah mount try) pytest -n 0 -s tests/deploy/test_image.py::test_the_start_of_a_module
 """
 

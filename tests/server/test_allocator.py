@@ -3,9 +3,11 @@
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from coordinator.server import allocator
 from coordinator.server.allocator import Trimmer, give_back_freed_memory
 
 FRAMES = """
@@ -88,3 +90,9 @@ except OSError:
 def test_a_process_that_is_out_of_descriptors_goes_on() -> None:
     done = subprocess.run([sys.executable, "-c", NO_DESCRIPTOR], stdout=subprocess.PIPE, check=True)
     assert done.stdout == b"it goes on\n"
+
+
+def test_a_system_without_proc_keeps_its_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the chroot of an image."""
+    monkeypatch.setattr(allocator, "STATM", tmp_path / "statm")
+    assert not Trimmer().trim()
