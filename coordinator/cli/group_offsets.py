@@ -1,6 +1,7 @@
 """Committed offsets of groups, and the ends of partitions: fetched, committed, deleted. Not a subcommand."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import Struct
@@ -8,9 +9,13 @@ from msgspec import Struct
 from coordinator.cli.cluster import Cluster, UsageError, check
 from coordinator.cli.parser import parse_integer
 from coordinator.client import ClientError
+from coordinator.client.cluster import NOT_READY, TRANSACTION
 from coordinator.client.offsets import TopicPartition, group_by_topic
 from coordinator.setting import INT_MAX
 from protocol.errors import ErrorCode
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -22,8 +27,16 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from protocol.schema import Message
 
 BY_NAME: Final = 9  # the last version of OffsetCommit and OffsetFetch that names topics: later ones have ids
+BEFORE_KIP_890: Final = 3  # the last version of all requests of transactions in which the client names the group first
+TRANSACTION_MS: Final = 60_000  # after which the broker aborts a transaction that nobody ends
 HAS_MEMBERS: Final = "the group has members: stop them first"
 
 
@@ -94,6 +107,55 @@ def commit_all(cluster: Cluster, group: str, offsets: Iterable[CommittedOffset])
 
     request = OffsetCommitRequest(group_id=group, topics=group_by_topic(by_place, OffsetCommitRequestTopic, part))
     response = cluster.ask_coordinator(group, request, _find_codes, up_to=BY_NAME)
+    _check_partitions(f"set the offset of {group}", response, {ErrorCode.UNKNOWN_MEMBER_ID: HAS_MEMBERS})
+
+
+def commit_in_transaction(cluster: Cluster, group: str, portions: Iterable[Sequence[CommittedOffset]]) -> None:
+    """Commit more offsets than one request takes, for a group without members: all of them, or none.
+
+    A transaction of this name that was left open by an earlier run is aborted first. Raises ClientError.
+    """
+    name = f"muster-offsets-import-{group}"
+    task = f"set the offsets of {group} in a transaction"
+
+    def ask(request: Message) -> Any:
+        response = cluster.ask_coordinator(
+            name,
+            request,
+            lambda one: [one.error_code],
+            up_to=BEFORE_KIP_890,
+            key_type=TRANSACTION,
+            not_ready=NOT_READY | {ErrorCode.CONCURRENT_TRANSACTIONS},
+        )
+        check(task, response.error_code)
+        return response
+
+    begun = ask(InitProducerIdRequest(name, TRANSACTION_MS))
+    producer = name, begun.producer_id, begun.producer_epoch
+    ask(AddOffsetsToTxnRequest(*producer, group))
+    try:
+        for portion in portions:
+            _commit_portion(cluster, group, producer, portion)
+    except ClientError:
+        with suppress(ClientError):  # it ends by itself
+            ask(EndTxnRequest(*producer, committed=False))
+        raise
+    ask(EndTxnRequest(*producer, committed=True))
+
+
+def _commit_portion(
+    cluster: Cluster, group: str, producer: tuple[str, int, int], offsets: Iterable[CommittedOffset]
+) -> None:
+    by_place = {(one.topic, one.partition): one for one in offsets}
+
+    def part(place: TopicPartition) -> TxnOffsetCommitRequestPartition:
+        one = by_place[place]
+        return TxnOffsetCommitRequestPartition(place[1], one.offset, one.leader_epoch, one.metadata)
+
+    name, producer_id, epoch = producer
+    topics = group_by_topic(by_place, TxnOffsetCommitRequestTopic, part)
+    request = TxnOffsetCommitRequest(name, group, producer_id, epoch, topics=topics)
+    response = cluster.ask_coordinator(group, request, _find_codes, up_to=BEFORE_KIP_890)
     _check_partitions(f"set the offset of {group}", response, {ErrorCode.UNKNOWN_MEMBER_ID: HAS_MEMBERS})
 
 

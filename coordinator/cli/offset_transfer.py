@@ -7,6 +7,7 @@ records of the two clusters have other offsets. Leader epochs are left out: thos
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -18,6 +19,7 @@ from coordinator.cli.group_offsets import (
     HAS_MEMBERS,
     CommittedOffset,
     commit_all,
+    commit_in_transaction,
     fetch_offsets,
     no_partition,
 )
@@ -33,7 +35,9 @@ from protocol.messages.list_groups import ListGroupsRequest
 WITHOUT_OFFSETS: Final = ("share",)  # types of groups that keep what they have read elsewhere
 BY: Final = ("offset", "lag")
 OUT_OF_RANGE: Final = ("refuse", "clamp", "commit")
-OFFSETS_AT_ONCE: Final = 2_000  # in one OffsetCommit
+AT_ONCE: Final = 2_000  # offsets and topics of one OffsetCommit: Muster decides more in parts
+BYTES_AT_ONCE: Final = 512 << 10  # of their records: Kafka takes a mebibyte as one batch
+RECORD_BYTES: Final = 100  # beside names and metadata
 
 Offset = Annotated[int, Meta(ge=0, le=LONG_MAX)]
 Partition = Annotated[int, Meta(ge=0, le=INT_MAX)]
@@ -152,19 +156,30 @@ def import_offsets(cluster: Cluster, args: argparse.Namespace) -> int:
     plan = _plan(cluster, wanted, frozenset(missing), args)
     if missing and not args.dry_run:
         _create_topics(cluster, missing)
-    done: list[PlannedCommit] = []
-    try:
-        for those in () if args.dry_run else _portions(plan):
-            commit_all(
-                cluster,
-                those[0].group,
-                [CommittedOffset(one.topic, one.partition, one.offset, -1, one.metadata) for one in those],
-            )
-            done += those
-    except ClientError as error:
-        raise ClientError(f"{error}; {len(done)} of {count(len(plan), 'offset')} set before") from None
+    if not args.dry_run:
+        _commit(cluster, plan)
     _print(plan, args, list(missing))
     return 0
+
+
+def _commit(cluster: Cluster, plan: Sequence[PlannedCommit]) -> None:
+    """Commit the offsets group by group: all of a group or none, whatever fails. Raises ClientError."""
+    groups = [list(those) for _, those in groupby(plan, lambda one: one.group)]
+    for done, those in enumerate(groups):
+        portions = [
+            [CommittedOffset(one.topic, one.partition, one.offset, -1, one.metadata) for one in portion]
+            for portion in _portions(those)
+        ]
+        try:
+            if len(portions) == 1:
+                commit_all(cluster, those[0].group, portions[0])
+            else:
+                commit_in_transaction(cluster, those[0].group, portions)
+        except ClientError as error:
+            raise ClientError(
+                f"{error}; {done} of {count(len(groups), 'group')} set before, each with all of its offsets: "
+                "the same command sets all of them"
+            ) from None
 
 
 def read_export(name: str) -> Export:
@@ -259,15 +274,19 @@ def _offset(
 
 
 def _portions(plan: Sequence[PlannedCommit]) -> Iterator[list[PlannedCommit]]:
-    """Yield the offsets of each group, as many as one request takes."""
+    """Yield the offsets of a group, as many as one request sets as a whole."""
     portion: list[PlannedCommit] = []
+    topics: set[str] = set()
+    size = 0
     for one in plan:
-        if portion and (one.group != portion[0].group or len(portion) == OFFSETS_AT_ONCE):
+        bytes_of_one = RECORD_BYTES + sum([len(text.encode()) for text in (one.group, one.topic, one.metadata)])
+        topics.add(one.topic)
+        if portion and (len(portion) + len(topics) >= AT_ONCE or size + bytes_of_one > BYTES_AT_ONCE):
             yield portion
-            portion = []
+            portion, topics, size = [], {one.topic}, 0
         portion.append(one)
-    if portion:
-        yield portion
+        size += bytes_of_one
+    yield portion
 
 
 def _print(plan: Sequence[PlannedCommit], args: argparse.Namespace, created: Sequence[str]) -> None:

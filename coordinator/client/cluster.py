@@ -4,7 +4,7 @@ Muster is one broker that plays all of these parts; a real Kafka has several bro
 """
 
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -17,6 +17,8 @@ from protocol.schema import Message
 
 TIMEOUT_SECONDS: Final = 10.0
 PAUSE_SECONDS: Final = 0.2
+GROUP: Final = 0  # types of keys that FindCoordinator takes
+TRANSACTION: Final = 1
 NOT_READY: Final = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
@@ -52,7 +54,7 @@ class Cluster:
         self._security = security
         self._on_wait = on_wait
         self._clients: dict[str, Client] = {}
-        self._coordinators: dict[str, Client] = {}
+        self._coordinators: dict[tuple[str, int], Client] = {}  # by name and type
         self.any = self._connect_to_first(bootstrap)
 
     def __enter__(self) -> Self:
@@ -89,29 +91,36 @@ class Cluster:
         }
 
     def ask_coordinator(
-        self, group: str, message: Message, codes: Callable[[Any], Iterable[int]], *, up_to: int | None = None
+        self,
+        name: str,
+        message: Message,
+        codes: Callable[[Any], Iterable[int]],
+        *,
+        up_to: int | None = None,
+        key_type: int = GROUP,
+        not_ready: Set[int] = NOT_READY,
     ) -> Any:
-        """Send a request to the group's coordinator, again while one of the response's `codes` says that it is not
-        ready."""
-        deadline = time.monotonic() + self.timeout
+        """Send a request to the coordinator of a group, or of a transaction by the `key_type`.
+
+        It is sent again while one of the response's `codes` says that the coordinator is not ready.
+        """
+        deadline, key = time.monotonic() + self.timeout, (name, key_type)
         while True:
-            if group not in self._coordinators:
-                self._coordinators[group] = self._find_coordinator(group, deadline)
-            response = self._coordinators[group].ask(message, up_to=up_to)
-            if time.monotonic() > deadline or NOT_READY.isdisjoint(codes(response)):
+            if key not in self._coordinators:
+                self._coordinators[key] = self._find_coordinator(name, key_type, deadline)
+            response = self._coordinators[key].ask(message, up_to=up_to)
+            if time.monotonic() > deadline or not_ready.isdisjoint(codes(response)):
                 return response
-            del self._coordinators[group]
+            del self._coordinators[key]
             time.sleep(PAUSE_SECONDS)
 
-    def _find_coordinator(self, group: str, deadline: float) -> Client:
+    def _find_coordinator(self, name: str, key_type: int, deadline: float) -> Client:
         while True:
             # Versions up to 3 read the key, later ones the keys.
-            response: FindCoordinatorResponse = self.any.ask(
-                FindCoordinatorRequest(key=group, coordinator_keys=(group,))
-            )
+            response: FindCoordinatorResponse = self.any.ask(FindCoordinatorRequest(name, key_type, (name,)))
             coordinator = response.coordinators[0] if response.coordinators else response
             if coordinator.error_code not in NOT_READY or time.monotonic() > deadline:
-                check(f"find the coordinator of {group}", coordinator.error_code, coordinator.error_message)
+                check(f"find the coordinator of {name}", coordinator.error_code, coordinator.error_message)
                 return self._connect(coordinator.host, coordinator.port)
             time.sleep(PAUSE_SECONDS)
 

@@ -3,8 +3,9 @@
     python -m tests.admin.operation_kills --rounds 200 [--seed N] [--groups 100]
 
 Each round commits a state twice, begins one of the operations below, and sends SIGKILL at a moment that the seed names.
-The server starts; each group, topic and offset is as it was or as it was to be, and a reset of a prefix is whole. (So are
-a reset of everything and a restore: `tests/admin/restart_kills.py`.)
+The server starts; each group, topic and offset is as it was or as it was to be, a reset of a prefix is whole, and so are
+the offsets of each group that an import sets. (So are a reset of everything and a restore:
+`tests/admin/restart_kills.py`.)
 """
 
 import argparse
@@ -76,6 +77,10 @@ def check(what: Operation, found: State, earlier: State, before: State, after: S
         allowed.append(after)
     if what is move_groups:
         allowed.append(earlier)  # what the lost commits had replaced
+    if what is import_offsets:
+        for group, offsets in found["offsets"].items():
+            whole = (before["offsets"][group], after["offsets"][group])
+            assert offsets in whole, f"import_offsets: {group} has some of the new offsets: {offsets}"
     for group, topics in before["offsets"].items():
         for topic, partitions in topics.items():
             for partition in partitions:

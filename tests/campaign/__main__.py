@@ -11,22 +11,33 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 from msgspec.structs import replace
 
+from tests.admin import operation_kills, restart_kills
 from tests.campaign.page import page
 from tests.campaign.results import FULL, UNITS, Result, add, current_commit, read
 from tests.compat.kills import kill_in_process
 from tests.mutation.figures import RESULTS as MUTATION_RESULTS
 from tests.mutation.figures import Figures
-from tests.simulation import streams_history
+from tests.simulation import share_history, streams_history
 from tests.simulation.fuzz import fuzz
 from tests.simulation.history import ROUND_MS, Report, play
 from tests.storage import campaign as storage
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "RELIABILITY.md"
-SHARES = {"histories": 0.45, "applications": 0.15, "fuzz": 0.15, "crashes": 0.1, "kills": 0.15}  # of the time
+SHARES = {
+    "histories": 0.35,
+    "applications": 0.15,
+    "share groups": 0.05,
+    "fuzz": 0.1,
+    "crashes": 0.1,
+    "kills": 0.15,
+    "restarts": 0.05,
+    "operations": 0.05,
+}  # of the time
 ROUNDS = 10  # of kills, for each seed
 LINE_MAX = 200
 
@@ -68,12 +79,38 @@ def kills(seed: int) -> dict[str, int]:
     return {"acknowledged commits": int(found[1].replace(",", ""))}
 
 
+def share_groups(seed: int) -> dict[str, int]:
+    """Play one history of share groups; coordinators move in some."""
+    report = share_history.play(seed)
+    return {
+        "requests": report.requests,
+        "starts": report.starts,
+        "delivered": report.delivered,
+        "redelivered": report.redelivered,
+    }
+
+
+def restarts(seed: int) -> dict[str, int]:
+    """Kill a server while it resets or restores, some rounds."""
+    with TemporaryDirectory() as folder:
+        return dict(restart_kills.play(Path(folder), ROUNDS, seed))
+
+
+def operations(seed: int) -> dict[str, int]:
+    """Kill a server while an operator changes many things, some rounds."""
+    with TemporaryDirectory() as folder:
+        return dict(operation_kills.play(Path(folder), ROUNDS, seed))
+
+
 CAMPAIGNS: dict[str, tuple[int, Callable[[int], dict[str, int]]]] = {  # how much of it one seed is, and that
     "histories": (1, history),
     "applications": (1, applications),
+    "share groups": (1, share_groups),
     "fuzz": (1, fuzz),
     "crashes": (1, crashes),
     "kills": (ROUNDS, kills),
+    "restarts": (ROUNDS, restarts),
+    "operations": (ROUNDS, operations),
 }
 
 

@@ -34,7 +34,7 @@ HEAD: Final = (
 | crashes | One log: a crash after each storage call, torn writes at each byte, flipped bits, each call failing. | `python -m tests.storage.campaign --histories 50` |
 | kills | A server process is killed under load by released clients. | `python -m tests.compat.kills --rounds 1000` |
 | restarts | A server process is killed while it resets or restores a snapshot: it starts, with the old state or the new one. The same at each call to a disk in memory is in the default run (`tests/storage/test_replacement.py`, `tests/control/test_restarts.py`). | `python -m tests.admin.restart_kills --rounds 200` |
-| operations | A server process is killed while an operator resets a prefix, deletes topics, seeds a state, imports offsets, restarts brokers, or moves groups and loses commits: it starts, and each group, topic and offset is as it was or as it was to be. | `python -m tests.admin.operation_kills --rounds 200` |
+| operations | A server process is killed while an operator resets a prefix, deletes topics, seeds a state, imports offsets, restarts brokers, or moves groups and loses commits: it starts, and each group, topic and offset is as it was or as it was to be; of an import each group has all of its new offsets, or the old ones. | `python -m tests.admin.operation_kills --rounds 200` |
 | mutation | Small faults planted anywhere by mutmut, a sample by a seed; the tests of that part must find them. | `python -m tests.mutation --sample 200` |
 | limits | Mistakes planted by hand in the meters of what is unpacked, in the prices of what is kept, and in the replacement of a data directory. | `python -m tests.mutation.limits` |
 

@@ -11,14 +11,26 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 RESULTS: Final = Path(__file__).parent / "results.jsonl"
-FULL: Final = {"histories": 600, "applications": 300, "fuzz": 20_000, "crashes": 10, "kills": 1_000}
+FULL: Final = {
+    "histories": 600,
+    "applications": 300,
+    "share groups": 300,
+    "fuzz": 20_000,
+    "crashes": 10,
+    "kills": 1_000,
+    "restarts": 200,
+    "operations": 200,
+}
 """How much of each part a long campaign is: 200 simulated hours, and so on."""
 UNITS: Final = {
     "histories": "histories",
     "applications": "histories",
+    "share groups": "histories",
     "fuzz": "sequences",
     "crashes": "logs",
     "kills": "rounds",
+    "restarts": "rounds",
+    "operations": "rounds",
 }
 
 
