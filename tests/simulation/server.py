@@ -149,10 +149,10 @@ class Server:
         handler = process.frontend.handler
         decide = handler.decide
 
-        def note_and_decide(connection: Connection, frame: bytes) -> int:
+        def note_and_decide(connection: Connection, frame: bytes, *decoded: Any) -> int:
             outstanding = self._sessions[connection].outstanding
             self.promises.note_decision(next(request for request in outstanding if not request.is_decided))
-            return decide(connection, frame)
+            return decide(connection, frame, *decoded)
 
         handler.decide = note_and_decide
         return process
