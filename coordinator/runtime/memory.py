@@ -8,7 +8,7 @@ from coordinator.runtime.world import World
 
 
 class Memory:
-    """What is counted, and the shortage that all shards look at."""
+    """Holds the counts of held bytes, and the shortage that all shards read."""
 
     def __init__(self, world: World) -> None:
         self._world = world

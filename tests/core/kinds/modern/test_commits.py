@@ -1,4 +1,4 @@
-"""Who may commit what: a member at its own epoch, and at an older one what it has owned since then (KIP-1251)."""
+"""A member may commit at its own epoch, and at an older one for what it has owned since then (KIP-1251)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
