@@ -82,12 +82,12 @@ def take(
         return Result()
     transition.group = replace(group, long_target=None)
     if taken.computed is not None and group.assignment_epoch < target.epoch:
-        _write_computed(transition, taken.computed, records, find_heir)
+        _write_target_records(transition, taken.computed, records, find_heir)
         _write_epoch(transition, target.epoch, target.assignor, records)
     return transition.result()
 
 
-def _write_computed(
+def _write_target_records(
     transition: GroupTransition[Any], computed: ComputedTarget, records: Any, find_heir: FindHeir
 ) -> None:
     """Write the records that the steps have applied, but those of members whose targets are others meanwhile."""
