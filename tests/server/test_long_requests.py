@@ -14,6 +14,7 @@ NAMES = 10_000
 BEAT = (HeartbeatRequest("nobody", 1, "m"), 4)
 LONG = (commit("g", {f"topic-{number}": {0: 1} for number in range(NAMES)}), 8)
 FRAME_BYTES_MAX = 1 << 20
+TURNS_MAX = 10_000  # many times as many as a long request takes
 
 
 @pytest.fixture
@@ -26,12 +27,12 @@ def server() -> InMemory:
 
 def play(server: InMemory, *peers: Peer) -> int:
     """Have turns until each peer has an answer. Returns how many."""
-    turns = 0
-    while not all(peer.answers for peer in peers):
+    for turns in range(TURNS_MAX):
+        if all(peer.answers for peer in peers):
+            return turns
+        assert not turns or server.frontend.has_work, "nothing is left to be done, and not all have an answer"
         server.turn()
-        turns += 1
-        assert server.frontend.has_work or all(peer.answers for peer in peers)
-    return turns
+    raise AssertionError(f"no answer after {TURNS_MAX} turns")
 
 
 def begin_long(server: InMemory, turns: int = 3) -> Peer:
