@@ -130,6 +130,7 @@ class LongTarget(Struct, frozen=True, eq=False):
     epoch: int  # of the group, for which it is computed
     assignor: str
     by: str  # what found it due
+    is_too_large: bool = False  # it was computed, and the log does not take so much at once
 
 
 class ComputeTarget(Struct, frozen=True):

@@ -13,7 +13,7 @@ from coordinator.core.kinds.consumer.reconcile import ReportedOwnership, reconci
 from coordinator.core.kinds.consumer.states import MemberState
 from coordinator.core.kinds.consumer.transition import GroupTransition
 from coordinator.core.kinds.consumer.validation import of_pattern
-from coordinator.core.kinds.modern.epochs import is_target_due
+from coordinator.core.kinds.modern.epochs import is_target_due, refuse_target
 from coordinator.core.kinds.modern.topics import have_topics_changed, metadata_hash
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call
@@ -80,7 +80,11 @@ def keep(transition: GroupTransition, found: Member, metadata: Metadata, call: C
 
 
 def assign(transition: GroupTransition) -> Refusal | None:
-    """Compute the target if it is due, and not being computed. An assignor that fails fails the request."""
+    """Compute the target if it is due, and not being computed. An assignor that fails fails the request, and so does a
+    target that is too large.
+    """
+    if (too_large := refuse_target(transition.group)) is not None:
+        return too_large
     if not is_target_due(transition.group, transition.limits.group_consumer_assignment_interval_ms, transition.now_ms):
         return None
     try:

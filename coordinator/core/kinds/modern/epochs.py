@@ -30,9 +30,25 @@ class GroupWithTarget(Protocol):
 
 def is_target_due(group: GroupWithTarget, interval_ms: int, now_ms: int) -> bool:
     """Return whether the target is behind the group's epoch, and may be computed again already (KIP-1263)."""
-    if group.epoch <= group.assignment_epoch or group.long_target is not None:
+    if group.epoch <= group.assignment_epoch or is_being_computed(group):
         return False
     return not is_within_interval(group, interval_ms, now_ms)
+
+
+def is_being_computed(group: GroupWithTarget) -> bool:
+    """Return whether a target is being computed in steps."""
+    return group.long_target is not None and not group.long_target.is_too_large
+
+
+def refuse_target(group: GroupWithTarget) -> Refusal | None:
+    """Refuse a heartbeat that finds the target due, if the log does not take the target for this epoch of the group.
+
+    Kafka computes it again for each heartbeat, which is UNKNOWN_SERVER_ERROR then (`CoordinatorRuntime.append`).
+    """
+    target = group.long_target
+    if target is None or not target.is_too_large or not group.assignment_epoch < group.epoch == target.epoch:
+        return None
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def is_within_interval(group: GroupWithTarget, interval_ms: int, now_ms: int) -> bool:

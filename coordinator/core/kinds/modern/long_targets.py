@@ -106,9 +106,12 @@ def _write_target_records(
             transition.write(records.target(group.group_id, heir, computed.targets[member_id]))
 
 
-def drop(group: Any, computed: TakeTarget, env: Env) -> Result[Any]:
-    """Drop a target whose records are more than the log takes at once: the next heartbeat has another one computed."""
-    return Result(replace(group, long_target=None))
+def give_up(group: Any, taken: TakeTarget, env: Env) -> Result[Any]:
+    """Give up a target whose records are more than the log takes at once: it is not computed again for this epoch."""
+    transition = GroupTransition(group, env, taken.target.by)
+    transition.group = replace(group, long_target=replace(taken.target, is_too_large=True))
+    transition.tell(Cause.ASSIGNMENT_TOO_LARGE, protocol=taken.target.assignor)
+    return transition.result()
 
 
 def target_records(group: Any, targets: Mapping[str, Any], nothing: Any, records: Any) -> Steps[tuple[Record, ...]]:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from coordinator.core.assignors.spec import Assignment
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.kinds.modern.epochs import LEFT, is_target_due
+from coordinator.core.kinds.modern.epochs import LEFT, is_target_due, refuse_target
 from coordinator.core.kinds.modern.topics import have_topics_changed, metadata_hash
 from coordinator.core.kinds.modern.transition import GroupTransition
 from coordinator.core.kinds.modern.validation import unknown_member
@@ -92,6 +92,8 @@ def _beat(group: ShareGroup | None, request: ShareGroupHeartbeatRequest, env: En
     if group is None:
         transition.tell(Cause.GROUP_CREATED)
     is_raised = _advance(transition, found, _metadata(found, request, env.call), is_new=old is None)
+    if too_large := refuse_target(transition.group):
+        return too_large
     if is_target_due(transition.group, limits.group_share_assignment_interval_ms, transition.now_ms):
         compute_target(transition)
     member = _reconcile(transition, member_id, is_raised=is_raised)

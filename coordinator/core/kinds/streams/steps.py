@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.assignors.task_spec import TaskAssignment
 from coordinator.core.events import Cause
-from coordinator.core.kinds.modern.epochs import is_within_interval
+from coordinator.core.kinds.modern.epochs import is_being_computed, is_within_interval, refuse_target
 from coordinator.core.kinds.modern.topics import hash_topics
 from coordinator.core.kinds.streams import record_builders
 from coordinator.core.kinds.streams.configuration import ConfiguredTopology, configure_topology
@@ -155,7 +155,7 @@ def _have_topics_changed(group: StreamsGroup, topology: Topology, topics: Topics
 def _assign(
     transition: GroupTransition, configured: ConfiguredTopology, statuses: list[StreamsGroupHeartbeatResponseStatus]
 ) -> Refusal | None:
-    """Compute the target if it is due. An assignor that fails fails the request."""
+    """Compute the target if it is due. The request fails if the assignor does, or if the target is too large."""
     group = transition.group
     if group.is_delayed:
         detail = "the initial rebalance delay is running"
@@ -163,13 +163,15 @@ def _assign(
         return None
     elif is_within_interval(group, transition.limits.group_streams_assignment_interval_ms, transition.now_ms):
         detail = "the assignment interval is not over"
+    elif (too_large := refuse_target(group)) is not None:
+        return too_large
     else:
-        if group.long_target is None:
+        if not is_being_computed(group):
             try:
                 compute_target(transition, configured)
             except AssignorError:
                 return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if transition.group.long_target is None:
+        if not is_being_computed(transition.group):
             return None
         detail = "the assignment is being computed"
     statuses.append(StreamsGroupHeartbeatResponseStatus(StatusCode.ASSIGNMENT_DELAYED, f"assignment delayed: {detail}"))
