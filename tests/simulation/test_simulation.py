@@ -9,7 +9,8 @@ from tests.simulation.broken import Broken
 from tests.simulation.history import Report, play
 from tests.simulation.mutants import MUTANTS
 
-SEEDS = range(1, 6)
+SEEDS = (1, 2)  # of a default run
+MORE = (3, 4, 5)
 FOUND = (32, 100057, 300013, 410087)
 """Seeds of campaigns that broke a promise once. 100057: an empty group changed its type twice in a turn. 300013: a power cut took
 a generation that waited for its sync. The other two were the simulation's own fault: it took the order of arrival for that of
@@ -24,7 +25,7 @@ def played(seed: int) -> Report:
 
 
 @pytest.mark.rule("K-143 K-144 K-180 K-228 K-365")
-@pytest.mark.parametrize("seed", [*SEEDS, *FOUND])
+@pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.long) for seed in MORE + FOUND)])
 def test_a_history_keeps_all_promises(seed: int) -> None:
     report = played(seed)
     assert report.requests > 500
@@ -32,7 +33,7 @@ def test_a_history_keeps_all_promises(seed: int) -> None:
 
 
 @pytest.mark.rule("K-398")
-@pytest.mark.parametrize("seed", SEEDS[:2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_history_keeps_all_promises_while_coordinators_are_loaded_again(seed: int) -> None:
     report = play(seed, has_moves=True)
     assert report.requests > 500
@@ -54,8 +55,8 @@ def test_a_mistake_breaks_a_promise(plant: Plant, monkeypatch: pytest.MonkeyPatc
 
 def test_a_seed_writes_the_same_logs_again() -> None:
     """R8."""
-    assert play(3) == played(3)
-    assert played(3).checksum != played(4).checksum
+    assert play(1) == played(1)
+    assert played(1).checksum != played(2).checksum
 
 
 @pytest.mark.long

@@ -50,19 +50,21 @@ def judged(disk: CrashingDisk, before: CrashingDisk, models: dict[str, Model], w
         assert wrong is None, f"{where}: {directory} {wrong}"
 
 
-def crash_points(seed: int, operations: int = 300, every: int = 1) -> int:
+def crash_points(seed: int, operations: int = 300, every: int = 1, every_call: int = 1) -> int:
     """R1: crash after every storage call of one history, in every way that the disk knows. Returns how many were
     judged.
 
-    Of the power cuts only every nth is judged, by `every`; a killed process is judged at each call.
+    Of the calls only every nth is looked at, by `every_call`, and of its power cuts every nth, by `every`; a killed
+    process is judged at each of them.
     """
     disk = CrashingDisk()
     history = History(disk, seed, operations)
-    seen = points = 0
+    calls = seen = points = 0
 
     def crash(operation: str, path: str) -> None:
-        nonlocal seen, points
-        for how, left in disk.crashes():
+        nonlocal calls, seen, points
+        calls += 1
+        for how, left in disk.crashes() if calls % every_call == 0 else ():
             seen += 1
             if how == "killed" or seen % every == 0:
                 where = f"seed {seed}, call {disk.calls} ({operation} {path}), {how}"
@@ -89,13 +91,13 @@ def days(seed: int, operations: int = 300) -> int:
     return history.compactions
 
 
-def failing_calls(seed: int, operations: int, errors: Iterable[int] = ERRORS) -> int:
-    """R6: fail each storage call of one history in turn. The process ends there; nothing acknowledged may be
-    missing."""
+def failing_calls(seed: int, operations: int, errors: Iterable[int] = ERRORS, every_call: int = 1) -> int:
+    """R6: fail each storage call of one history in turn, or every nth. The process ends there; nothing acknowledged
+    may be missing."""
     whole = CrashingDisk()
     History(whole, seed, operations).play()
     rounds = 0
-    for number in range(1, whole.calls + 1):
+    for number in range(1, whole.calls + 1, every_call):
         for error in errors:
             disk = CrashingDisk()
             disk.fail = {number: error}
@@ -156,8 +158,8 @@ def _bits_apart(one: bytes, other: bytes) -> int:
     return sum((a ^ b).bit_count() for a, b in zip(one, other, strict=True))
 
 
-def torn_compactions(seed: int) -> int:
-    """R2: spoil the file of a compaction from every byte on, before and after it is the truth."""
+def torn_compactions(seed: int, every_byte: int = 3) -> int:
+    """R2: spoil the file of a compaction from every nth byte on, before and after it is the truth."""
     dice = random.Random(seed)
     disk = CrashingDisk()
     history = History(disk, seed, 40)
@@ -173,7 +175,7 @@ def torn_compactions(seed: int) -> int:
         for path, data in left.contents().items():
             if not path.endswith((".cleaned", ".swap")):
                 continue
-            for at in range(0, len(data), 3):
+            for at in range(0, len(data), every_byte):
                 for how, spoilt in _spoilt(data, at, dice):
                     torn = left.copy()
                     torn.put(path, spoilt)
