@@ -1,6 +1,6 @@
 """The worst legal frames, and what reading them costs in memory. Run as a command, in a process of its own:
 
-    python -m tests.protocol.amplification [--bytes 1048576]
+    python -m tests.protocol.amplification [--bytes 1048576] [--every 1]
 
 For the highest version of each API's request, and for each array in it, frames are filled with elements of the kinds that
 cost most for their bytes. One line of JSON says what the worst cost; the address space is limited meanwhile.
@@ -9,6 +9,7 @@ cost most for their bytes. One line of JSON says what the worst cost; the addres
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -132,10 +133,11 @@ def grown(one: bytes, two: bytes, compact: bool, size: int) -> bytes:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure what the worst legal frames cost in memory.")
     parser.add_argument("--bytes", type=int, default=1 << 20, help="of each frame")
+    parser.add_argument("--every", type=int, default=1, help="measure every nth of the frames; 1 for all")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     seen, accepted, worst_ratio, worst_bytes, worst_name = 0, 0, 0.0, 0, ""
-    for name, target, frame in frames(options.bytes):
+    for name, target, frame in itertools.islice(frames(options.bytes), 0, None, options.every):
         taken, was_accepted = cost(target, frame)
         seen += 1
         accepted += was_accepted

@@ -1,6 +1,6 @@
 """The independent codec, kio: the same values must be the same bytes there and here, in both directions.
 
-In the default run there are 50 examples for each API, version and direction. More of them:
+In the default run there are 15 examples for each API, version and direction. More of them:
 
     python -m tests.protocol.oracle --examples 2000 --seed 7 [--target heartbeat]
 

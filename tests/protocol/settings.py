@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-SETTINGS = settings(max_examples=50, deadline=None, database=None, derandomize=True)
+SETTINGS = settings(max_examples=15, deadline=None, database=None, derandomize=True)

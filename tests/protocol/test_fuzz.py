@@ -16,9 +16,9 @@ from tests.protocol.values import Choices, message_of
 
 
 def test_r11_damaged_frames_are_read_alike_by_both_codecs_or_refused_by_both() -> None:
-    tried, read = fuzz.campaign(REQUESTS, seed=1, seconds=600, executions_max=40_000)
-    assert tried == 40_000
-    assert 2_000 < read < 38_000, "the frames are neither all whole nor all lost"
+    tried, read = fuzz.campaign(REQUESTS, seed=1, seconds=600, executions_max=15_000)
+    assert tried == 15_000
+    assert 750 < read < 14_250, "the frames are neither all whole nor all lost"
 
 
 def test_r11_a_campaign_is_its_seed() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 
@@ -19,6 +21,13 @@ def test_r13_kio_and_this_codec_write_the_same_bytes_and_read_each_others(target
         oracle.check(target, data)
 
     property()
+
+
+@pytest.mark.long
+def test_r13_kio_and_this_codec_agree_on_hundreds_of_each_message() -> None:
+    for target in oracle.KNOWN:
+        for seed in range(200):
+            oracle.check(target, Random(f"{target} {seed}").randbytes(200))
 
 
 def test_r13_kio_knows_all_but_the_versions_that_kafka_4_took_out() -> None:

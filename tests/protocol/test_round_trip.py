@@ -17,11 +17,11 @@ from tests.protocol.targets import CORRELATION_ID, RESPONSES, TARGETS, Target, o
 from tests.protocol.values import CHOICES, Choices, message_of
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_r13_written_and_read_again_a_message_is_the_same_by_either_codec(target: Target) -> None:
+def write_and_read_again(target: Target, how: settings) -> None:
+    """Write messages by either codec, and read them and what a mistake has left of them by either."""
     fast = decoder(target.root)
 
-    @SETTINGS
+    @how
     @given(CHOICES, st.integers(0, 2**32))
     def property(data: bytes, seed: int) -> None:
         body = message_of(target.body, Choices(data))
@@ -34,6 +34,17 @@ def test_r13_written_and_read_again_a_message_is_the_same_by_either_codec(target
         assert outcome(fast, broken, UNREADABLE) == outcome(target.parse, broken, (ProtocolError,))
 
     property()
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_r13_written_and_read_again_a_message_is_the_same_by_either_codec(target: Target) -> None:
+    write_and_read_again(target, SETTINGS)
+
+
+@pytest.mark.long
+def test_r13_hundreds_of_each_message_are_the_same_by_either_codec() -> None:
+    for target in TARGETS:
+        write_and_read_again(target, settings(SETTINGS, max_examples=200))
 
 
 @pytest.mark.parametrize("target", RESPONSES, ids=str)

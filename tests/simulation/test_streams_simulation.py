@@ -7,12 +7,11 @@ from tests.simulation.broken import Broken
 from tests.simulation.streams_history import play
 from tests.simulation.streams_mutants import MUTANTS
 
-MOVED = 3  # the seed of a default run, in which coordinators move too
 TRIES = 20
 
 
 @pytest.mark.rule("S-016")
-@pytest.mark.parametrize("seed", [MOVED, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 4))])
+@pytest.mark.parametrize("seed", [2, 3, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 4))])
 def test_a_history_keeps_all_promises(seed: int) -> None:
     report = play(seed, has_moves=seed % 3 == 0)
     assert report.requests > 500
