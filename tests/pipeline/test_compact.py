@@ -14,7 +14,7 @@ from tests.pipeline.group_logs import fill, flip, read_rows
 from tests.pipeline.real_kafka import DATA, STATES
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=pytest.mark.long) for n in range(8, 30))])
 def test_random_logs_say_the_same_afterwards(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     write_logs(tmp_path / "a", Plan(seed=seed, partitions=2, groups=6, topics=2, topic_partitions=3, records=700, batch=(1, 9), segment_bytes=6000, txn_share=dice.choice([0, 0.3, 1.0]), tombstone_share=0.1))  # fmt: skip

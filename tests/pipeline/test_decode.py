@@ -129,7 +129,7 @@ _VALUES = st.builds(
 ) | st.binary(max_size=40)  # fmt: skip
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(commits, st.none() | _VALUES | st.integers(0, 80)), min_size=1, max_size=30))
 def test_values_of_any_bytes(
     tmp_path_factory: pytest.TempPathFactory, made: list[tuple[Record, bytes | int | None]]

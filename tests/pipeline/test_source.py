@@ -175,7 +175,7 @@ def test_a_stream_of_a_group_without_a_log_waits_for_one(tmp_path: Path) -> None
     assert reader.latestOffset({}, reader.getDefaultReadLimit()) == {}
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=pytest.mark.long) for n in range(8, 25))])
 def test_the_reduction_equals_replay_on_random_logs(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small enough that the reduction settles often, transactional enough that order could matter."""
     monkeypatch.setattr("pipeline.decode.latest.KEEP_ROWS", 40)

@@ -125,7 +125,7 @@ def test_values_that_cannot_be_read_are_no_tombstones(tmp_path: Path) -> None:
     assert (found.keys, found.equal) == (1, True), found.differences
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=pytest.mark.long) for n in range(8, 25))])
 def test_readers_agree_or_a_problem_says_why_not(tmp_path: Path, seed: int) -> None:
     with_mishaps(tmp_path, seed)
     found = verify([str(tmp_path)])
