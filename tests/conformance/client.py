@@ -104,6 +104,9 @@ class Pump:
         """Stop the broker as an operator does, and start it again on the same files and the same port."""
         raise RuntimeError("this story shares its broker with others: give it a server that it can restart")
 
+    def skip_epochs(self, transactional_id: str, epoch: int) -> None:
+        """Give the id's producer this epoch if the broker is one whose state can be set; else requests have to."""
+
     def now_s(self) -> float:
         """What the clock shows by which answers are timed."""
         return time.monotonic()

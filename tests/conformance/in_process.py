@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from coordinator.config import Config
 from coordinator.config_layers import read_pairs
@@ -64,6 +65,11 @@ class InProcess(Pump):
         self._started_s = self.now_s()
         old.node.close()
         self._server = self._start(old.files, old.clock.now_ms())
+
+    def skip_epochs(self, transactional_id: str, epoch: int) -> None:
+        """Tens of thousands of requests would take most of the time of a run."""
+        known = self._server.node.world.ledger.transactions.by_id
+        known[transactional_id] = replace(known[transactional_id], producer_epoch=epoch, last_producer_epoch=epoch - 1)
 
     def tell_events(self) -> set[str]:
         """Return what has happened to groups, each in a line without names and times."""
