@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,15 @@ from pipeline.jobs.ingest import ingest
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from protocol.records import Record
+from tests.pipeline.conftest import SharedSession
 from tests.pipeline.group_logs import fill
 from tests.pipeline.ingested import ids, read
 from tests.pipeline.share_logs import write_shares
 from tests.pipeline.sources import offsets, replayed
 
 pytestmark = pytest.mark.xdist_group("spark")
+
+SOUND, TORN, UNREADABLE = 60, 61, 62  # partitions of group logs
 
 
 def test_spark_ingests_what_this_process_ingests(spark: Any, tmp_path: Path) -> None:
@@ -51,76 +53,79 @@ def test_a_stream_reads_on_and_ends_where_the_logs_ended(spark: Any, tmp_path: P
 
 
 @pytest.fixture(scope="module")
-def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with `data`, in which two of three group logs are damaged, and what was read of it in `out`, twice."""
-    root = tmp_path_factory.mktemp("damaged")
-    logs = root / "data"
-    groups, orders = Writer(logs / f"{TOPIC}-0"), Writer(logs / "orders-2", segment_bytes=100)
-    for n in range(10):
-        orders.append([Record(None, b"x", timestamp=1000 * n)])
-        groups.append([commit(("g", "orders", 2), n // 2, 1000 * n)])
-    torn = Writer(logs / f"{TOPIC}-1")
-    torn.append([commit(("h", "t", 0), 0, 0)])
-    path = next((logs / f"{TOPIC}-1").glob("*.log"))
-    path.write_bytes(path.read_bytes() + b"\xff" * 300)
-    (logs / f"{TOPIC}-2").mkdir()
-    (logs / f"{TOPIC}-2" / path.name).write_bytes(b"\xff" * 300)
-    read(logs, root / "out")
-    read(logs, root / "out")
-    later_s = int(time.time()) + 3600  # after the logs were read
-    orders.append([Record(None, b"x", timestamp=later_s * 1000)])
-    os.utime(max((logs / "orders-2").glob("*.log")), (later_s, later_s))
-    return root
-
-
-@cache
-def build_damaged_tables(spark: Any, root: Path) -> Tables:
-    build(spark, root / "out", ends=root / "data")
-    return Tables(spark, root / "out")
-
-
-def test_damage_is_reported_once_however_often_it_is_met(spark: Any, damaged: Path) -> None:
-    tables = build_damaged_tables(spark, damaged)
-    problems = tables.read_table("log_problems").orderBy("log_dir").collect()
-    assert [(p.kind, p.severity, p.from_offset) for p in problems] == [("bad_length", "problem", n) for n in (1, 0)]
-    health = [tuple(row) for row in tables.read_table("log_health").orderBy("log_dir").select("batches", "problems").collect()]  # fmt: skip
-    assert health == [(10, 0), (1, 1), (0, 1)], "also of the unread one"
-
-
-def test_ends_of_topics_come_from_their_own_logs(spark: Any, damaged: Path) -> None:
-    tables = build_damaged_tables(spark, damaged)
-    (row,) = tables.read_table("lag_status").where("topic = 'orders'").collect()
-    assert (row.current_offset, row.log_end_offset, row.lag, row.leo_source) == (4, 10, 6, "log")
-    history = tables.read_table("lag_history").orderBy("ts").collect()
-    assert [(one.ts, one.lag) for one in history] == [(1000 * n, n + 1 - n // 2) for n in range(10)]
-
-
-def test_every_table_is_built(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Logs of all kinds. Two of the group logs are damaged, and topic `goods` has a log of its own."""
+    logs = tmp_path_factory.mktemp("all") / "data"
     write_logs(logs, Plan(records=600, segment_bytes=20_000))
     write_lives(logs, groups=3, rebalances=4, partition=9)
     write_shares(logs)
-    ends = tmp_path / "ends.jsonl"
-    ends.write_text('{"topic":"topic-0","partition":0,"ts":1760000400000,"leo":9000}')
+    groups, goods = Writer(logs / f"{TOPIC}-{SOUND}"), Writer(logs / "goods-2", segment_bytes=100)
+    for n in range(10):
+        goods.append([Record(None, b"x", timestamp=1000 * n)])
+        groups.append([commit(("g", "goods", 2), n // 2, 1000 * n)])
+    torn = Writer(logs / f"{TOPIC}-{TORN}")
+    torn.append([commit(("h", "t", 0), 0, 0)])
+    path = next((logs / f"{TOPIC}-{TORN}").glob("*.log"))
+    path.write_bytes(path.read_bytes() + b"\xff" * 300)
+    (logs / f"{TOPIC}-{UNREADABLE}").mkdir()
+    (logs / f"{TOPIC}-{UNREADABLE}" / path.name).write_bytes(b"\xff" * 300)
+    return logs
+
+
+@pytest.fixture(scope="module")
+def built(shared_session: SharedSession, logs: Path) -> tuple[Path, dict[str, int]]:
+    """All tables of the logs, which were read twice, after a build that died; the number of rows of each."""
+    spark, out = shared_session.get(), logs.parent / "out"
     read(logs, out)
-    kill_a_build(spark, out, monkeypatch)
-    counts = build(spark, out, ends=ends, now_ms=1_760_000_500_000)
+    read(logs, out)
+    later_s = int(time.time()) + 3600  # after the logs were read
+    Writer(logs / "goods-2", first_offset=10).append([Record(None, b"x", timestamp=later_s * 1000)])
+    os.utime(max((logs / "goods-2").glob("*.log")), (later_s, later_s))
+    kill_a_build(spark, out)
+    return out, build(spark, out, ends=logs, now_ms=1_760_000_500_000)
+
+
+def test_every_table_is_built(spark: Any, logs: Path, built: tuple[Path, dict[str, int]]) -> None:
+    out, counts = built
     assert set(counts) == set(DERIVED)
-    first = published.load(out)
-    (left,) = (out / "builds").iterdir()
-    assert left.name == first.build, "the one that died left nothing"
-    kill_a_build(spark, out, monkeypatch)
-    assert published.load(out) == first, "the tables stay as they are"
-    empty = {name for name in DERIVED if not counts[name]}
-    assert empty <= {"log_problems", "unknown_records", "new_group_records"}
+    assert {name for name in DERIVED if not counts[name]} <= {"unknown_records", "new_group_records"}
     tables = Tables(spark, out)
     latest = offsets(row.asDict() for row in tables.read_table("latest_offsets").collect())
     assert latest == replayed(logs)
     health = tables.read_table("log_health").collect()
-    assert all(row.bytes > 0 for row in health)
+    assert all(row.bytes > 0 for row in health if row.batches)
     assert all(0 <= row.dead_ratio <= 1 if row.commits else row.dead_ratio is None for row in health)
     assert {bool(row.commits) for row in health} == {True, False}
     _read_by_others(spark, out, counts)
+
+
+def test_a_build_that_dies_changes_no_table_and_leaves_nothing_for_long(
+    spark: Any, built: tuple[Path, dict[str, int]]
+) -> None:
+    out, _ = built
+    first = published.load(out)
+    (left,) = (out / "builds").iterdir()
+    assert left.name == first.build, "the one that died left nothing"
+    kill_a_build(spark, out)
+    assert published.load(out) == first, "the tables stay as they are"
+
+
+def test_damage_is_reported_once_however_often_it_is_met(spark: Any, built: tuple[Path, dict[str, int]]) -> None:
+    tables = Tables(spark, built[0])
+    problems = tables.read_table("log_problems").orderBy("log_dir").collect()
+    assert [(p.kind, p.severity, p.from_offset) for p in problems] == [("bad_length", "problem", n) for n in (1, 0)]
+    health = tables.read_table("log_health").where(f"log_partition >= {SOUND}").orderBy("log_dir")
+    assert [(row.batches, row.problems) for row in health.collect()] == [(10, 0), (1, 1), (0, 1)], (
+        "also of the unread one"
+    )
+
+
+def test_ends_of_topics_come_from_their_own_logs(spark: Any, built: tuple[Path, dict[str, int]]) -> None:
+    tables = Tables(spark, built[0])
+    (row,) = tables.read_table("lag_status").where("topic = 'goods'").collect()
+    assert (row.current_offset, row.log_end_offset, row.lag, row.leo_source) == (4, 10, 6, "log")
+    history = tables.read_table("lag_history").where("topic = 'goods'").orderBy("ts").collect()
+    assert [(one.ts, one.lag) for one in history] == [(1000 * n, n + 1 - n // 2) for n in range(10)]
 
 
 def test_all_tables_may_be_empty(spark: Any, tmp_path: Path) -> None:
@@ -130,14 +135,14 @@ def test_all_tables_may_be_empty(spark: Any, tmp_path: Path) -> None:
     assert Tables(spark, tmp_path / "out").read_table("latest_offsets").count() == 0
 
 
-def kill_a_build(spark: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def kill_a_build(spark: Any, out: Path) -> None:
     """Begin a build that dies after some of its tables."""
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr("pipeline.tables.commits.latest_offsets", killed)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("pipeline.tables.commits.offset_commits", killed)
         with pytest.raises(KeyboardInterrupt):
             build(spark, out, now_ms=6)
 

@@ -16,8 +16,6 @@ from tests.pipeline.commit_rows import commit_row, frame
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-LOGS = 5_000
-
 
 def random_log(dice: random.Random, number: int, rows: dict[str, list[dict[str, Any]]]) -> replay.State:
     """Append a log of some twenty batches of one record each to the tables; what replay makes of it."""
@@ -48,11 +46,12 @@ def random_log(dice: random.Random, number: int, rows: dict[str, list[dict[str, 
     return state
 
 
-def test_verdicts_equal_sequential_replay_on_thousands_of_logs(spark: Any) -> None:
+@pytest.mark.parametrize("logs", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_verdicts_equal_sequential_replay_on_many_logs(spark: Any, logs: int) -> None:
     dice = random.Random(20_000)
     rows: dict[str, list[dict[str, Any]]] = {"batches": [], "commits": []}
     want = {}
-    for number in range(LOGS):
+    for number in range(logs):
         state = random_log(dice, number, rows)
         want |= {key: (at, value.offset) for key, (at, value) in state.offsets.items()}
     commits = offset_commits(
@@ -60,7 +59,7 @@ def test_verdicts_equal_sequential_replay_on_thousands_of_logs(spark: Any) -> No
     ).cache()
     latest = latest_offsets(commits, now_ms=0).select("group", "topic", "partition", "log_offset", "committed_offset")
     got = {tuple(row[:3]): tuple(row[3:]) for row in latest.collect()}
-    assert len(want) > LOGS
+    assert len(want) > logs
     assert got == want
     states = dict(commits.groupBy("txn_state").count().collect())
     commits.unpersist()
