@@ -75,8 +75,8 @@ class Environment:
         run(sys.executable, "-m", "pip", "--python", self.python, *flags, *words)
 
     def install(self, *what: object) -> None:
-        """Install wheels, or projects, without what they need."""
-        self.pip("install", "--no-deps", "--no-index", "--no-build-isolation", *what)
+        """Install wheels, or projects, without what they need. What is imported is compiled, and nothing else."""
+        self.pip("install", "--no-compile", "--no-deps", "--no-index", "--no-build-isolation", *what)
 
 
 class Project:
