@@ -113,5 +113,5 @@ def _group_offsets(node: Node) -> Iterator[GroupOffset]:
             for topic, committed in list(offsets.of_group(group_id).items()):
                 for index, one in list(committed.items()):
                     end = end_offset(topic, index)
-                    lag = None if end is None else max(end - one.offset, 0)
+                    lag = None if end is None else end - one.offset
                     yield GroupOffset(group_id, topic, index, one.offset, lag)

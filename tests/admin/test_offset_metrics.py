@@ -33,7 +33,7 @@ def test_lag_is_what_lies_between_the_committed_offset_and_the_end() -> None:
     peer.ask(commit("g", {"orders": {0: 1, 1: 9, 2: 0}}), 8)
     assert offsets(server) == [
         GroupOffset("g", "orders", 0, 1, 2),
-        GroupOffset("g", "orders", 1, 9, 0),
+        GroupOffset("g", "orders", 1, 9, -8),  # beyond the end
         GroupOffset("g", "orders", 2, 0, None),  # nobody has looked at its log
     ]
 

@@ -89,6 +89,17 @@ async def test_the_first_message_has_everything_and_the_next_what_is_different(a
     assert other["events"] == [], "those of the watched group only"
 
 
+async def test_an_offset_beyond_the_end_is_below_zero_and_makes_up_for_no_lag(autojump_clock: MockClock) -> None:
+    here = WatchStream()
+    peer = here.server.connect()
+    produce(peer, 0, b"1", b"2", b"3")
+    produce(peer, 1, b"1")
+    peer.ask(commit("shop", {"orders": {0: 1, 1: 9}}), 8)
+    found = await message(await here.watch("group=shop"))
+    assert [one["lag"] for one in found["groups"]] == [2]
+    assert [one["lag"] for one in found["group"]["positions"]] == [2, -8]
+
+
 async def test_members_owners_and_deadlines_of_the_watched_group(autojump_clock: MockClock) -> None:
     here = WatchStream()
     member = ConsumerMember(here.server.connect("anna"), "anna")

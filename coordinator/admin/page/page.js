@@ -205,7 +205,9 @@ function showGroup() {
   const lags = detail.positions.map((one) => one.lag).filter((lag) => lag !== null);
   const facts = [view.type, `${view.counts_by} ${view.generation}`, view.members.length === 1 ? "1 member" : `${number(view.members.length)} members`];
   if (view.assignor) facts.push(`assignor ${shorten(view.assignor, 40)}`);
-  if (lags.length) facts.push(`lag ${number(lags.reduce((sum, lag) => sum + lag, 0))}`);
+  if (lags.length) facts.push(`lag ${number(lags.reduce((sum, lag) => sum + Math.max(0, lag), 0))}`);
+  const beyond = lags.filter((lag) => lag < 0).length;
+  if (beyond) facts.push(`${number(beyond)} committed offset${beyond === 1 ? "" : "s"} beyond the end`);
   setChildren($("facts"), stateChip(view.state), ...facts.flatMap((text) => [" ", chip(text)]));
   $("problem").textContent = view.problem ? shorten(view.problem, 400) : "";
   const steps = STEPS[view.type] ?? STEPS.classic;
@@ -260,7 +262,7 @@ function showPositions(view) {
   $("done-until").textContent = view.type === "share" ? "Start" : "Committed";
   $("positions").replaceChildren(...positions.map((one) => {
     const lag = make("td", { className: "n lag", text: number(one.lag) });
-    lag.style.backgroundSize = `${(100 * (one.lag ?? 0)) / most}% 100%`;
+    lag.style.backgroundSize = `${(100 * Math.max(0, one.lag ?? 0)) / most}% 100%`;
     const owner = one.owners.length ? name(one.owners.map((id) => owners.get(id) ?? id).join(", "), 80) : make("span", { className: "quiet", text: "nobody" });
     return make("tr", {}, make("td", {}, name(one.topic, 60), `:${one.partition}`), make("td", { className: "n", text: number(one.committed) }), make("td", { className: "n", text: number(one.end) }), lag, make("td", {}, owner));
   }));

@@ -24,7 +24,10 @@ MEASURE_SECONDS: Final = 0.001  # of a look, to measure logs that nobody has ope
 
 
 class GroupSummary(Struct, frozen=True):
-    """A group in the list. `lag` is null where it is not known, or nothing is committed."""
+    """A group in the list.
+
+    `lag` is null where it is not known, or nothing is committed; an offset beyond the end makes up for no lag elsewhere.
+    """
 
     group: str
     type: str
@@ -41,7 +44,7 @@ class Position(Struct, frozen=True):
     partition: int
     committed: int | None
     end: int | None
-    lag: int | None
+    lag: int | None  # below 0 where the offset lies beyond the end
     owners: tuple[str, ...]  # the ids of the members that have it: in a share group there may be several
 
 
@@ -114,7 +117,7 @@ class OverviewVerbs:
         found = []
         for topic, index in nsmallest(POSITIONS_MAX, owners.keys() | committed.keys()):
             offset, end = committed.get((topic, index)), self._node().world.dataplane.end_offset(topic, index)
-            lag = None if offset is None or end is None else max(end - offset, 0)
+            lag = None if offset is None or end is None else end - offset
             found.append(Position(topic, index, offset, end, lag, owners.get((topic, index), ())))
         return found
 
