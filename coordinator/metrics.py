@@ -155,7 +155,7 @@ class GroupOffset(Struct, frozen=True):
     topic: str
     partition: int
     offset: int
-    lag: int | None  # below 0 for an offset beyond the end; None if the partition is no more, or its end is not known yet
+    lag: int | None  # below 0 if the offset lies beyond the end; None if there is no partition, or its end is not known
 
 
 class TopicTraffic(Protocol):
@@ -282,7 +282,8 @@ def _group_offsets(now: Snapshot) -> Iterator["Metric"]:
 
     by = ("group", "topic", "partition")
     committed = Gauge("muster_group_committed_offset", "Committed offset.", labels=by)
-    lag = Gauge("muster_group_lag", "Records between the committed offset and the end of the partition; below 0 where the offset lies beyond the end.", labels=by)
+    says = "Records between the committed offset and the end of the partition; below 0 for an offset beyond the end."
+    lag = Gauge("muster_group_lag", says, labels=by)
     for one in now.group_offsets:
         labels = (one.group, one.topic, str(one.partition))
         committed.add_metric(labels, one.offset)

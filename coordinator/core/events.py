@@ -55,6 +55,7 @@ class Cause(StrEnum):
     REVOCATION_AWAITED = "revocation_awaited"  # a member was told to give up partitions
     PARTITIONS_REVOKED = "partitions_revoked"  # a member gave up what it had to
     MEMBER_RECONCILED = "member_reconciled"  # a member has all of its target
+    PARTITIONS_INITIALIZED = "partitions_initialized"  # of a share group, which may assign them from now on
     # streams groups
     SETTINGS_CHANGED = "settings_changed"  # the number of standbys
     SHUTDOWN_REQUESTED = "shutdown_requested"  # by a member, of all of them

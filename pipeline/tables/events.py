@@ -31,6 +31,7 @@ CAUSES = {
     "subscription_changed": "subscription_change",
     "pattern_resolved": "subscription_change",
     "topics_changed": "partition_count_change",
+    "partitions_initialized": "partitions_initialized",
     "group_deleted": "deleted",
     "group_expired": "deleted",
     "protocol_upgraded": "migrated",

@@ -104,11 +104,13 @@ def test_the_event_log_is_believed_before_any_inference(
 
 
 def test_an_event_without_a_member_leads_to_a_generation_unless_it_ends_a_join_phase(spark: Any) -> None:
-    told = [("rebalance_timed_out", None), ("rebalance_timed_out", "late"), ("topics_changed", None)]
+    causes = ("rebalance_timed_out", "topics_changed", "partitions_initialized")
+    told = [*((cause, None) for cause in causes), ("rebalance_timed_out", "late")]
     events = spark.createDataFrame([{"cause": cause, "member": member} for cause, member in told], EVENT)
     assert generations(events).select("event_cause", "member").collect() == [
-        ("timeout", "late"),
         ("partition_count_change", None),
+        ("partitions_initialized", None),
+        ("timeout", "late"),
     ]
 
 

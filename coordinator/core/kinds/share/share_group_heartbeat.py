@@ -131,12 +131,12 @@ def _advance(transition: GroupTransition[ShareGroup], old: Member, metadata: Met
     if is_raised:
         cause = Cause.MEMBER_JOINED if is_new else Cause.SUBSCRIPTION_CHANGED
         transition.tell(cause, transition.group.members[old.member_id])
-    is_raised |= has_states
-    if is_raised or have_topics_changed(transition.group, topics):
+    if is_raised or has_states or have_topics_changed(transition.group, topics):
         found = metadata_hash(transition.group, topics)
-        if found != transition.group.metadata_hash and not is_raised:
+        has_other_topics = found != transition.group.metadata_hash
+        if not is_raised and (has_other_topics or has_states):
             is_raised = True
-            transition.tell(Cause.TOPICS_CHANGED)
+            transition.tell(Cause.TOPICS_CHANGED if has_other_topics else Cause.PARTITIONS_INITIALIZED)
         if is_raised:
             transition.write(record_builders.epoch(group_id, transition.group.epoch + 1, found))
         transition.group = replace(transition.group, topics_seen=topics)

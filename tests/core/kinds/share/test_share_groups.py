@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator.core import records
+from coordinator.core.events import Cause, Event
 from coordinator.core.kinds.share.group import ShareGroup
 from coordinator.core.limits import Limits
 from coordinator.core.result import (
@@ -49,12 +50,14 @@ class ShareDriver(ShardDriver):
 
     def __init__(self) -> None:
         super().__init__(LIMITS, Topics([Topic(name, name.encode() * 16, 3) for name in NAMES]))
+        self.events: list[Event] = []
         self.asked: list[tuple[int, Asked]] = []  # when, and which partitions
         self.unanswered: dict[tuple[bytes, int], int] = {}  # when a partition was asked for that nothing was heard of
         self.ending: list[frozenset[bytes]] = []
 
     def take(self, result: Result[Any]) -> None:
         super().take(result)
+        self.events += result.events
         for effect in result.effects:
             if isinstance(effect, BeginShareStates):
                 topics: Asked = {}
@@ -269,6 +272,28 @@ def test_a_target_that_waits_for_its_interval_does_not_raise_the_epoch_again() -
     driver.wait(100)
     driver.beat("m", epoch)
     assert driver.group.epoch == raised
+
+
+def test_events_tell_why_an_epoch_began() -> None:
+    driver = ShareDriver()
+    epoch = driver.beat("m", 0, ("a",)).member_epoch
+    driver.wait(6_000)
+    begun(driver, "a", 0, 1, 2)
+    epoch = driver.beat("m", epoch).member_epoch
+    driver.set_topics(Topics([Topic("a", b"a" * 16, 4)]))
+    driver.wait(6_000)
+    epoch = driver.beat("m", epoch).member_epoch
+    begun(driver, "a", 3)
+    driver.wait(6_000)
+    driver.beat("m", epoch)
+    began = (Cause.MEMBER_JOINED, Cause.PARTITIONS_INITIALIZED, Cause.TOPICS_CHANGED)
+    told = [(one.generation, one.cause) for one in driver.events if one.cause in began]
+    assert told == [
+        (1, Cause.MEMBER_JOINED),
+        (2, Cause.PARTITIONS_INITIALIZED),
+        (3, Cause.TOPICS_CHANGED),
+        (4, Cause.PARTITIONS_INITIALIZED),
+    ]
 
 
 def test_a_topic_that_vanishes_while_its_states_end_is_forgotten() -> None:
