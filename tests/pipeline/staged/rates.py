@@ -2,14 +2,19 @@
 
 The rates count only if both have read everything: the last line has the rows of each, and the exit code is 1 otherwise.
 
-MUSTER_SPARK_JARS names a directory with the jars of Spark's source; without it, only `kafkalog` is measured. Seconds are by
-the clock, and both read the same topic one after the other, so that their ratio counts.
+MUSTER_SPARK_JARS names a directory with the jars of Spark's source; without it, only `kafkalog` is measured. Both read the
+same topic one after the other, so that their ratio counts: by the clock, and, where the machine has other things to do, by
+the processor. The most memory that one process of Spark's Java or Python has taken since the start stands beside them.
 """
 
 import os
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -27,7 +32,8 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.enable": "false",
 }
-GROUPS, PARTITIONS, ROUNDS = 250, 100, 2
+GROUPS, PARTITIONS, ROUNDS, WRITERS = 250, 100, 2, 4
+LOOK_S = 0.5
 # With Kafka's admin client, which it takes by default, Spark's source leaves out internal topics, whether they are
 # named or assigned (ConsumerStrategy.retrieveAllPartitions), and reads nothing. With a consumer it reads them.
 OF_INTERNAL_TOPICS = ("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
@@ -40,7 +46,9 @@ def check(broker: Broker, commits: int) -> int:
     for future in admin.create_topics([NewTopic("orders", PARTITIONS, 1)]).values():
         future.result(60)
     make_topic_of_groups(address)
+    began_s = time.monotonic()
     write(address, commits)
+    print(f"  committed in {time.monotonic() - began_s:.0f} s", flush=True)
     directory = os.environ.get("MUSTER_SPARK_JARS")
     jars = ",".join(str(jar) for jar in Path(directory).glob("*.jar")) if directory else ""
     conf = (("spark.jars", jars), OF_INTERNAL_TOPICS) if jars else ()
@@ -52,12 +60,14 @@ def check(broker: Broker, commits: int) -> int:
     if jars:
         options = {"kafka.bootstrap.servers": address, "subscribe": TOPIC, "startingOffsets": "earliest"}
         readers["Spark's own source, keys and values"] = lambda: spark.read.format("kafka").options(**options).load()
-    for number in range(ROUNDS):
-        for name, read in readers.items():
-            began_s = time.monotonic()
-            read().write.format("noop").mode("overwrite").save()
-            took_s = time.monotonic() - began_s
-            print(f"  {number + 1}: {name}: {commits / took_s:,.0f} a second, {took_s:.1f} s", flush=True)
+    with peaks() as peak_mib:
+        for number in range(ROUNDS):
+            for name, read in readers.items():
+                began_s, used_s = time.monotonic(), processor_s()
+                read().write.format("noop").mode("overwrite").save()
+                took_s, used_s = time.monotonic() - began_s, processor_s() - used_s
+                rate = f"{commits / took_s:,.0f} a second, {took_s:.1f} s, {used_s:.1f} s of the processor"
+                print(f"  {number + 1}: {name}: {rate}; at most {dict(peak_mib)} MiB", flush=True)
     counts = {name: read().count() for name, read in readers.items()}
     print(f"  rows: {counts}", flush=True)
     return sum(rows < commits for rows in counts.values())
@@ -65,13 +75,69 @@ def check(broker: Broker, commits: int) -> int:
 
 def write(address: str, commits: int) -> None:
     """Commit so many offsets, of groups that lie in all partitions."""
-    with Cluster([address]) as cluster:
-        for number in range(commits // PARTITIONS):
-            group = f"group-{number % GROUPS}"
-            request = commit(group, {"orders": dict.fromkeys(range(PARTITIONS), number)})
-            cluster.ask_coordinator(
-                group,
-                request,
-                lambda one: [part.error_code for topic in one.topics for part in topic.partitions],
-                up_to=8,
-            )
+
+    def write_share(writer: int) -> None:
+        with Cluster([address]) as cluster:
+            for number in range(writer, commits // PARTITIONS, WRITERS):
+                group = f"group-{number % GROUPS}"
+                request = commit(group, {"orders": dict.fromkeys(range(PARTITIONS), number)})
+                cluster.ask_coordinator(
+                    group,
+                    request,
+                    lambda one: [part.error_code for topic in one.topics for part in topic.partitions],
+                    up_to=8,
+                )
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(write_share, range(WRITERS)))
+
+
+@contextmanager
+def peaks() -> Iterator[dict[str, int]]:
+    """Note the most memory of one of Spark's processes, in MiB, by the name of its program."""
+    found: dict[str, int] = defaultdict(int)
+    over = Event()
+
+    def look() -> None:
+        while not over.wait(LOOK_S):
+            for process in of_spark():
+                lines = _read(process / "status").splitlines()
+                fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+                if "VmHWM" in fields:
+                    found[fields["Name"]] = max(found[fields["Name"]], int(fields["VmHWM"].split()[0]) // 1024)
+
+    thread = Thread(target=look)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+
+
+def processor_s() -> float:
+    """Return the processor time of Spark's processes until now, with that of those that have ended."""
+    used = (_read(process / "stat").rpartition(")")[2].split()[11:15] for process in of_spark())
+    return sum(int(ticks) for fields in used for ticks in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def of_spark() -> list[Path]:
+    """Find the processes below this one, without the broker."""
+    children: dict[str, list[Path]] = defaultdict(list)
+    for process in Path("/proc").glob("[0-9]*"):
+        if fields := _read(process / "stat").rpartition(")")[2].split():
+            children[fields[1]].append(process)
+    found, left = [], [str(os.getpid())]
+    while left:
+        below = [one for one in children[left.pop()] if "kafka.Kafka" not in _read(one / "cmdline")]
+        found += below
+        left += [one.name for one in below]
+    return found
+
+
+def _read(path: Path) -> str:
+    """Return the text of a file of a process; none where the process has ended."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
