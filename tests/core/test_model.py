@@ -323,7 +323,7 @@ def lives(count: int, steps: int) -> settings:
 
 
 TestClassic = ClassicMachine.TestCase
-TestClassic.settings = lives(150, 50)
+TestClassic.settings = lives(60, 50)
 
 
 @pytest.mark.long

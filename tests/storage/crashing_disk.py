@@ -10,9 +10,9 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from protocol.record_batch import Buffer
 from storage.files import DirectoryLocked, File, Lock, StorageError, Syncing, Waker
@@ -37,6 +37,29 @@ class _Content:
 
 
 _Names = dict[str, _Content | None]  # a directory has no content
+
+
+class _Tree(_Names):
+    """Names that know, once they have been asked, what is in each directory."""
+
+    _children: dict[str, set[str]] | None = None
+
+    def in_directory(self, directory: str) -> Set[str]:
+        if self._children is None:
+            self._children = {}
+            for path in self:
+                self._children.setdefault(_parent(path), set()).add(path)
+        return self._children.get(directory, set()) - {""}
+
+    def __setitem__(self, path: str, content: _Content | None) -> None:
+        super().__setitem__(path, content)
+        if self._children is not None:
+            self._children.setdefault(_parent(path), set()).add(path)
+
+    def pop(self, path: str, *default: Any) -> Any:
+        if self._children is not None:
+            self._children.get(_parent(path), set()).discard(path)
+        return super().pop(path, *default)
 
 
 class _Change(NamedTuple):
@@ -203,7 +226,7 @@ class CrashingDisk:
         self.after_call: Callable[[str, str], None] | None = None
         self.is_slow = False
         self.syncing: list[CrashingSyncing] = []  # under way
-        self._names: _Names = {"": None}
+        self._names = _Tree({"": None})
         self._durable: _Names = {"": None}
         self._pending: list[_Change] = []
         """Changes of names since the last sync of their directory, in order."""
@@ -233,7 +256,7 @@ class CrashingDisk:
         self.call("list", directory)
         if self.exists(directory) and not self._is_directory(directory):
             raise _error(errno.ENOTDIR, "list", directory)
-        return sorted(path.rpartition("/")[2] for path in self._names if path and _parent(path) == directory)
+        return sorted(path.rpartition("/")[2] for path in self._names.in_directory(directory))
 
     def make_directory(self, path: str) -> None:
         missing = list(itertools.takewhile(lambda name: name not in self._names, _ancestors(path)))
@@ -263,7 +286,7 @@ class CrashingDisk:
         self.call("remove directory", path)
         if not self._is_directory(path):
             raise _error(errno.ENOENT, "remove directory", path)
-        if any(_parent(name) == path for name in self._names if name):
+        if self._names.in_directory(path):
             raise _error(errno.ENOTEMPTY, "remove directory", path)
         self._change(_Change(_parent(path), path, None, None))
         self.done("remove directory", path)
