@@ -6,7 +6,7 @@ import sys
 
 from tests.control.repeat import play
 
-SEEDS = range(20)
+SEEDS = range(6)
 
 
 def test_a_run_can_be_repeated() -> None:

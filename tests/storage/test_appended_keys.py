@@ -88,7 +88,7 @@ class Twins:
         self.noting.write_key = write_key
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32), keys_max=st.sampled_from((6, 20, 1000)))
 def test_both_logs_hold_the_same_after_each_compaction(seed: int, keys_max: int) -> None:
     dice = Random(seed)
@@ -109,7 +109,7 @@ def test_both_logs_hold_the_same_after_each_compaction(seed: int, keys_max: int)
         assert content(twins.noting) == content(twins.reading)
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 2**32))
 def test_a_compaction_that_is_given_up_changes_no_state(seed: int) -> None:
     dice = Random(seed)

@@ -8,7 +8,7 @@ from typing import Any
 import cramjam
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol import record_batch
@@ -411,6 +411,7 @@ def test_a_compacted_log_is_at_most_four_times_its_live_state() -> None:
     assert log.size <= max(4 * live, log.config.compaction_bytes_min + live)
 
 
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), keys_max=st.sampled_from((3, 9, 1000)), marked_max=st.sampled_from((0, 1000)))
 def test_marks_and_keys_say_the_same(seed: int, keys_max: int, marked_max: int) -> None:
     """However the survivors are told, and however many compactions it takes, they are the latest of their keys."""
