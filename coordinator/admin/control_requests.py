@@ -40,6 +40,7 @@ from coordinator.server.verbs.refusal import Refusal
 
 PCAPNG: Final = "application/x-pcapng"
 LINES: Final = "application/jsonl"
+EXPECTATIONS_MAX: Final = 1_000  # each is compared with all of the journal
 
 
 class RequestControl:
@@ -191,6 +192,8 @@ class RequestControl:
 
     async def _verify(self, given: Input) -> VerifyResult:
         body: Verify = given.body
+        if len(body.expect) > EXPECTATIONS_MAX:
+            raise Refused(f"invalid expect: expected {EXPECTATIONS_MAX} of them at most")
         refuse_nonsense(check_expectations, body.expect)
         journal = do(lambda: self._operator.requests.journal)
         verdict = await trio.to_thread.run_sync(partial(

@@ -104,6 +104,7 @@ def call(muster: Muster, method: str, path: str, body: object = None, **headers:
         ("POST", "/wait", {"group": "g", "timeout_ms": 10**9}, 400, "invalid timeout_ms 1000000000"),
         ("POST", "/verify", {"expect": [{"api": "JoinGroup"}]}, 409, "the journal is off"),
         ("POST", "/verify", {"expect": [{"api": "JoinGrup"}]}, 400, "invalid expect[0].api 'JoinGrup': expected"),
+        ("POST", "/verify", {"expect": [{"api": "JoinGroup"}] * 1_001}, 400, "invalid expect: expected 1000 of them"),
         ("PATCH", "/clock", None, 405, "only GET, HEAD, PUT"),
         ("GET", "/nowhere", None, 404, "nothing is at /v1/nowhere"),
         ("GET", "/groups//timeline", None, 400, "invalid path: expected no empty segments"),
