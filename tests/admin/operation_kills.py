@@ -23,12 +23,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.admin.restart_kills import TOPICS, ask, state
+from tests.admin import restart_kills
+from tests.admin.restart_kills import ask
 from tests.live import Muster
 
 KILL_WITHIN_S = 0.3
+LARGE, WIDE = "a", "wide"  # a group with more offsets than one request sets as a whole, and the topic that it reads
+TOPICS = {**restart_kills.TOPICS, WIDE: 2_400}
 State = dict[str, Any]
 Operation = Callable[[Muster, Path], None]
+
+
+def state(groups: int, offset: int) -> State:
+    """A state in which one group is set in a transaction by an import, and the others by a request each."""
+    offsets = restart_kills.state(groups, offset)["offsets"]
+    return {"topics": TOPICS, "offsets": {LARGE: {WIDE: {str(at): offset for at in range(TOPICS[WIDE])}}, **offsets}}
 
 
 def reset_groups(muster: Muster, folder: Path) -> None:
@@ -125,7 +134,7 @@ def play_round(muster: Muster, folder: Path, dice: Random, groups: int) -> str:
 
     operating = threading.Thread(target=operate)
     operating.start()
-    time.sleep(dice.random() * KILL_WITHIN_S + (0.3 if what is import_offsets else 0))
+    time.sleep(dice.random() * KILL_WITHIN_S * (5 if what is import_offsets else 1))  # a process has to start first
     muster.kill()
     operating.join()
     muster.start()
