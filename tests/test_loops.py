@@ -62,7 +62,6 @@ BOUNDS: Final[Mapping[str, str]] = {
     "dataplane/list_offsets.py": FRAME,
     "dataplane/metadata.py:_count_partitions": FRAME,
     "dataplane/metadata.py:_find_topics": "a generator: those who take from it give way",
-    "dataplane/metadata.py:_find_missing_topics": FRAME,
     "dataplane/metadata.py:_partitions": ONE_TOPIC,
     "dataplane/produce.py": FRAME,
     "dataplane/share/acknowledging.py": FRAME,

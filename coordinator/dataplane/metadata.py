@@ -10,7 +10,8 @@ from coordinator.core.acls.names import ALL_OPERATIONS, CLUSTER_NAME, NOT_ASKED,
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import TopicValue
-from coordinator.core.decision import Decision, Done, InSteps, Steps, respond_in_steps
+from coordinator.core.decision import Decision, Done, InSteps, Steps, finish_steps, respond_in_steps
+from coordinator.core.pace import Pace
 from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import STEP_ENTRIES, Call, Result
 from coordinator.core.topics import NO_ID
@@ -43,15 +44,19 @@ def metadata(state: State, request: MetadataRequest, env: Env) -> Decision:
 
     Many topics are created, and many partitions are described, in steps.
     """
-    names = _find_missing_topics(request, state.catalog, env.call)
-    if len(names) > STEP_ENTRIES or _count_partitions(request, state.catalog, env.call) > AT_ONCE_PARTITIONS:
-        return InSteps(respond_in_steps(_answer_in_steps(state, request, env, names)))
-    if names:
+    missing = _find_missing_topics(request, state.catalog, env.call)
+    has_many = request.topics is not None and len(request.topics) > STEP_ENTRIES
+    if has_many or _count_partitions(request, state.catalog, env.call) > AT_ONCE_PARTITIONS:
+        return InSteps(respond_in_steps(_answer_in_steps(state, request, env, missing)))
+    if names := finish_steps(missing):
         _create(state, names, env)
     return Done(_answer(request, env, state, list(_describe_topics(request, env, state))))
 
 
-def _answer_in_steps(state: State, request: MetadataRequest, env: Env, names: Sequence[str]) -> Steps[MetadataResponse]:
+def _answer_in_steps(
+    state: State, request: MetadataRequest, env: Env, missing: Steps[tuple[str, ...]]
+) -> Steps[MetadataResponse]:
+    names = yield from missing
     for at in range(0, len(names), STEP_ENTRIES):
         _create(state, names[at : at + STEP_ENTRIES], env)
         yield
@@ -81,15 +86,25 @@ def _count_partitions(request: MetadataRequest, catalog: Catalog, call: Call) ->
     return sum([catalog.partitions_of(name) for name in names if name is not None])
 
 
-def _find_missing_topics(request: MetadataRequest, catalog: Catalog, call: Call) -> tuple[str, ...]:
-    """Return the names of topics that are asked for, are not there, and may be created because they were asked for."""
+def _find_missing_topics(request: MetadataRequest, catalog: Catalog, call: Call) -> Steps[tuple[str, ...]]:
+    """Return the names of topics that are asked for, are not there, and may be created because they were asked for.
+
+    Many of them are looked at in steps.
+    """
     creates = catalog.settings.auto_create_topics and request.allow_auto_topic_creation
     if not creates or request.topics is None:
         return ()
-    if any(topic.topic_id != NO_ID for topic in request.topics):
-        return ()
-    names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
-    return tuple(name for name in names if name not in catalog.topics_by_name and _may_create(name, call))
+    pace = Pace()
+    names: dict[str, None] = {}
+    for topic in request.topics:
+        if pace.is_due():
+            yield
+        if topic.topic_id != NO_ID:
+            return ()
+        name = topic.name
+        if name is not None and name not in names and name not in catalog.topics_by_name and _may_create(name, call):
+            names[name] = None
+    return tuple(names)
 
 
 def _may_create(name: str, call: Call) -> bool:
