@@ -42,10 +42,6 @@ class Polling(ABC):
         self._stop.set()
         self._thread.join(60)
 
-    def abandon(self) -> None:
-        """Stop without waiting: librdkafka takes a minute to close where its member is kept out."""
-        self._stop.set()
-
     def note(self, what: str, partitions: list[int]) -> None:
         self.seen.append(what)
         if what == "assigned":

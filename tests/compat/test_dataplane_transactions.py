@@ -16,7 +16,7 @@ from tests.compat.copier import transactional
 from tests.live import Muster, server_fixture
 
 PARTITIONS = 2
-RECORDS = 1_000
+RECORDS = 500
 KILLS = (("worker",), ("server",), ("server", "worker"))
 COPIERS_MAX = 40  # a kill costs one or two; each ends itself when it makes no progress
 
