@@ -11,7 +11,7 @@ so a crash at any point leaves either no decision, or one that is carried out at
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.config import Config
 from coordinator.core.catalog.catalog import Change
@@ -25,21 +25,15 @@ from coordinator.core.transactions.add_partitions_to_txn import add_partitions_t
 from coordinator.core.transactions.end_txn import end_txn
 from coordinator.core.transactions.init_producer_id import init_producer_id
 from coordinator.core.verbs import VerbResponse
-from coordinator.dataplane import share_fetch
 from coordinator.dataplane.brokers import Broker, Where
-from coordinator.dataplane.fetch import fetch, overdue, remember, resume
+from coordinator.dataplane.fetch import Fetch, fetch, overdue, remember, resume
 from coordinator.dataplane.handlers import Handler, by_transactions, record_in_steps
 from coordinator.dataplane.list_offsets import list_offsets
 from coordinator.dataplane.long_polls import Waiting
 from coordinator.dataplane.metadata import metadata
 from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoch
 from coordinator.dataplane.pace import APPEND_WORK, WRITE_WORK, Pace
-from coordinator.dataplane.share import changes as share_changes
-from coordinator.dataplane.share import operating as share_operating
-from coordinator.dataplane.share.operating import RUNS_MAX, SharePartitionView
 from coordinator.dataplane.share.partitions import SharePartitions
-from coordinator.dataplane.share_acknowledge import share_acknowledge
-from coordinator.dataplane.share_fetch import SharePoll
 from coordinator.dataplane.state import Env, Runtime, State
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from coordinator.dataplane.traffic import Traffic
@@ -60,6 +54,9 @@ from protocol.records import EndMarker
 from storage.files import File, Files, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log
+
+if TYPE_CHECKING:
+    from coordinator.dataplane.share.operating import SharePartitionView
 from storage.producers import PRODUCER_BYTES
 
 _FETCH_FAILED: Final = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -132,14 +129,17 @@ class DataPlane:
 
     def _attempt(self, waiting: Waiting, is_over: bool) -> Any:
         """Return the response to a parked fetch, None if it goes on waiting. Without `is_over` its wait may go on."""
-        if type(waiting.fetch) is SharePoll:
-            answer = share_fetch.overdue if is_over else share_fetch.resume
-            response = self._runtime.edge.attempt("ShareFetch", answer, self._state, waiting, self._now_ms)
-            return response if response is None or isinstance(response, ShareFetchResponse) else share_fetch.FAILED
-        response = self._runtime.edge.attempt("Fetch", overdue if is_over else resume, self._state, waiting)
-        return response if response is None or isinstance(response, FetchResponse) else _FETCH_FAILED
+        if type(waiting.fetch) is Fetch:
+            response = self._runtime.edge.attempt("Fetch", overdue if is_over else resume, self._state, waiting)
+            return response if response is None or isinstance(response, FetchResponse) else _FETCH_FAILED
+        from coordinator.dataplane import share_fetch
+
+        answer = share_fetch.overdue if is_over else share_fetch.resume
+        response = self._runtime.edge.attempt("ShareFetch", answer, self._state, waiting, self._now_ms)
+        return response if response is None or isinstance(response, ShareFetchResponse) else share_fetch.FAILED
 
     # -- share groups --------------------------------------------------------------------------------------------------
+    # What serves them is imported with the first request of a member, an operator, or the first lock that ends.
 
     def note_time(self, now_ms: int) -> None:
         """Note what the coordinator's clock shows: by it records are acquired for fetches that have waited."""
@@ -152,25 +152,35 @@ class DataPlane:
 
     def expire_locks(self, now_ms: int, most: int) -> None:
         """Free the records whose lock has ended, of so many share partitions."""
+        from coordinator.dataplane.share import changes
+
         self._now_ms = now_ms
-        share_changes.expire_due(self._state, now_ms, most)
+        changes.expire_due(self._state, now_ms, most)
 
     def change_records(self, verb: ChangeRecords, call: Call) -> VerbResponse:
         """Change records of a share group that are in flight, as an operator wants it."""
+        from coordinator.dataplane.share import operating
+
         self._now_ms = call.now_ms
-        return share_operating.perform(self._state, verb, call)
+        return operating.perform(self._state, verb, call)
 
-    def view_records(self, group_id: str, topic: str = "", most: int = RUNS_MAX) -> Iterator[SharePartitionView]:
+    def view_records(self, group_id: str, topic: str, most: int) -> "Iterator[SharePartitionView]":
         """Yield what a share group has in flight, of one topic if it is named, with so many runs of records in all."""
-        return share_operating.view_records(self._state, group_id, topic, most)
+        from coordinator.dataplane.share import operating
 
-    def view_share_partition(self, key: StateKey) -> SharePartitionView:
+        return operating.view_records(self._state, group_id, topic, most)
+
+    def view_share_partition(self, key: StateKey) -> "SharePartitionView":
         """Return a share partition that is served."""
-        return share_operating.view_partition(self._state, key)
+        from coordinator.dataplane.share import operating
+
+        return operating.view_partition(self._state, key)
 
     def close_connection(self, connection: int, now_ms: int) -> None:
         """Close the share sessions of a connection that is lost."""
-        share_changes.close_connection(self._state, connection, now_ms)
+        from coordinator.dataplane.share import changes
+
+        changes.close_connection(self._state, connection, now_ms)
 
     def forget(self, ticket: int) -> None:
         """Forget the fetch under the ticket, whose client has left."""
@@ -292,7 +302,10 @@ class DataPlane:
         topics = [(change.name, change.before) for change in ended if change.before is not None]
         for name, topic in topics:
             yield from paced([(name, index) for index in range(topic.partitions)], self._state.polls.wake)
-        yield from share_changes.drop_topics(self._state, frozenset([topic.id for _, topic in topics]))
+        if self.share.served:
+            from coordinator.dataplane.share import changes
+
+            yield from changes.drop_topics(self._state, frozenset([topic.id for _, topic in topics]))
 
     def wake_fetches_of_offsets(self, index: int, size: int) -> None:
         """Wake fetches of a partition of `__consumer_offsets`, which has grown by `size` bytes."""
@@ -439,6 +452,18 @@ def _produce(state: State, request: ProduceRequest, env: Env) -> Decision:
     return produce(state, request, env)
 
 
+def _share_acknowledge(state: State, request: ShareAcknowledgeRequest, env: Env) -> Decision:
+    from coordinator.dataplane.share_acknowledge import share_acknowledge  # with all that serves share groups
+
+    return share_acknowledge(state, request, env)
+
+
+def _share_fetch(state: State, request: ShareFetchRequest, env: Env) -> Decision:
+    from coordinator.dataplane.share_fetch import share_fetch  # the same
+
+    return share_fetch(state, request, env)
+
+
 def _handler_for_administrators(request: Any) -> Handler:
     from coordinator.dataplane.administration import HANDLERS  # fifty modules
 
@@ -454,8 +479,8 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     MetadataRequest: metadata,
     OffsetForLeaderEpochRequest: in_steps(offset_for_leader_epoch),
     ProduceRequest: _produce,
-    ShareAcknowledgeRequest: share_acknowledge,
-    ShareFetchRequest: share_fetch.share_fetch,
+    ShareAcknowledgeRequest: _share_acknowledge,
+    ShareFetchRequest: _share_fetch,
 }
 """Every handler is a function `(state, request, env)` that returns a `Decision`."""
 

@@ -10,8 +10,6 @@ from functools import lru_cache
 from struct import pack, unpack
 from typing import Any, Final, Protocol
 
-from xxhash import xxh3_64_intdigest
-
 from coordinator.core.topics import Topic, Topics
 
 _MAGIC: Final = 0  # of the way in which a topic is hashed
@@ -88,12 +86,18 @@ def topic_bytes(topic: Topic) -> bytes:
     return head + pack(f"<{topic.partitions}i", *range(topic.partitions))
 
 
+def _hash(data: bytes) -> int:
+    from xxhash import xxh3_64_intdigest  # a compiled library, which classic groups do without
+
+    return xxh3_64_intdigest(data)
+
+
 @lru_cache(maxsize=1 << 16)
 def _topic_hash(topic: Topic) -> bytes:
-    return xxh3_64_intdigest(topic_bytes(topic)).to_bytes(8, "little")
+    return _hash(topic_bytes(topic)).to_bytes(8, "little")
 
 
 @lru_cache(maxsize=1 << 10)
 def _to_signed(data: bytes) -> int:
-    unsigned = xxh3_64_intdigest(data)
+    unsigned = _hash(data)
     return unsigned - (1 << 64) if unsigned >> 63 else unsigned
