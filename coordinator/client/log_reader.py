@@ -245,6 +245,8 @@ class LogReader:
             shares[leader].append(partition)
         if not shares.keys() <= self._brokers.keys():
             self._brokers = self._connect().brokers(shares.keys())
+            for leader in shares.keys() - self._brokers.keys():  # it has gone, and nobody leads its partitions yet
+                check(f"read {self.topic}:{shares[leader][0]}", ErrorCode.LEADER_NOT_AVAILABLE)
         return dict(shares)
 
     def _fetch(self, leader: int, partitions: Sequence[int], wait_ms: int) -> Iterator[FetchResult]:

@@ -2,7 +2,7 @@
 a link that stalls.
 
 with ScriptedCluster({0: [batch, batch]}) as cluster:
-    cluster.script = ["close", "moved", "throttle", "stall"]   # for the next Fetch requests, one word each
+    cluster.script = ["close", "moved", "gone", "throttle", "stall"]   # for the next Fetch requests, one word each
     cluster.addresses
 """
 
@@ -61,6 +61,7 @@ class ScriptedCluster:
         self.ends = {n: max((record_batch.header_at(b).next_offset for b in log), default=0) for n, log in logs.items()}
         self.script: list[str] = []
         self.leader = 1
+        self.unlisted = 0  # lists of brokers yet to come that leave the leader out
         self.fetches: list[tuple[float, int, Any]] = []  # when, which broker, the request
         self.topic_error = 0
         self.topic_id = b"t" * 16
@@ -125,6 +126,9 @@ class ScriptedCluster:
     def _metadata(self, body: Any) -> MetadataResponse:
         ports = [int(one.rpartition(":")[2]) for one in self.addresses]
         brokers = tuple(MetadataResponseBroker(n, "127.0.0.1", port) for n, port in enumerate(ports, 1))
+        if self.unlisted and not body.topics:
+            self.unlisted -= 1
+            brokers = tuple(one for one in brokers if one.node_id != self.leader)
         partitions = tuple(MetadataResponsePartition(0, n, self.leader) for n in self.logs)
         topics = (
             (MetadataResponseTopic(self.topic_error, TOPIC, self.topic_id, True, partitions),) if body.topics else ()
@@ -146,8 +150,9 @@ class ScriptedCluster:
         if word == "stall":
             return STALL
         code = {"forbidden": ErrorCode.TOPIC_AUTHORIZATION_FAILED}.get(word, 0)
-        if word == "moved":
+        if word in ("moved", "gone"):
             self.leader = 3 - self.leader
+            self.unlisted = 2 if word == "gone" else 0
         if number != self.leader:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         parts, left = [], body.max_bytes

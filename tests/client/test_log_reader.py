@@ -63,8 +63,8 @@ def read_all(reader: LogReader) -> dict[int, bytes]:
 @pytest.mark.parametrize(
     "script",
     [
-        [], ["close"], ["close", "close", "close"], ["moved"], ["moved", "close", "moved"], ["throttle"], ["cut"],
-        ["cut", "throttle", "moved", "cut", "close"],
+        [], ["close"], ["close", "close", "close"], ["moved"], ["moved", "close", "moved"], ["gone"], ["throttle"], ["cut"],
+        ["cut", "throttle", "moved", "cut", "gone", "close"],
     ],
     ids="-".join,
 )  # fmt: skip
