@@ -29,10 +29,10 @@ def make_topic_of_groups(address: str) -> None:
 
 
 class Follower:
-    """`muster events GROUP --follow`."""
+    """`muster events GROUP --follow`, or `why`, which says the same."""
 
-    def __init__(self, address: str, group: str) -> None:
-        words = ["events", group, "--bootstrap-server", address, "--follow", "--json", "--since", "beginning"]
+    def __init__(self, address: str, group: str, command: str = "events") -> None:
+        words = [command, group, "--bootstrap-server", address, "--follow", "--json", "--since", "beginning"]
         self._printed = tempfile.NamedTemporaryFile()  # noqa: SIM115 - as long as the process
         self._process = subprocess.Popen([sys.executable, "-m", "coordinator", *words], stdout=self._printed)
 

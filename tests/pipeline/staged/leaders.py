@@ -1,4 +1,4 @@
-"""Follow a cluster of three nodes whose leaders are killed, by `events --follow` and `pipeline follow`.
+"""Follow a cluster of three nodes whose leaders are killed, by `events --follow`, `why --follow` and `pipeline follow`.
 
 The broker that leads the group's partition of `__consumer_offsets` is killed while members come and go and a tool
 commits; it comes back, and the new leader is killed. Afterwards each rebalance must have been told once, and the tables
@@ -52,7 +52,7 @@ def check(brokers: Sequence[Broker]) -> int:
     make_topic_of_groups(addresses)
     members: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory() as home, commits(servers) as committed:
-        follower, out = Follower(addresses, GROUP), Path(home, "tables")
+        follower, why, out = Follower(addresses, GROUP), Follower(addresses, GROUP, "why"), Path(home, "tables")
         with follow(addresses, out) as pipeline:
             try:
                 for number in range(KILLS):
@@ -72,10 +72,11 @@ def check(brokers: Sequence[Broker]) -> int:
                 for one in members:
                     one.kill()
             await_told(follower, 2 * KILLS + 1)
+            await_told(why, 2 * KILLS + 1)
             committed[1] = 1
             time.sleep(3)
-            assert (follower.poll(), pipeline.poll()) == (None, None), "a command has ended"
-            told = follower.offsets()
+            assert (follower.poll(), why.poll(), pipeline.poll()) == (None, None, None), "a command has ended"
+            told, told_why = follower.offsets(), why.offsets()
             here = read_rows(f"kafka://{addresses}")
             wait_until(
                 "the tables have the last row",
@@ -83,16 +84,18 @@ def check(brokers: Sequence[Broker]) -> int:
                 PATIENCE_S,
             )
             follower.close()
+            why.close()
         wrong = compare(out, here)
     expected = {
         offset for (partition, offset), row in here["group_records"].items()
         if partition == partition_of(GROUP, 4) and row["group"] == GROUP and row["key_version"] == 2 and row["epoch"]
     }  # fmt: skip
-    doubled = len(told) - len(set(told))
-    missing = len(expected - set(told))
-    print(f"  {len(told)} rebalances were told of {len(expected)}, {doubled} twice, {missing} not at all")
-    print(f"  {wrong + doubled + missing} differences", flush=True)
-    return wrong + doubled + missing
+    for command, offsets in (("events", told), ("why", told_why)):
+        doubled, missing = len(offsets) - len(set(offsets)), len(expected - set(offsets))
+        print(f"  {command}: {len(offsets)} rebalances of {len(expected)}, {doubled} twice, {missing} not at all")
+        wrong += doubled + missing
+    print(f"  {wrong} differences", flush=True)
+    return wrong
 
 
 def compare(out: Path, here: Any) -> int:
