@@ -84,7 +84,7 @@ class Floor:
 
     def receive_all(self, chunks: Iterable[tuple[Connection, bytes]]) -> None:
         for connection, chunk in chunks:
-            for frame in connection.frames.take(chunk):
+            for frame in connection.receive(chunk, 0.0):
                 connection.outgoing.append(_SIZE + frame[4:8] + _BODY)
             self._touched.append(connection)
 

@@ -8,7 +8,7 @@ buffer of a large frame has room for it, or for twice of what is there, and beco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from io import BytesIO
 from struct import Struct
 
@@ -17,8 +17,8 @@ from protocol.errors import ProtocolError
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 LARGE_BYTES = 128 * 1024
 _ROOM_BYTES = 1024 * 1024  # that a large frame is given at once
-_SIZE = Struct(">i")
-_SIZE_BYTES = _SIZE.size
+SIZE = Struct(">i")
+SIZE_BYTES = SIZE.size
 
 
 class FrameBuffer:
@@ -43,17 +43,8 @@ class FrameBuffer:
 
     def __len__(self) -> int:
         """Return how many bytes are held, waiting for the rest of a frame or to be looked at."""
-        large = 0 if self._large is None else _SIZE_BYTES + self._large.size - self._large.missing
+        large = 0 if self._large is None else SIZE_BYTES + self._large.size - self._large.missing
         return large + len(self._data) - self._position
-
-    def take(self, chunk: bytes) -> Iterable[bytes]:
-        """Take what a socket gave, and return the frames that are whole now, as an iteration does."""
-        size = len(chunk) - _SIZE_BYTES
-        if 0 < size <= self.limit and not self.is_held and _SIZE.unpack_from(chunk)[0] == size:
-            self.count += 1
-            return (chunk[_SIZE_BYTES:],)  # one frame: most chunks of most clients
-        self.feed(chunk)
-        return self
 
     def feed(self, chunk: bytes) -> None:
         """Take what a socket gave. Take the frames out before feeding again: that bounds what is held."""
@@ -74,10 +65,10 @@ class FrameBuffer:
 
     def _begin_large_frame(self) -> _LargeFrame | None:
         """Take what is there of an unfinished frame out of the data, if the frame is large."""
-        data, start = self._data, self._position + _SIZE_BYTES
+        data, start = self._data, self._position + SIZE_BYTES
         if len(data) < start:
             return None
-        (size,) = _SIZE.unpack_from(data, self._position)
+        (size,) = SIZE.unpack_from(data, self._position)
         if not LARGE_BYTES <= size <= self.limit or start + size <= len(data):
             return None
         self._data, self._position = b"", 0
@@ -91,9 +82,9 @@ class FrameBuffer:
             self._large, self.is_held = None, len(self._data) > self._position
             self.count += 1
             yield large.join()
-        data, end, read_size = self._data, self._position, _SIZE.unpack_from
+        data, end, read_size = self._data, self._position, SIZE.unpack_from
         held = len(data)
-        while (start := end + _SIZE_BYTES) <= held:
+        while (start := end + SIZE_BYTES) <= held:
             (size,) = read_size(data, end)
             if not 0 < size <= self.limit:
                 raise ProtocolError(f"a frame of {size} bytes where 1 to {self.limit} are allowed")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from typing import ClassVar, Final
+from typing import ClassVar, Final, final
 
 RANGES_MAX: Final = 256  # at a time, each with a descriptor: beyond that, batches are read into memory
 
 
+@final
 class FileRange:
     """A range of a file that stays readable when the file is closed, renamed or removed: it has its own descriptor.
 

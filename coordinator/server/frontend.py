@@ -192,7 +192,7 @@ class Frontend:
                 except ProtocolError as error:
                     connections.refuse(connection, error)
             else:
-                decide(connection, frames, chunk)
+                decide(connection, frames, chunk, False)
             if connection.backlog or connection.frames.is_held:
                 connections.keep(connection)
             elif connections.requests.total:
@@ -295,7 +295,7 @@ class Frontend:
     # -- what waits ----------------------------------------------------------------------------------------------------
 
     def _decide(
-        self, connection: Connection, frames: Iterable[bytes], chunk: bytes = b"", *, only_one: bool = False
+        self, connection: Connection, frames: Iterable[bytes], chunk: bytes = b"", only_one: bool = False
     ) -> float:
         """Decide requests of a connection, one after the other. This is the one loop that does.
 
@@ -398,7 +398,7 @@ class Frontend:
         """Decide what waits in the first connection of a queue: one request of it if `only_one`."""
         connections = self.connections
         connection = connections.dequeue(queue)
-        used_s = self._decide(connection, connection.waiting(), only_one=only_one)
+        used_s = self._decide(connection, connection.waiting(), b"", only_one)
         if self._watermark:
             self._watermark.add_time(connection, used_s)
         if connection.backlog:

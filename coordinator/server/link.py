@@ -72,16 +72,8 @@ class Link:
         self.unsent_bytes = 0  # of whole responses: one that is sent in part still occupies all its memory
         self.unsent_since_s = since_s
 
-    def send_or_keep(self, piece: Piece) -> None:
-        """Send a piece of a response. What the socket does not take is kept, without a copy. Raises OSError."""
-        sent = 0
-        if not self.is_behind:
-            try:  # `suppress` would be 2 % of a heartbeat
-                sent = self.send_range(piece, 0, len(piece)) if isinstance(piece, FileRange) else self.send(piece)
-            except (BlockingIOError, InterruptedError):
-                sent = 0
-            if sent == len(piece):
-                return
+    def keep(self, piece: Piece, sent: int) -> None:
+        """Keep a piece of a response of which the socket has taken `sent` bytes, without a copy."""
         if not self.unsent:
             self._taken = sent
         self.unsent.append(piece)

@@ -31,6 +31,7 @@ from coordinator.server.loop_time import CONNECTIONS, REQUESTS, WORK
 from coordinator.server.sasl.outcome import Work
 from coordinator.server.selector import EVENTS_MAX, READ, WRITE, selector
 from coordinator.server.waker import Waker
+from storage.file_range import FileRange
 
 log = logging.getLogger("muster.server")
 
@@ -387,12 +388,21 @@ class Poller:
             link = link_of.get(connection)
             if link is None:
                 continue  # it left before its response
-            for response in take(connection):
-                try:
-                    link.send_or_keep(response)
+            for piece in take(connection):
+                try:  # here, as another call for each response would be 2 % of a heartbeat
+                    if link.is_behind:
+                        sent = 0
+                    elif type(piece) is FileRange:
+                        sent = link.send_range(piece, 0, len(piece))
+                    else:
+                        sent = link.send(piece)
+                except (BlockingIOError, InterruptedError):
+                    sent = 0
                 except OSError:
                     self._close(link)
                     break
+                if sent < len(piece):
+                    link.keep(piece, sent)
             else:
                 if link.is_behind or connection.backlog or connection.closing:
                     self._wait(link)

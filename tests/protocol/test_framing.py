@@ -26,7 +26,8 @@ def test_r16_frames_come_out_whole_and_in_order_however_they_are_cut(frames: lis
     buffer, wire, out = FrameBuffer(), framed(*frames), []
     while wire:
         size = cuts[len(wire) % len(cuts)]
-        out += buffer.take(wire[:size])
+        buffer.feed(wire[:size])
+        out += buffer
         wire = wire[size:]
         assert buffer.is_held == (len(buffer) > 0)
     assert out == frames
@@ -157,5 +158,6 @@ def test_what_was_handed_out_is_not_held() -> None:
     buffer.feed(chunk[30_000:])
     assert [len(frame) for frame in buffer] == [60_000]
     assert len(buffer._data) == 0
-    assert [len(frame) for frame in buffer.take(chunk * 2)] == [60_000] * 2
+    buffer.feed(chunk * 2)
+    assert [len(frame) for frame in buffer] == [60_000] * 2
     assert len(buffer._data) == 0

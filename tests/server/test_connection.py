@@ -4,8 +4,12 @@ import ast
 from pathlib import Path
 from typing import Final
 
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from coordinator.server.connection import Connection
 from tests.attributes import writes
+from tests.server.in_memory import InMemory
 
 COORDINATOR: Final = Path(__file__).parents[2] / "coordinator"
 OWN = "connection"  # the class itself
@@ -73,3 +77,19 @@ def f(connection, link):
 """
     found = [field for field, _ in writes(ast.parse(source))]
     assert sorted(found) == ["backlog", "closing", "held", "held_bytes", "latest", "parked"]
+
+
+@settings(max_examples=100, deadline=None, database=None, derandomize=True)
+@given(st.lists(st.binary(min_size=1, max_size=30), max_size=8), st.lists(st.integers(1, 40), min_size=1, max_size=40))
+@example(frames=[b"one", b"chunk"], cuts=[7, 9])
+@example(frames=[b"one", b"chunk"], cuts=[3, 4, 9])
+def test_r16_requests_come_out_whole_and_in_order_however_they_are_cut(frames: list[bytes], cuts: list[int]) -> None:
+    connection, out = InMemory().connect().connection, list[bytes]()
+    wire = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+    while wire:
+        size = cuts[len(wire) % len(cuts)]
+        out += connection.receive(wire[:size], 1.0)
+        wire = wire[size:]
+    assert out == frames
+    assert connection.frames.count == len(frames)
+    assert not connection.frames.is_held

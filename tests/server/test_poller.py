@@ -330,7 +330,7 @@ class Taking:
 def test_what_a_socket_takes_is_counted_also_if_the_next_call_takes_nothing() -> None:
     link = Link(cast("socket.socket", Taking(0, 10, 3)), InMemory().connect().connection)
     for response in (b"0123456789", b"abcdef"):
-        link.send_or_keep(response)
+        link.keep(response, link.send(response) if not link.is_behind else 0)
     assert link.send_kept(100) == 13
     assert (link.unsent, link.held_bytes) == ([b"abcdef"], 6)
     assert link.send_kept(100) == 0
