@@ -5,6 +5,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from random import Random
+
+_UNASKED = range(20_000, 32_000)  # which the system gives to nobody who takes any free port
 
 
 @contextmanager
@@ -16,3 +19,19 @@ def reserve_ports(*ports: int) -> Iterator[list[int]]:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(("127.0.0.1", port))  # and never listens
         yield [sock.getsockname()[1] for sock in sockets]
+
+
+@contextmanager
+def reserve_row(count: int) -> Iterator[int]:
+    """Reserve ports that follow one another, as brokers of one server have them. Yields the first."""
+    dice = Random()
+    for _ in range(100):
+        with ExitStack() as stack:
+            first = dice.choice(_UNASKED)
+            try:
+                stack.enter_context(reserve_ports(*range(first, first + count)))
+            except OSError:
+                continue  # somebody has one of them
+            yield first
+            return
+    raise AssertionError(f"no {count} free ports in a row")

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,6 +26,7 @@ from typing import Any
 from tests.admin import restart_kills
 from tests.admin.restart_kills import ask
 from tests.live import Muster
+from tests.ports import reserve_row
 
 KILL_WITHIN_S = 0.3
 LARGE, WIDE = "a", "wide"  # a group with more offsets than one request sets as a whole, and the topic that it reads
@@ -144,13 +145,12 @@ def play_round(muster: Muster, folder: Path, dice: Random, groups: int) -> str:
 
 
 def play(folder: Path, rounds: int, seed: int, groups: int = 100, port: int | None = None) -> Counter[str]:
-    """Play so many rounds. Returns how often there was what.
-
-    Without a `port` for the first broker the system gives free ones, which others may take while the server is down.
-    """
+    """Play so many rounds. Returns how often there was what. `port`: that of the first broker, which others follow."""
     dice = Random(seed)
-    listen = [] if port is None else ["--listen", f"127.0.0.1:{port}"]
-    with Muster(folder, "--brokers", "3", *listen, has_listen=port is None) as muster:
+    with (
+        nullcontext(port) if port else reserve_row(3) as first,
+        Muster(folder, "--brokers", "3", "--listen", f"127.0.0.1:{first}", has_listen=False) as muster,
+    ):
         return Counter(play_round(muster, folder, dice, groups) for _ in range(rounds))
 
 
