@@ -23,7 +23,7 @@ SENTENCES: Final[Mapping[int, str]] = {
     ErrorCode.REQUEST_TIMED_OUT: "the broker gave up waiting",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is still reading its log: try again",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "there is no coordinator now: try again",
-    ErrorCode.NOT_COORDINATOR: "the coordinator is another broker since a moment ago: try again",
+    ErrorCode.NOT_COORDINATOR: "the coordinator has just moved to another broker: try again",
     ErrorCode.INVALID_GROUP_ID: "not a valid group id",
     ErrorCode.GROUP_ID_NOT_FOUND: "no such group",
     ErrorCode.NON_EMPTY_GROUP: "the group has members: stop them first",

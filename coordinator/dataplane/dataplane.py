@@ -54,10 +54,10 @@ from protocol.records import EndMarker
 from storage.files import File, Files, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log
+from storage.producers import PRODUCER_BYTES
 
 if TYPE_CHECKING:
     from coordinator.dataplane.share.operating import SharePartitionView
-from storage.producers import PRODUCER_BYTES
 
 _FETCH_FAILED: Final = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 REPLIES_WORK: Final = 1_000  # of parked fetches that a turn answers, counted in partitions

@@ -83,6 +83,7 @@ def f(connection, link):
 @given(st.lists(st.binary(min_size=1, max_size=30), max_size=8), st.lists(st.integers(1, 40), min_size=1, max_size=40))
 @example(frames=[b"one", b"chunk"], cuts=[7, 9])
 @example(frames=[b"one", b"chunk"], cuts=[3, 4, 9])
+@example(frames=[b"\0\0\0\1x"], cuts=[5, 1, 1, 1, 4])  # the rest of it looks like a whole one
 def test_r16_requests_come_out_whole_and_in_order_however_they_are_cut(frames: list[bytes], cuts: list[int]) -> None:
     connection, out = InMemory().connect().connection, list[bytes]()
     wire = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)

@@ -22,7 +22,7 @@ from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
 from tests.log_lines import log_lines
 from tests.requests import join
-from tests.server.in_memory import Dialogue, InMemory
+from tests.server.in_memory import Dialogue
 from tests.server.listening import IDLE_MS, VERSIONS, Caller, Listening, listening, until
 
 JOIN = (join("g", rebalance_ms=700_000), 3)
@@ -328,12 +328,18 @@ class Taking:
 
 
 def test_what_a_socket_takes_is_counted_also_if_the_next_call_takes_nothing() -> None:
-    link = Link(cast("socket.socket", Taking(0, 10, 3)), InMemory().connect().connection)
+    here = Listening()
+    connection = here.server.connect().connection
+    link = here.poller._link_of[connection] = Link(cast("socket.socket", Taking(0, 10, 3)), connection)
+    link.interest = WRITE
     for response in (b"0123456789", b"abcdef"):
-        link.keep(response, link.send(response) if not link.is_behind else 0)
+        connection.outgoing.append(response)
+        here.poller._deliver([connection])
+    assert link.unsent == [b"0123456789", b"abcdef"], "no response overtakes one that its client has not taken"
     assert link.send_kept(100) == 13
     assert (link.unsent, link.held_bytes) == ([b"abcdef"], 6)
     assert link.send_kept(100) == 0
+    here.listener.sock.close()
 
 
 def test_the_patience_with_a_client_runs_from_the_last_byte_that_it_took() -> None:

@@ -26,7 +26,7 @@ MEASURE_SECONDS: Final = 0.001  # of a look, to measure logs that nobody has ope
 class GroupSummary(Struct, frozen=True):
     """A group in the list.
 
-    `lag` is null where it is not known, or nothing is committed. An offset beyond the end makes up for none elsewhere.
+    `lag` is null where it is not known, or nothing is committed. An offset beyond the end counts as 0.
     """
 
     group: str
