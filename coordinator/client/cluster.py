@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Se
 from types import TracebackType
 from typing import Any, Final, Self
 
-from coordinator.client.connection import Client, ClientError, Security
+from coordinator.client.connection import AuthenticationError, Client, ClientError, Security
 from coordinator.client.explanations import explain
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -48,7 +48,7 @@ class Cluster:
         security: Security | None = None,
         on_wait: Callable[[str], None] | None = None,
     ) -> None:
-        """Connect to the first of the addresses that can be reached; `on_wait` as a client has it. Raises
+        """Connect to the first of the addresses whose broker responds; `on_wait` as a client has it. Raises
         ClientError."""
         self.timeout = timeout
         self._security = security
@@ -138,9 +138,15 @@ class Cluster:
         complaints = []
         for address in addresses:
             try:
-                return self._connect_to(address)
+                client = self._connect_to(address)
+                client.versions(MetadataRequest())  # a broker that is being stopped still accepts connections
+                return client
+            except AuthenticationError:
+                raise  # to try elsewhere may lock the user out
             except ClientError as error:
                 complaints.append(str(error))
+                if address in self._clients:
+                    self._clients.pop(address).close()
         raise ClientError("; ".join(complaints))
 
 

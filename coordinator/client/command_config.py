@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from coordinator.client import Client, ClientError
+from coordinator.client import Client
+from coordinator.client.connection import AuthenticationError
 from coordinator.client.sasl import Exchange, oauthbearer, plain, request_token, scram
 from coordinator.core.scram import BY_NAME
 from coordinator.jaas import read_options
@@ -78,12 +79,12 @@ class CommandConfig:
         response = client.ask(SaslHandshakeRequest(self._mechanism))
         if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             enabled = ", ".join(response.mechanisms)
-            raise ClientError(f"cannot authenticate by {self._mechanism}: the broker has enabled {enabled}")
+            raise AuthenticationError(f"cannot authenticate by {self._mechanism}: the broker has enabled {enabled}")
         _check(response.error_code, None)
         try:
             return self._exchange(client, self._begin())
         except (OSError, ValueError) as error:
-            raise ClientError(f"cannot authenticate by {self._mechanism}: {error}") from None
+            raise AuthenticationError(f"cannot authenticate by {self._mechanism}: {error}") from None
 
     @staticmethod
     def _exchange(client: Client, exchange: Exchange) -> float:
@@ -170,7 +171,7 @@ class CommandConfig:
 
 def _check(code: int, message: str | None) -> None:
     if code:
-        raise ClientError(f"cannot authenticate: {ErrorCode(code).name}" + (f": {message}" if message else ""))
+        raise AuthenticationError(f"cannot authenticate: {ErrorCode(code).name}" + (f": {message}" if message else ""))
 
 
 def _read(file: str) -> dict[str, Property]:

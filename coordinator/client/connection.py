@@ -39,6 +39,10 @@ class ClientError(Exception):
     """The broker cannot be reached, or does not support a request. The message is one line for a person."""
 
 
+class AuthenticationError(ClientError):  # reads as one
+    """The broker does not accept the client's credentials. No other broker of its cluster would."""
+
+
 class Security(Protocol):
     """How a client's connections are encrypted and authenticated."""
 

@@ -63,6 +63,7 @@ class ScriptedCluster:
         self.leader = 1
         self.unlisted = 0  # lists of brokers yet to come that leave the leader out
         self.fetches: list[tuple[float, int, Any]] = []  # when, which broker, the request
+        self.stopping: set[int] = set()  # brokers that accept connections and close them
         self.topic_error = 0
         self.topic_id = b"t" * 16
         self.apis: list[int] = []
@@ -91,6 +92,9 @@ class ScriptedCluster:
         with suppress(OSError):
             while True:
                 sock, _ = listener.accept()
+                if number in self.stopping:
+                    sock.close()
+                    continue
                 self._sockets.append(sock)
                 self._start(self._serve, sock, number)
 

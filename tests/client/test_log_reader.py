@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -12,8 +13,9 @@ from random import Random
 
 import pytest
 
-from coordinator.client import ClientError
+from coordinator.client import Client, ClientError
 from coordinator.client import log_reader as module
+from coordinator.client.connection import AuthenticationError
 from coordinator.client.log_reader import BYTES_LEAST, BYTES_MAX, LogReader, LogTruncatedError, cut_whole_batches
 from coordinator.client.offsets import EARLIEST, LATEST
 from protocol import record_batch
@@ -134,6 +136,35 @@ def test_a_topic_that_does_not_exist_is_said_at_once(cluster: ScriptedCluster) -
     cluster.topic_error = 3
     with reader_of(cluster) as reader, pytest.raises(ClientError, match="no such topic"):
         reader.describe()
+
+
+def test_a_broker_that_is_being_stopped_is_passed_over_at_the_beginning(cluster: ScriptedCluster) -> None:
+    cluster.stopping, cluster.leader = {1}, 2
+    with LogReader(cluster.addresses, TOPIC, timeout=10.0) as reader:
+        assert read_all(reader) == {number: b"".join(log) for number, log in LOGS.items()}
+
+
+def test_where_no_broker_responds_each_is_named(cluster: ScriptedCluster) -> None:
+    cluster.stopping = {1, 2}
+    complaints = [f"{one} closed the connection.*" for one in cluster.addresses]
+    with pytest.raises(ClientError, match="; ".join(complaints)):
+        LogReader(cluster.addresses, TOPIC, timeout=10.0)
+
+
+def test_credentials_that_are_refused_are_not_tried_elsewhere(cluster: ScriptedCluster) -> None:
+    tried = []
+
+    class Refused:
+        def secure(self, sock: socket.socket, host: str) -> socket.socket:
+            return sock
+
+        def authenticate(self, client: Client) -> float:
+            tried.append(client)
+            raise AuthenticationError("cannot authenticate: SASL_AUTHENTICATION_FAILED")
+
+    with pytest.raises(AuthenticationError, match=r"^cannot authenticate: SASL_AUTHENTICATION_FAILED$"):
+        LogReader(cluster.addresses, TOPIC, Refused(), timeout=10.0)
+    assert len(tried) == 1
 
 
 def test_what_does_not_pass_is_raised_after_a_while(cluster: ScriptedCluster) -> None:

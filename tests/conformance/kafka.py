@@ -23,7 +23,7 @@ from tests.ports import reserve_ports
 
 VERSION = os.environ.get("MUSTER_KAFKA_VERSION", "4.3.1")
 HEAP = "512M"
-START_S = 60
+START_S = 180  # a busy machine takes a minute for three of them
 STOP_S = 20
 LOG4J = "log4j.rootLogger=INFO, out\nlog4j.appender.out=org.apache.log4j.ConsoleAppender\nlog4j.appender.out.layout=org.apache.log4j.SimpleLayout\n"
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
