@@ -84,7 +84,7 @@ class Deciding:
         """Do what the request has left to be done in steps, as a server does it; yield after each step."""
         meter = ProcessorTime(time.process_time)
         for wanted in self._long_targets:
-            unfinished = UnfinishedRequest(-1, None, 0, _computed(wanted.steps))
+            unfinished = UnfinishedRequest("target", -1, None, 0, _computed(wanted.steps))
             while (outcome := UnfinishedRequests(meter).advance(unfinished, StepInput(-1))) is None:
                 yield
             yield

@@ -70,6 +70,7 @@ class Allowance(Meter):
     records: int = REQUEST_RECORDS_MAX  # and headers
     named: int = REQUEST_NAMED_MAX
     work: int = 0  # since the last step, counted in records to walk over, beside what was unpacked
+    steps: int = 0  # that are over: others have had their turn after each
 
     def end_step(self) -> bool:
         """Return whether other requests should have their turn, and begin the next step then."""
@@ -81,6 +82,7 @@ class Allowance(Meter):
     def begin_step(self) -> None:
         """Forget the work of the step that is over."""
         self.work = self.used = 0
+        self.steps += 1
 
 
 class TooManyRecords(ProtocolError):  # noqa: N818 - reads as the fact that it is, like DecompressionTooLargeError
@@ -194,7 +196,8 @@ def _corrupt(message: str) -> Refusal:
 
 
 def _check_header(data: bytes, header: BatchHeader, version: int, rules: Rules) -> Refusal | None:
-    if header.compression == Compression.ZSTD and version < ZSTD_SINCE:
+    compression = header.compression
+    if compression == Compression.ZSTD and version < ZSTD_SINCE:
         message = f"Produce requests with version {version} are not allowed to use ZStandard compression"
         return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
     if header.base_offset != 0:
@@ -204,11 +207,9 @@ def _check_header(data: bytes, header: BatchHeader, version: int, rules: Rules) 
         return Refusal(ErrorCode.MESSAGE_TOO_LARGE, message)
     if not record_batch.is_intact(data, 0, header):
         return Refusal(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})")
-    if header.compression > Compression.ZSTD:
+    if compression > Compression.ZSTD:
         # What Kafka says, which does not expect it; its clients give up on it as they should.
-        return Refusal(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id {header.compression}", is_of_log=True
-        )
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id {compression}", is_of_log=True)
     if header.count <= 0 or header.last_offset_delta + 1 != header.count:
         return _invalid(f"Inconsistent counts: {header.count} records from offset 0 to {header.last_offset_delta}")
     if header.is_control:

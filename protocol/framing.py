@@ -31,11 +31,11 @@ class FrameBuffer:
     `socket.request.max.bytes`.
     """
 
-    __slots__ = ("_data", "_large", "_position", "count", "is_held", "limit")
+    __slots__ = ("_data", "_large", "_position", "is_held", "limit", "unfinished_number")
 
     def __init__(self, limit: int = FRAME_BYTES_MAX) -> None:
         self.limit = limit
-        self.count = 0  # of the frames that were handed out
+        self.unfinished_number = 0  # of the frame of which a part is held: another one for each such frame
         self._data: bytes | bytearray = b""
         self._position = 0  # what lies before it has been handed out
         self._large: _LargeFrame | None = None  # which comes before the data
@@ -80,7 +80,7 @@ class FrameBuffer:
             if large.missing:
                 return
             self._large, self.is_held = None, len(self._data) > self._position
-            self.count += 1
+            self.unfinished_number += 1
             yield large.join()
         data, end, read_size = self._data, self._position, SIZE.unpack_from
         held = len(data)
@@ -90,13 +90,14 @@ class FrameBuffer:
                 raise ProtocolError(f"a frame of {size} bytes where 1 to {self.limit} are allowed")
             end = start + size
             if end > held:
-                return
-            self.count += 1
+                break
             self._position, self.is_held = end, end < held  # before it is handed out: the taker may stop here
             # The slice of a bytearray would be one copy more than that of its view.
             yield data[start:end] if isinstance(data, bytes) else bytes(memoryview(data)[start:end])
-        if self._position == held:  # an idle connection holds nothing
-            self._data, self._position = b"", 0
+        if self._position:  # frames were handed out, and what follows is of another one
+            self.unfinished_number += 1
+            if self._position == held:  # an idle connection holds nothing
+                self._data, self._position = b"", 0
 
 
 class _LargeFrame:

@@ -236,7 +236,7 @@ class Log:
             headers.append(header)
             parts += record_batch.place(batch, offset, self.leader_epoch)
             offset = header.next_offset
-        size = sum([header.size for header in headers])
+        size = sum(map(len, batches))
         segment = self._segment_for(size, offset)
         is_first = segment.size == 0
         file = segment.open()

@@ -118,13 +118,15 @@ def _validate_and_append(
     if name in INTERNAL:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
     rules = _rules(state.catalog.governing(name), name, data.index)
+    steps = allowance.steps
     verdict = yield from validate_in_steps(data.records, call.version, rules, call.now_ms, allowance)
     if isinstance(verdict, Refusal):
         return verdict
-    if (error := state.try_open(name, data.index)) != ErrorCode.NONE:  # it may have gone between two steps
-        return Refusal(error, _NOT_HOSTED)
-    if _is_of_another_topic(state, topic_id, name, call):
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)
+    if allowance.steps != steps:  # it may have gone between two of them
+        if (error := state.try_open(name, data.index)) != ErrorCode.NONE:
+            return Refusal(error, _NOT_HOSTED)
+        if _is_of_another_topic(state, topic_id, name, call):
+            return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)
     if not state.logs.log(name, data.index).segments:
         allowance.work += _NEW_WORK
     return _append(state, request.transactional_id, name, data, verdict, call)

@@ -43,7 +43,10 @@ class Edge:
     def attempt(self, kind: str, step: Callable[..., T], *args: Any) -> T | Failure:
         """Return the result of the step, or a failure. Raises StorageError, UnreadableValue, ImportError for a
         module of ours, and nothing else."""
-        return self.decide(kind, lambda *_: step(*args), None, None, None, None)
+        try:
+            return step(*args)
+        except Exception as error:
+            return self._take(kind, error)
 
     def decide(
         self, kind: str, handle: Callable[..., T], engine: Any, request: Any, call: Any, where: Any
@@ -52,16 +55,18 @@ class Edge:
         heartbeat."""
         try:
             return handle(engine, request, call, where)
-        except (StorageError, UnreadableValue):
-            raise
-        except ResponseTooLarge:
+        except Exception as error:
+            return self._take(kind, error)
+
+    def _take(self, kind: str, error: Exception) -> Failure:
+        """Return what a step that raised this has come to. Raises the error again if the edge does not stop it."""
+        if isinstance(error, StorageError | UnreadableValue) or own_modules.is_missing(error):
+            raise error
+        if isinstance(error, ResponseTooLarge):
             log.warning("request refused: its response is too large", extra={"kind": kind})
             return TOO_LARGE
-        except Exception as error:
-            if own_modules.is_missing(error):
-                raise
-            self.report(kind, error)
-            return FAILED
+        self.report(kind, error)
+        return FAILED
 
     def report(self, kind: str, error: Exception) -> None:
         """Log and count a failure of our own."""

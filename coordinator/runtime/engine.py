@@ -167,7 +167,7 @@ class Engine:
         if type(decision) is Done:  # nearly always
             return decision
         if isinstance(decision, InSteps):
-            return self.long_requests.begin(call.ticket, request, call.version, decision.steps)
+            return self.long_requests.begin(route.api, call.ticket, request, call.version, decision.steps)
         return failure_outcome(request, call.version, decision.code) if isinstance(decision, Failure) else decision
 
     def fire(self, now_ms: int) -> None:

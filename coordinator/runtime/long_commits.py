@@ -25,10 +25,10 @@ _PARTITIONS_A_UNIT: Final = 100  # that are copied
 
 def is_long(request: Request) -> bool:
     """Return whether a request is to be decided in parts."""
-    count = len(request.topics)
-    if count <= PART_PARTITIONS:
-        for topic in request.topics:
-            count += len(topic.partitions)
+    topics = request.topics
+    count = len(topics)
+    for topic in topics:
+        count += len(topic.partitions)
     return count > PART_PARTITIONS
 
 

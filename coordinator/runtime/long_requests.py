@@ -20,9 +20,9 @@ class LongRequests:
         self._unfinished = unfinished
         self._replies = replies
 
-    def begin(self, ticket: int, request: Any, version: int, steps: Steps[Outcome]) -> Outcome:
+    def begin(self, name: str, ticket: int, request: Any, version: int, steps: Steps[Outcome]) -> Outcome:
         """Do the first step of a request, which is parked if there are further ones."""
-        unfinished = UnfinishedRequest(ticket, request, version, steps)
+        unfinished = UnfinishedRequest(name, ticket, request, version, steps)
         self._unfinished.meter.begin()
         outcome = self._advance(unfinished, StepInput(ticket), 1)
         if outcome is None and not self._unfinished.meter.is_over():
@@ -35,7 +35,7 @@ class LongRequests:
 
     def do(self, work: Steps[None]) -> None:
         """Do what nobody waits for in steps, in turn with the requests that are decided so."""
-        unfinished = UnfinishedRequest(self._unfinished.next_ticket_of_nobody(), None, 0, _silently(work))
+        unfinished = UnfinishedRequest("load", self._unfinished.next_ticket_of_nobody(), None, 0, _silently(work))
         if self._advance(unfinished, StepInput(unfinished.ticket), 1) is None:
             self._unfinished.keep(unfinished)
 

@@ -78,15 +78,11 @@ class Endless:
 class UnfinishedRequest(Struct, eq=False):
     """A request that is decided in steps, or work that no client waits for."""
 
+    name: str  # of the API, or of the work
     ticket: int
     request: Any
     version: int
     steps: Steps[Outcome]
-
-    @property
-    def name(self) -> str:
-        """The name of the API."""
-        return "load" if self.ticket < 0 else type(self.request).__name__.removesuffix("Request")
 
 
 class UnfinishedRequests:

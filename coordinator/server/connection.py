@@ -153,8 +153,8 @@ class Connection:
         self.is_queued = False  # the frontend continues with the backlog in a later turn
         self.heard_s = now_s  # when the last chunk arrived; all requests of the backlog came in it
         self.heavy_until_s = 0.0  # its requests were expensive: until then those of other connections go first
-        self._half_of = -1  # the number of frames when `track_stall` first saw the current, unfinished frame
-        self._half_since_s = 0.0  # and when that was
+        self._half_of = -1  # the number of the unfinished frame that `track_stall` has seen
+        self._half_since_s = 0.0  # and when it first saw it
 
     def decode(self, frame: bytes) -> Request:
         """Decode the next request. Raises ProtocolError.
@@ -191,7 +191,6 @@ class Connection:
         self.heard_s = now_s
         frames, size = self.frames, len(chunk) - SIZE_BYTES
         if 0 < size <= frames.limit and not frames.is_held and _read_size(chunk)[0] == size:
-            frames.count += 1  # as if it had passed through the buffer
             return (chunk[SIZE_BYTES:],)  # one frame: most chunks of most clients
         frames.feed(chunk)
         return frames
@@ -237,8 +236,8 @@ class Connection:
 
     def track_stall(self, now_s: float, patience_s: float) -> bool:
         """Return whether a frame has been incomplete for too long, although the socket is read. Called once a sweep."""
-        if not len(self.frames) or self.is_full or self._half_of != self.frames.count:
-            self._half_of, self._half_since_s = self.frames.count, now_s
+        if not len(self.frames) or self.is_full or self._half_of != self.frames.unfinished_number:
+            self._half_of, self._half_since_s = self.frames.unfinished_number, now_s
         return now_s - self._half_since_s >= patience_s
 
     def charge(self, seconds: float, now_s: float) -> None:

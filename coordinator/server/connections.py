@@ -67,7 +67,7 @@ class Connections:
     def refuse(self, connection: Connection, error: ProtocolError, start: bytes = b"") -> None:
         """Say once why the bytes of a connection cannot be read, and close it behind the responses that it is owed."""
         self._stats.connections_refused += 1
-        foreign = None if connection.frames.count else foreign_protocol(start)
+        foreign = foreign_protocol(start) if connection.client_id is None else None
         self.close(connection, "unreadable")
         if foreign is None:
             log.warning("connection closed: %s", error, extra={"client": connection.host})

@@ -20,7 +20,7 @@ from coordinator.server.encoding import (
     is_fetch_short,
     read_ranges,
 )
-from coordinator.server.outbox import OF_TOPICS, Outbox
+from coordinator.server.outbox import Outbox
 from coordinator.server.quotas import throttle
 from coordinator.server.turn import Turn
 from protocol.apis import APIS, keys_with
@@ -104,7 +104,7 @@ class Encoder:
             if request.api_key in KEPT and not codes and len(data) <= LATEST_BYTES_MAX:
                 connection.latest = EncodedResponse(response, version, data[:4], data[8:])
         self._outbox.add(connection, data, group_id)
-        if request.api_key in OF_TOPICS:
+        if self._outbox.is_synced:
             self._outbox.note_revocable(connection, request, response, [data])
         return data
 

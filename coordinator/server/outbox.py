@@ -94,7 +94,7 @@ class Outbox:
         """Go on with this engine, and forget the responses of another one."""
         self._engine = engine
         self._commit = engine.group_commit
-        self._is_synced = engine.is_synced
+        self.is_synced = engine.is_synced
         self._waits: dict[int, SyncWait] = {}  # by the number of the sync
         self.held_bytes = 0  # of responses that wait for a sync
         self._revocable: list[Revocable] = []  # of this turn
@@ -111,7 +111,7 @@ class Outbox:
         connection.outgoing.append(piece)
         connection.outgoing_bytes += size
         self._turn.response_bytes += size
-        if self._is_synced:
+        if self.is_synced:
             required = NEWEST if group_id is None else self._commit.find_covering_sync_of(group_id)
             if required > connection.required_sync:
                 connection.required_sync = required
@@ -120,7 +120,7 @@ class Outbox:
         self, connection: Connection, request: Request | ParkedRequest, response: Any, frame: list[Piece]
     ) -> None:
         """Note which response the pieces of a frame are, if it may rest on records of topics, which can be lost."""
-        if self._is_synced and request.api_key in OF_TOPICS:
+        if self.is_synced and request.api_key in OF_TOPICS:
             self._revocable.append(Revocable(connection, request, response, frame))
 
     def drop(self, connection: Connection) -> None:

@@ -101,7 +101,8 @@ class RequestHandler:
                 self.fresh_id,
                 connection.principal,
                 listener.name,
-                connection=connection.number,
+                None,
+                connection.number,
             )
             if self.is_observed:
                 outcome, gated = self._pass_gate_and_charge(connection, frame, request, call)
@@ -122,8 +123,12 @@ class RequestHandler:
                 self._close_unanswered(connection, api_key, outcome.closes)
             return api_key
         response = outcome.response
-        is_short = api_key in SHORT and len(frame) <= URGENT_BYTES and (api_key != FETCH or not has_ranges(response))
-        if is_short and (gated is None or gated.rule is None):
+        if (
+            api_key in SHORT
+            and len(frame) <= URGENT_BYTES
+            and (gated is None or gated.rule is None)
+            and (api_key != FETCH or not has_ranges(response))
+        ):
             data = self._encoder.queue_short_response(connection, request, response, outcome.group_id)
             if gated is not None and self.gate is not None:
                 self.gate.note_response(gated, data, self._turn.now_ms)

@@ -139,7 +139,7 @@ def test_a_client_that_leaves_ends_its_own_steps_wherever_they_wait(leaving: int
         assert requests.advance(unfinished, StepInput(unfinished.ticket)) is None
 
     for ticket in range(ACTIVE_MAX + 3):
-        requests.keep(UnfinishedRequest(ticket, None, 0, count_steps(ticket)))
+        requests.keep(UnfinishedRequest("Any", ticket, None, 0, count_steps(ticket)))
     for _ in range(ACTIVE_MAX):
         step()
     requests.forget(leaving)
@@ -164,7 +164,7 @@ def test_a_step_ends_at_the_first_checkpoint_after_its_processor_time() -> None:
             yield
         return SILENT
 
-    unfinished, noted = UnfinishedRequest(1, None, 0, work()), StepInput(1)
+    unfinished, noted = UnfinishedRequest("Any", 1, None, 0, work()), StepInput(1)
     requests.meter.begin()
     assert requests.advance(unfinished, noted) is None
     assert (passed["checkpoint"], noted.checkpoints) == (2, 2)
@@ -183,13 +183,13 @@ def test_what_a_step_begins_is_a_part_of_it() -> None:
 
     def work() -> Generator[None, None, Any]:
         for _ in range(5):
-            assert requests.advance(UnfinishedRequest(2, None, 0, begun()), StepInput(2), most=1) is None
+            assert requests.advance(UnfinishedRequest("Any", 2, None, 0, begun()), StepInput(2), most=1) is None
             yield
         return SILENT
 
     noted = StepInput(1)
     requests.meter.begin()
-    assert requests.advance(UnfinishedRequest(1, None, 0, work()), noted) is None
+    assert requests.advance(UnfinishedRequest("Any", 1, None, 0, work()), noted) is None
     assert noted.checkpoints == 2
 
 
@@ -220,7 +220,7 @@ def test_offsets_of_many_groups_are_fetched_in_steps(server: InMemory) -> None:
 def test_requests_have_their_turns_one_after_the_other() -> None:
     requests, turns = UnfinishedRequests(Checkpoints()), Counter[int]()
     for ticket in range(ACTIVE_MAX):
-        requests.keep(UnfinishedRequest(ticket, None, 0, iter(())))  # type: ignore[arg-type]  # it is not run
+        requests.keep(UnfinishedRequest("Any", ticket, None, 0, iter(())))  # type: ignore[arg-type]  # it is not run
     for _ in range(10 * ACTIVE_MAX):
         turns[requests.pop().ticket] += 1
     assert len(turns) == ACTIVE_MAX

@@ -247,16 +247,20 @@ def test_an_answer_that_cannot_be_written_is_our_error_and_closes_that_connectio
 def test_a_stalled_frame_is_told_from_a_busy_client() -> None:
     """R19: one frame that takes too long, not one client that always has half a frame on its way."""
     server = InMemory()
-    slow, busy = server.connect(), server.connect()
+    slow, busy, steady = server.connect(), server.connect(), server.connect()
     whole = busy.frame(*VERSIONS, 1)
-    server.frontend.receive(slow.connection, whole[:5])
-    server.frontend.receive(busy.connection, whole[:5])
+    assert steady.frame(*VERSIONS, 1) == whole
+    for peer in (slow, busy, steady):
+        server.frontend.receive(peer.connection, whole[:5])
     for second in range(40):
         now_ms = server.clock.now_ms()
         assert slow.connection.track_stall(now_ms, 30_000) == (second >= 30)
         assert not busy.connection.track_stall(now_ms, 30_000)
+        assert not steady.connection.track_stall(now_ms, 30_000)
         server.advance(1)
         server.frontend.receive(busy.connection, whole[5:] + whole[:5])
+        server.frontend.receive(steady.connection, whole[5:])
+        server.frontend.receive(steady.connection, whole[:5])
 
 
 def test_half_a_frame_that_is_not_read_is_no_stalled_one() -> None:

@@ -395,8 +395,9 @@ async def test_a_connection_goes_on_when_a_parked_response_comes_behind_one_that
         assert not link.connection.parked
         while link.unsent:
             here.poller.turn()
+        here.server.seconds += 1
         client.send(VERSIONS)
-        while link.connection.frames.count < 3:
+        while link.connection.heard_s < here.server.seconds:
             here.poller.turn()
         here.poller.turn()
         assert not link.connection.backlog, "what comes next is decided"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from coordinator.core.env import Env
 from coordinator.core.kinds.kind import Group
-from coordinator.core.kinds.registry import kind_of
+from coordinator.core.kinds.registry import BY_CLASS, kind_of
 from coordinator.core.limits import Limits
 from coordinator.core.offsets.validation import (
     exists,
@@ -52,11 +52,13 @@ def offset_commit(
     taken = _take_together(request, env.call, env.topics)
     if taken is None:
         return _take_one_by_one(group, request, env)
-    kind = None if group is None else kind_of(group)
+    kind = BY_CLASS.get(type(group))  # None without a group
     if validate_first_commit(request, env) if kind is None else kind.validate_commit(group, request, env):
         return _take_one_by_one(group, request, env)
     records, response = taken
-    renewed = () if kind is None else kind.renew_by_commit(group, request.member_id, env.call.now_ms)
+    if kind is None or not (member_id := request.member_id):
+        return Result(response=response, records=records)
+    renewed = kind.renew_by_commit(group, member_id, env.call.now_ms)
     return Result(response=response, records=records, effects=renewed)
 
 
