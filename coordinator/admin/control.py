@@ -170,8 +170,8 @@ class GroupControl:
             raise Refused(f"there is no group {given.path['group']!r}", 404)
         return view
 
-    def _forget(self, given: Input) -> Removal:
-        do(self._operator.groups.forget, given.path["group"])
+    async def _forget(self, given: Input) -> Removal:
+        await take_steps(self._operator.groups.forget_in_steps(given.path["group"]))
         return Removal(1)
 
     async def _forget_all(self, given: Input) -> Removal:

@@ -5,6 +5,7 @@ Shown by tests/core/scripts/offsets/{delete_*group,topic_deleted}.txt and tests/
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from coordinator.core.env import Env
@@ -15,37 +16,39 @@ from coordinator.core.kinds.registry import kind_of
 from coordinator.core.offsets import expiry
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.records import OffsetCommitKey, Record
-from coordinator.core.result import RemoveGroup, Result
+from coordinator.core.result import RemoveGroup, RemoveOffsets, Result
 from coordinator.core.topics import Topics
 from coordinator.core.verbs import BY, Forget, VerbResponse
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeleteGroupsResponseDeletableGroupResult
 
-TOMBSTONES_A_STEP: Final = 500  # of offsets whose topic is gone: two milliseconds
+TOMBSTONES_A_STEP: Final = 500  # of offsets: two milliseconds
 
 
 def delete_group(group: Group | None, group_id: str, env: Env) -> Result[Any]:
-    """DeleteGroups, for one group: it ends with all of its offsets, committed and pending, in one batch."""
+    """DeleteGroups, for one group: it ends with all of its offsets, committed and pending."""
     if group is None:
         return Result(response=DeleteGroupsResponseDeletableGroupResult(group_id, ErrorCode.GROUP_ID_NOT_FOUND))
     if not group.is_empty:
         return Result(response=DeleteGroupsResponseDeletableGroupResult(group_id, ErrorCode.NON_EMPTY_GROUP))
-    result = remove_group(group, list(env.offsets.keys(group_id)), env, Cause.GROUP_DELETED, "DeleteGroups")
+    result = remove_group(group, env, Cause.GROUP_DELETED, "DeleteGroups")
     return result.answering(DeleteGroupsResponseDeletableGroupResult(group_id))
 
 
-def expire_offsets(group: Group, env: Env) -> Result[Any]:
-    """Remove the offsets that have expired, and the group with them if it is empty and none is left."""
+def expire_offsets(group: Group, part: expiry.Part, is_last: bool, env: Env) -> Result[Any]:
+    """Remove those of some offsets that have expired, and with the last ones the group, if it is empty by then.
+
+    Kafka: `GroupCoordinatorShard.cleanupGroupMetadata`, whose records need not be in one batch either.
+    """
     kind, offsets, group_id = kind_of(group), env.offsets, group.group_id
     if kind.expires_since is None:
         return Result()
     since = kind.expires_since(group)
     keys = [] if since is None else list(expiry.find_expired_offsets(
-        group_id, offsets, since, _topics_in_use(group), env.call.now_ms, env.limits.offsets_retention_ms
+        group_id, part, offsets, since, _topics_in_use(group), env.call.now_ms, env.limits.offsets_retention_ms
     ))  # fmt: skip
-    committed = sum(map(len, offsets.of_group(group_id).values()))
-    if group.is_empty and committed == len(keys) and not offsets.pending_of(group_id):
-        return remove_group(group, keys, env, Cause.GROUP_EXPIRED, "timer expiry")
+    if is_last and group.is_empty and len(list(islice(offsets.keys(group_id), len(keys) + 1))) == len(keys):
+        return remove_group(group, env, Cause.GROUP_EXPIRED, "timer expiry")
     return Result(records=_tombstones(keys))
 
 
@@ -82,17 +85,25 @@ def remove_forgotten(
     return Result(records=_tombstones(expiry.find_forgotten_offsets(group_id, offsets, topics, gone)))
 
 
-def remove_group(group: Group, keys: Collection[Any], env: Env, cause: Cause, by: str) -> Result[Any]:
-    """End a group with these offsets."""
+def remove_group(group: Group, env: Env, cause: Cause, by: str) -> Result[Any]:
+    """End a group with all of its offsets.
+
+    One batch has the end of the group and the tombstones of its offsets. If they are many, it has the first ones: what
+    is left is hidden at once, and its tombstones follow in steps (`Shard.remove_offsets`). Until then there can be no
+    group of this id. A server that stops before they are written finds offsets without a group, and writes them at its
+    next start.
+    """
+    group_id = group.group_id
+    keys = list(islice(env.offsets.keys(group_id), TOMBSTONES_A_STEP + 1))
     event = group_event(group, env, cause, by, after=DEAD)
-    records = (*_tombstones(keys), *kind_of(group).tombstones(group))
-    return Result(records=records, effects=(RemoveGroup(group.group_id),), events=(event,))
+    records = (*_tombstones(keys[:TOMBSTONES_A_STEP]), *kind_of(group).tombstones(group))
+    rest = (RemoveOffsets(group_id, env.call.now_ms),) if len(keys) > TOMBSTONES_A_STEP else ()
+    return Result(records=records, effects=(RemoveGroup(group_id), *rest), events=(event,))
 
 
 def forget_group(group: Group, verb: Forget, env: Env) -> Result[Any]:
     """Remove a group with its members and offsets, as an operator asks."""
-    keys = list(env.offsets.keys(group.group_id))
-    return remove_group(group, keys, env, Cause.GROUP_FORGOTTEN, BY).answering(VerbResponse())
+    return remove_group(group, env, Cause.GROUP_FORGOTTEN, BY).answering(VerbResponse())
 
 
 def _tombstones(keys: Collection[Any]) -> tuple[Record, ...]:

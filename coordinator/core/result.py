@@ -82,6 +82,13 @@ class RemoveGroup(Struct, frozen=True, gc=False):
     group_id: str
 
 
+class RemoveOffsets(Struct, frozen=True, gc=False):
+    """Remove the offsets of a group that exists no longer, in steps: one batch has not the tombstones of all."""
+
+    group_id: str
+    at_ms: int
+
+
 COORDINATOR_EPOCH: Final = 0  # what each marker says of who wrote it: coordinators that move are of one process
 
 
@@ -216,6 +223,7 @@ Effect = (
     | SetTimer
     | CancelTimer
     | RemoveGroup
+    | RemoveOffsets
     | Markers
     | CreateTopics
     | ComputeTarget

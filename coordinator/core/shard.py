@@ -36,6 +36,7 @@ from coordinator.core.kinds.registry import BY_KEY, GROWING, LONG_TIMERS, WEIGHE
 from coordinator.core.limits import Limits
 from coordinator.core.list_groups import list_group
 from coordinator.core.offset_records import Commits
+from coordinator.core.offsets.expiry import Part, cut_offsets
 from coordinator.core.offsets.offset_fetch import fetch_offsets
 from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.offsets.tally import Tally, offsets_in
@@ -50,6 +51,7 @@ from coordinator.core.result import (
     CreateTopics,
     EndShareStates,
     RemoveGroup,
+    RemoveOffsets,
     Reply,
     Result,
     SetTimer,
@@ -75,9 +77,14 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.list_groups import ListGroupsResponseListedGroup
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 
-_OF_THE_RUNTIME: Final = frozenset({Reply, CreateTopics, ComputeTarget, BeginShareStates, EndShareStates})
-CLEANED_AT_ONCE: Final = 10_000  # offsets looked at before the next turn: some milliseconds
+_OF_THE_RUNTIME: Final = frozenset(
+    {Reply, CreateTopics, ComputeTarget, BeginShareStates, EndShareStates, RemoveOffsets}
+)
+CLEANED_AT_ONCE: Final = 10_000  # units of a pass before the next turn, offsets that are looked at: some milliseconds
+_GROUP_UNITS: Final = 30  # of a group that is looked at
+_RECORD_UNITS: Final = 20  # of one that is written
 
+_Uncleaned = tuple[str, Part, bool]  # a group with a part of its offsets, and whether it is the last one
 _NO_TOPICS: Final[Mapping[str, Collection[bytes]]] = {}
 
 GROUP_BYTES: Final = 512  # of memory that a group without members takes beside its id, in the tables around it too
@@ -124,7 +131,7 @@ class Shard:
         self._surroundings = surroundings
         self._attempt = surroundings.attempt
         self._shortage = surroundings.shortage
-        self._uncleaned: Iterator[str] | None = None  # groups that the pass over all offsets has yet to see
+        self._uncleaned: Iterator[_Uncleaned] | None = None  # what the pass over all offsets has yet to see
 
     # -- inputs --------------------------------------------------------------------------------------------------------
 
@@ -153,6 +160,8 @@ class Shard:
         """Return the response if there is no room for what a request brings, before any of it is applied; else None."""
         is_growing = GROWING.get(type(request))
         shortage, surroundings = self._shortage, self._surroundings
+        if self.offsets.is_detached(request.group_id):  # the next group of this id can come soon
+            return surroundings.refuse_ending(request, version)
         if shortage.of_members and is_growing is not None and is_growing(request, group):
             return surroundings.refuse_members(request, version)
         if shortage.of_offsets and type(request) in COMMITS and names_new_offsets(request, version, self):
@@ -235,6 +244,12 @@ class Shard:
             now_ms,
         )
 
+    def remove_offsets(self, group_id: str, now_ms: int) -> Iterator[list[Result[Any]]]:
+        """Remove what was left of the offsets of a group when it ended, in steps."""
+        while keys := self.offsets.pop_detached(group_id, cleanup.TOMBSTONES_A_STEP):
+            self.tally.deletions += len(keys)
+            yield self._for_groups("offsets", (group_id,), partial(cleanup.remove_offsets, keys), now_ms)
+
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Apply the end of a producer's transaction: its pending offsets are committed, or dropped."""
         self.offsets.end_transaction(producer_id, committed)
@@ -312,6 +327,11 @@ class Shard:
         results = self._attempt_all("load", [
             partial(self._restart, group, now_ms) for group in self.groups.values() if group.members
         ])  # fmt: skip
+        results += [  # of groups whose removal the server has not lived to see
+            Result(effects=(RemoveOffsets(group_id, now_ms),))
+            for group_id in self.offsets.groups()
+            if group_id not in self.groups
+        ]
         if not gone:
             return results
         offsets, topics = self.offsets, self.topics
@@ -396,23 +416,31 @@ class Shard:
     def _clean(self, now_ms: int) -> list[Result[Any]]:
         """Do a part of the pass that expires offsets, and set the timer for the rest or for the next pass."""
         if self._uncleaned is None:
-            self._uncleaned = iter(tuple(self.groups))
+            self._uncleaned = self._cut_groups()
         results: list[Result[Any]] = []
-        looked_at = 0
-        for group_id in self._uncleaned:
+        units = 0
+        for group_id, part, is_last in self._uncleaned:
+            units += _GROUP_UNITS + sum([len(partitions) for _, partitions in part])
             if group_id in self.groups:
-                looked_at += 1 + sum(map(len, self.offsets.of_group(group_id).values()))
-                result = self._attempt("timer expiry", partial(self._expire, group_id, now_ms))
-                results += [] if result is None or not result.records else [result]
-            if looked_at >= CLEANED_AT_ONCE:
+                step = partial(self._expire, group_id, part, is_last, now_ms)
+                result = self._attempt("timer expiry", step)
+                if result is not None and result.records:
+                    results.append(result)
+                    units += _RECORD_UNITS * len(result.records)
+            if units >= CLEANED_AT_ONCE:
                 self.timers.set(EXPIRY, IMMEDIATELY)
                 return results
         self._uncleaned = None
         self.timers.set(EXPIRY, now_ms + self.limits.offsets_retention_check_interval_ms)
         return results
 
-    def _expire(self, group_id: str, now_ms: int) -> Result[Any]:
-        result = cleanup.expire_offsets(self.groups[group_id], self._env_at(group_id, now_ms))
+    def _cut_groups(self) -> Iterator[_Uncleaned]:
+        for group_id in tuple(self.groups):
+            for part, is_last in cut_offsets(group_id, self.offsets, cleanup.TOMBSTONES_A_STEP):
+                yield group_id, part, is_last
+
+    def _expire(self, group_id: str, part: Part, is_last: bool, now_ms: int) -> Result[Any]:
+        result = cleanup.expire_offsets(self.groups[group_id], part, is_last, self._env_at(group_id, now_ms))
         self._finish(result, now_ms)
         self.tally.expirations += offsets_in(result.records)
         return result

@@ -38,6 +38,7 @@ class Surroundings(Struct, frozen=True):
     refuse_members: RefuseRequest = lambda request, version: None
     refuse_offsets: RefuseRequest = lambda request, version: None
     refuse_records: RefuseRequest = lambda request, version: None
+    refuse_ending: RefuseRequest = lambda request, version: None
 
 
 BY_ITSELF: Final = Surroundings()

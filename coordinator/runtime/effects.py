@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from coordinator.core.result import BeginShareStates, ComputeTarget, CreateTopics, EndShareStates
+from coordinator.core.result import BeginShareStates, ComputeTarget, CreateTopics, EndShareStates, RemoveOffsets
 from coordinator.runtime.engine import Engine, Perform
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.share_groups import perform
@@ -23,10 +23,18 @@ def _compute_target(engine: Engine, partition: Partition, wanted: ComputeTarget,
     return response
 
 
+def _remove_offsets(engine: Engine, partition: Partition, wanted: RemoveOffsets, response: Any) -> Any:
+    shard = partition.shard
+    shard.offsets.detach(wanted.group_id)
+    engine.do_in_steps(engine.take_steps(partition, shard.remove_offsets(wanted.group_id, wanted.at_ms)))
+    return response
+
+
 EFFECTS: Final[Mapping[type, Perform]] = {
     CreateTopics: _create_topics,
     ComputeTarget: _compute_target,
     BeginShareStates: perform,
     EndShareStates: perform,
+    RemoveOffsets: _remove_offsets,
 }
 """Each is a function `(engine, partition, effect, response)` that returns the response, with what came of it."""

@@ -15,7 +15,7 @@ the catalog and of transactions), `share_states`, `memory`, and `group_commit`, 
 when: the turn does not wait for the disk.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import monotonic
 from typing import Any, Final
 
@@ -246,6 +246,16 @@ class Engine:
         for result in results:
             self.take(partition, result)
 
+    def take_steps(self, partition: Partition, steps: Iterator[list[Result[Any]]]) -> Steps[None]:
+        """Do what a shard does in steps, and collect the effects.
+
+        A shard that has moved meanwhile does no more: the one in its place has found the rest in the log.
+        """
+        shard = partition.shard
+        while partition.shard is shard and (results := next(steps, None)) is not None:
+            self.take_all(partition, results)
+            yield
+
     def _watch(self, timers: Timers) -> None:
         """Look at the timers of a partition when one of them is next due. To find that costs most: it is done only if
         it may come before all others."""
@@ -365,11 +375,8 @@ class Engine:
         yield from self.world.dataplane.forget_topics(ended)
         yield from self.share_states.forget_topics({topic_id for ids in gone.values() for topic_id in ids}, now_ms)
         for partition in self.world.partitions:
-            shard = partition.shard
-            for results in shard.forget_topics(gone, now_ms) if partition.is_loaded else ():
-                if partition.shard is shard:  # else it has moved meanwhile, and finds it when it is loaded
-                    self.take_all(partition, results)
-                yield
+            if partition.is_loaded:
+                yield from self.take_steps(partition, partition.shard.forget_topics(gone, now_ms))
 
 
 Perform = Callable[[Engine, Partition, Any, Any], Any]

@@ -2,12 +2,14 @@
 again."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from coordinator.core.acls.names import ALL_OPERATIONS, Resource
 from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.cleanup import TOMBSTONES_A_STEP
 from coordinator.core.decision import PARKED, Decision, Done, InSteps, Outcome, Steps, respond_in_steps
 from coordinator.core.kinds.kind import Kind
 from coordinator.core.kinds.registry import KINDS, kind_of
@@ -250,8 +252,16 @@ def delete_groups(
 ) -> Steps[DeleteGroupsResponse]:
     """Delete each group by itself, and each once, in steps."""
     names = dict.fromkeys(request.groups_names)
-    results = yield from paced(names, lambda group_id: _delete(engine, group_id, call, where), units=name_units)
+    results = yield from paced(
+        names, lambda group_id: _delete(engine, group_id, call, where), units=partial(_end_units, engine)
+    )
     return DeleteGroupsResponse(results=tuple(results))
+
+
+def _end_units(engine: Engine, group_id: str) -> int:
+    """Return what it takes to end a group, as far as that is done at once."""
+    offsets = engine.world.partitions.owner(group_id).shard.offsets
+    return name_units(group_id) + min(offsets.count_up_to(TOMBSTONES_A_STEP, group_id), TOMBSTONES_A_STEP)
 
 
 def _delete(engine: Engine, group_id: str, call: Call, where: Where) -> DeleteGroupsResponseDeletableGroupResult:

@@ -31,6 +31,7 @@ class Shards:
             refuse_members=partial(groups_full_response, setting="group.members.max.bytes"),
             refuse_offsets=partial(error_response, code=ErrorCode.INVALID_COMMIT_OFFSET_SIZE),  # raised by clients
             refuse_records=partial(unserved_response, code=ErrorCode.UNKNOWN_SERVER_ERROR),
+            refuse_ending=partial(unserved_response, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         )
 
     def make(self, index: int, write: Write) -> Shard:

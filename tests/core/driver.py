@@ -7,7 +7,7 @@ from coordinator.core import records
 from coordinator.core.kinds.registry import KINDS
 from coordinator.core.limits import Limits
 from coordinator.core.record_types import single_records
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call, RemoveOffsets, Result
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topics
 from tests.core import durable
@@ -59,6 +59,11 @@ class ShardDriver:
         """Put the records of a result into the log."""
         producer_id = -1 if result.producer is None else result.producer.id
         self.log += [(*records.encode(record), producer_id) for record in single_records(result.records)]
+        for effect in result.effects:
+            if isinstance(effect, RemoveOffsets):
+                self.shard.offsets.detach(effect.group_id)
+                for results in self.shard.remove_offsets(effect.group_id, effect.at_ms):
+                    self.take_all(results)
 
     def take_all(self, results: Iterable[Result[Any]]) -> None:
         for result in results:

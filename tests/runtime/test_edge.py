@@ -204,7 +204,7 @@ def test_a_group_whose_offsets_cannot_expire_does_not_hold_up_the_others(monkeyp
     server, _ = two_groups(offsets_retention_minutes=1, offsets_retention_check_interval_ms=60_000)
     expire = cleanup.expire_offsets
     monkeypatch.setattr(
-        cleanup, "expire_offsets", lambda group, env: fail() if group.group_id == "g" else expire(group, env)
+        cleanup, "expire_offsets", lambda group, *args: fail() if group.group_id == "g" else expire(group, *args)
     )
     server.advance(130)
     groups = {group_id for partition in server.node.world.partitions for group_id in partition.shard.groups}

@@ -1,6 +1,7 @@
 """What the largest request of each shape costs: the longest thing that nothing can interrupt, and memory.
 
     python -m tests.worst [--only TEXT] [--sample N --seed S] [--small] [--part K/N] [--acls N] [--all] [--queues] [--verbs]
+                          [--held]
 
 Prints each shape that takes more than 50 ms of processor time at once, or 16 MiB, or 256 MiB in all; with --all every one.
 Exit code 1 if there is any.
@@ -41,6 +42,18 @@ def measure_queues(server: WorstServer) -> int:
     return 1 if bad else 0
 
 
+def measure_held(*, is_small: bool, only: str) -> int:
+    """Print what each case of `held.py` costs. Return 1 if any is too much."""
+    from tests.worst.held import FEW, Held, Many
+
+    bad = 0
+    for cost in Held(FEW if is_small else Many()).measure(only):
+        bad += is_too_much(cost)
+        show(cost)
+    print(f"{bad} are too much")
+    return 1 if bad else 0
+
+
 def measure_verbs(size: Size, only: str, *, shows_all: bool) -> int:
     """Print what each call of the admin port costs. Return 1 if any is too much that does not say why."""
     from tests.worst.growth import in_a_copy
@@ -72,9 +85,12 @@ def main() -> int:
     parser.add_argument("--part", default="", help="the K-th of N parts of them: K/N")
     parser.add_argument("--queues", action="store_true", help="requests to share groups with 86,000 records in flight")
     parser.add_argument("--verbs", action="store_true", help="calls of the admin port")
+    parser.add_argument("--held", action="store_true", help="what a server holds ends: groups, topics, transactions")
     options = parser.parse_args()
     if options.verbs:
         return measure_verbs(SMALL if options.small else Size(), options.only, shows_all=options.all)
+    if options.held:
+        return measure_held(is_small=options.small, only=options.only)
     if options.queues:
         return measure_queues(WorstServer(SMALL))
     chosen = [one for one in shapes() if options.only in one.name]

@@ -2,7 +2,7 @@
 
 import gc
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import thread_time
 from typing import Any, Final, cast
 
@@ -91,7 +91,7 @@ class WorstServer:
             settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
             settings["super.users"] = "User:operator"
         topics = {f"t{number}": size.partitions for number in range(1, size.topics)} | {"t0": size.most_partitions}
-        setup = Setup(
+        self.setup = setup = Setup(
             config=Config(settings), files=MemoryFiles(), data_dir="data", fresh_id=fresh_ids(7),
             real_ms=self._clock.now_ms, tell=lambda event: None, topics=topics, meter=ProcessorTime(thread_time),
         )  # fmt: skip
@@ -159,6 +159,30 @@ class WorstServer:
         """Do what leads to work that is done in steps, and measure all of it."""
         meter = _Meter()
         meter.run("first step", begin)
+        self._finish(meter)
+        return meter.cost(name, 1, b"")
+
+    def finish(self) -> None:
+        """Do what is left of what was begun."""
+        self._finish(_Meter())
+
+    def measure_turns(self, name: str, begin: Callable[[], Any]) -> Cost:
+        """Do what leads to work by timers and in steps, and measure each timer's turn and each step of it."""
+        meter, engine = _Meter(), self.node.engine
+        meter.run("first step", begin)
+        meter.run("flush", engine.flush)
+        while engine.unfinished or _is_due(engine.next_deadline_ms(), self.now_ms):
+            if engine.unfinished:
+                meter.run("afterwards", engine.long_requests.step)
+            meter.run("timers", self.fire)
+            meter.run("flush", engine.flush)
+        return meter.cost(name, 1, b"")
+
+    def measure_all(self, name: str, steps: Iterator[Any]) -> Cost:
+        """Measure each of some steps."""
+        meter, end = _Meter(), object()
+        while meter.run(f"step {meter.steps}", lambda: next(steps, end)) is not end:
+            meter.run("flush", self.node.engine.flush)
         self._finish(meter)
         return meter.cost(name, 1, b"")
 
@@ -257,6 +281,10 @@ def _fill_queues_and_streams(ask: Ask, size: Size) -> None:
             "k0", f"m{number}", 0, rebalance_timeout_ms=60_000, topology=topology, process_id=f"p{number}",
             active_tasks=(), standby_tasks=(), warmup_tasks=(),
         ))  # fmt: skip
+
+
+def _is_due(at_ms: int | None, now_ms: int) -> bool:
+    return at_ms is not None and at_ms <= now_ms
 
 
 def _decode(data: bytes, meter: "_Meter") -> Request | None:

@@ -7,7 +7,7 @@ Shown by tests/core/scripts/offsets/expiry_*.txt, tests/core/scripts/consumer/ex
 tests/core/test_offset_expiry.py.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue
@@ -21,19 +21,44 @@ def commit_time(value: OffsetCommitValue) -> int:
     return value.commit_timestamp
 
 
+Part = Sequence[tuple[str, Sequence[int]]]  # topics with partitions
+
+
+def cut_offsets(group_id: str, offsets: OffsetStore, most: int) -> Iterator[tuple[Part, bool]]:
+    """Yield the partitions of a group's committed offsets, `most` at a time, and whether these are the last ones.
+
+    Offsets may come and go between two of them. A group without any has one part.
+    """
+    part, size = list[tuple[str, Sequence[int]]](), 0
+    for topic in tuple(offsets.of_group(group_id)):
+        partitions = tuple(offsets.of_group(group_id).get(topic, ()))
+        for at in range(0, len(partitions), most):
+            some = partitions[at : at + most]
+            if size + len(some) > most:
+                yield part, False
+                part, size = [], 0
+            part.append((topic, some))
+            size += len(some)
+    yield part, True
+
+
 def find_expired_offsets(
     group_id: str,
+    part: Part,
     offsets: OffsetStore,
     since: Base,
     in_use: Callable[[str], bool],
     now_ms: int,
     retention_ms: int,
 ) -> Iterator[OffsetCommitKey]:
-    """Yield the committed offsets whose time is over: of no topic `in_use`, and with no transaction open on them."""
-    for topic, partitions in offsets.of_group(group_id).items():
+    """Yield those offsets whose time is over: of no topic `in_use`, and with no transaction open on them."""
+    for topic, partitions in part:
         if in_use(topic):
             continue
-        for partition, value in partitions.items():
+        values = offsets.of_topic(group_id, topic)
+        for partition in partitions:
+            if (value := values.get(partition)) is None:
+                continue
             end_ms = since(value) + retention_ms if value.expire_timestamp == -1 else value.expire_timestamp
             if now_ms >= end_ms and not offsets.has_pending(group_id, topic, partition):
                 yield OffsetCommitKey(group_id, topic, partition)

@@ -44,10 +44,19 @@ class Pending(Struct, gc=False):
     overtaken: bool = False  # something later has been committed: its marker will change nothing
 
 
+class Detached(Struct, gc=False):
+    """What is left of the offsets of a group that has ended, until they are removed."""
+
+    committed: dict[str, TopicOffsets]
+    pending: dict[tuple[str, int], set[int]]  # producers by partition
+
+
 class OffsetStore:
     """Committed and pending offsets of all groups of a shard."""
 
-    __slots__ = ("_committed", "_hold_bytes", "_open", "_order", "_pending", "bytes", "count", "metadata_bytes")
+    __slots__ = (
+        "_committed", "_detached", "_hold_bytes", "_open", "_order", "_pending", "bytes", "count", "metadata_bytes",
+    )  # fmt: skip
 
     def __init__(self, hold: Callable[[int], None] = _hold_nothing) -> None:
         """`hold` is told how many bytes more the offsets take."""
@@ -58,6 +67,7 @@ class OffsetStore:
         self._committed: dict[str, dict[str, TopicOffsets]] = {}
         self._pending: dict[int, dict[OffsetCommitKey, Pending]] = {}  # by producer id
         self._open: dict[str, dict[tuple[str, int], set[int]]] = {}  # group -> partition -> producers
+        self._detached: dict[str, Detached] = {}  # by group
         self._order = 0
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, OffsetCommitValue]]:
@@ -212,12 +222,64 @@ class OffsetStore:
         """Apply a marker: commit or drop the producer's pending offsets. Return the keys that were committed."""
         pending = self._pending.pop(producer_id, {})
         for key, entry in pending.items():
-            self._close(key, producer_id)
+            if key.group not in self._detached:
+                self._close(key, producer_id)
             self._hold(-_pending_bytes(entry.value))
-        winners = [(key, entry) for key, entry in pending.items() if committed and not entry.overtaken]
+        winners = [
+            (key, entry)
+            for key, entry in pending.items()
+            if committed and not entry.overtaken and key.group not in self._detached
+        ]
         for key, entry in winners:
             self._commit(key, entry.value, entry.order)
         return tuple(key for key, _ in winners)
+
+    # -- groups that have ended ----------------------------------------------------------------------------------------
+
+    def detach(self, group_id: str) -> None:
+        """Hide all offsets of a group at once. `pop_detached` removes them, so many at a time."""
+        committed, pending = self._committed.pop(group_id, {}), self._open.pop(group_id, {})
+        self._detached[group_id] = Detached(committed, pending)
+
+    def is_detached(self, group_id: str) -> bool:
+        """Return whether offsets of a group that has ended are still being removed."""
+        return group_id in self._detached
+
+    def pop_detached(self, group_id: str, most: int) -> list[OffsetCommitKey]:
+        """Remove so many of the offsets that were hidden, and return their keys: none, once all are removed."""
+        detached, keys = self._detached[group_id], list[OffsetCommitKey]()
+        while detached.pending and len(keys) < most:
+            (topic, partition), producers = detached.pending.popitem()
+            keys.append(key := OffsetCommitKey(group_id, topic, partition))
+            for producer_id in producers:
+                self._drop_pending(key, producer_id)
+            if partition in detached.committed.get(topic, ()):
+                self._drop_committed(detached.committed[topic].by_partition().pop(partition))
+        while detached.committed and len(keys) < most:
+            topic = next(iter(detached.committed))
+            partitions = detached.committed[topic].by_partition()
+            while partitions and len(keys) < most:
+                partition, value = partitions.popitem()
+                self._drop_committed(value)
+                keys.append(OffsetCommitKey(group_id, topic, partition))
+            if not partitions:
+                del detached.committed[topic]
+        if not keys:
+            del self._detached[group_id]
+        return keys
+
+    def _drop_committed(self, value: OffsetCommitValue) -> None:
+        self._grow(-1)
+        self._note_metadata(value, None)
+
+    def _drop_pending(self, key: OffsetCommitKey, producer_id: int) -> None:
+        pending = self._pending.get(producer_id, {})  # none of it, if the transaction has ended meanwhile
+        if key in pending:
+            self._hold(-_pending_bytes(pending.pop(key).value))
+            if not pending:
+                del self._pending[producer_id]
+
+    # -- within --------------------------------------------------------------------------------------------------------
 
     def _commit(self, key: OffsetCommitKey, value: OffsetCommitValue, order: int) -> None:
         partitions = self._topic(key.group, key.topic).by_partition()

@@ -114,7 +114,14 @@ class GroupVerbs:
 
     def forget(self, group_id: str) -> None:
         """Remove a group with its members and offsets, whatever its state is."""
+        run(self.forget_in_steps(group_id))
+
+    def forget_in_steps(self, group_id: str) -> Generator[None, None, None]:
+        """Do the same in steps. It is gone after the first one, and there can be another when this returns."""
         self._do(group_id, Forget(group_id))
+        while self._node().world.partitions.owner(group_id).shard.offsets.is_detached(group_id):
+            self._poller.turn()
+            yield
 
     def forget_all(self, prefix: str, keep: tuple[str, ...] = ()) -> int:
         """Remove every group whose id begins with `prefix`, and with none of `keep`. Returns how many."""
@@ -128,7 +135,7 @@ class GroupVerbs:
             if pace.is_due(_FORGET_UNITS):
                 yield
             if name in self._node().world.partitions.owner(name).shard.groups:
-                self.forget(name)
+                yield from self.forget_in_steps(name)
         return len(names)
 
     def member_ids(self, prefix: str = "", keep: tuple[str, ...] = ()) -> list[str]:

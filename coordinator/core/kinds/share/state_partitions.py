@@ -149,7 +149,8 @@ def _union(some: StateTopics, more: StateTopics) -> dict[bytes, StatePartitions]
 def _difference(some: StateTopics, less: Mapping[bytes, tuple[int, ...]]) -> dict[bytes, StatePartitions]:
     found: dict[bytes, StatePartitions] = {}
     for topic_id, one in some.items():
-        left = tuple([index for index in one.partitions if index not in less.get(topic_id, ())])
+        gone = frozenset(less.get(topic_id, ()))
+        left = tuple([index for index in one.partitions if index not in gone])
         if left:
             found[topic_id] = replace(one, partitions=left)
     return found

@@ -1,0 +1,105 @@
+"""A group with many offsets that ends: its requests while the tombstones are written, and a restart meanwhile."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from coordinator.core import cleanup
+from coordinator.core.decision import Done
+from coordinator.core.moves import MoveGroup
+from coordinator.core.result import Call
+from protocol.apis import api_of
+from protocol.errors import ErrorCode
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.list_groups import ListGroupsRequest
+from tests.control.steered import SteeredNode
+from tests.requests import commit, fetch_offsets, join
+from tests.server.in_memory import InMemory
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleanup, "TOMBSTONES_A_STEP", 4)
+
+
+class Asked:
+    """A server whose steps are done one at a time, and a group with 40 offsets."""
+
+    def __init__(self) -> None:
+        self.server = InMemory(topics={"orders": 40})
+        self.server.connect().ask(commit("g", {"orders": dict.fromkeys(range(40), 5)}), 8)
+        self.tickets = count(1_000)
+
+    def ask(self, request: Any, version: int) -> Any:
+        """Decide a request, and return its response."""
+        engine, where = self.server.node.engine, self.server.listeners[0].where
+        call = Call(next(self.tickets), self.server.clock.now_ms(), version, "c", "/127.0.0.1", lambda: "id")
+        outcome = engine.handle(api_of(request).key, request, call, where)
+        engine.flush()
+        assert isinstance(outcome, Done)
+        return outcome.response
+
+    def end_group(self) -> None:
+        assert self.ask(DeleteGroupsRequest(("g",)), 2).results[0].error_code == 0
+
+
+def left(server: InMemory) -> int:
+    """How many offsets there are, those that are about to be removed among them."""
+    return sum(partition.shard.offsets.count for partition in server.node.world.partitions)
+
+
+def test_it_is_gone_at_once_and_there_is_another_when_its_offsets_are_removed() -> None:
+    asked = Asked()
+    asked.end_group()
+    assert left(asked.server) == 32, "the rest is removed in steps"
+    assert not asked.ask(ListGroupsRequest(), 4).groups
+    (found,) = asked.ask(fetch_offsets("g", {"orders": (39,)}), 8).groups[0].topics[0].partitions
+    assert (found.committed_offset, found.error_code) == (-1, 0)
+    assert asked.ask(DeleteGroupsRequest(("g",)), 2).results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    (refused,) = asked.ask(commit("g", {"orders": {39: 7}}), 8).topics[0].partitions
+    assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "clients try again"
+    assert asked.ask(join("g"), 5).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert asked.ask(commit("h", {"orders": {0: 7}}), 8).topics[0].partitions[0].error_code == 0
+    counts = [left(asked.server)]
+    while asked.server.node.engine.unfinished:
+        asked.server.node.engine.long_requests.step()
+        counts.append(left(asked.server))
+    assert counts == [33, 29, 25, 21, 17, 13, 9, 5, 1, 1], "a step has so many tombstones"
+    assert asked.ask(commit("g", {"orders": {39: 7}}), 8).topics[0].partitions[0].error_code == 0
+
+
+def test_a_server_that_is_killed_meanwhile_does_the_rest_at_its_start() -> None:
+    asked = Asked()
+    asked.end_group()
+    asked.server.node.engine.long_requests.step()
+    asked.server.node.engine.flush()
+    assert left(asked.server) == 28
+    again = InMemory(asked.server.files, topics={"orders": 40})
+    assert left(again) == 24, "the first step is done already"
+    again.rest()
+    assert left(again) == 0
+    (done,) = again.connect().ask(commit("g", {"orders": {39: 7}}), 8).topics[0].partitions
+    assert done.error_code == 0
+
+
+def test_a_broker_that_takes_the_group_over_meanwhile_does_the_rest() -> None:
+    asked = Asked()
+    node = asked.server.node
+    asked.end_group()
+    partition = node.world.partitions.owner("g")
+    node.command(MoveGroup("g", 0), asked.server.clock.now_ms(), lambda: "id")
+    asked.server.rest()
+    assert partition.is_loaded and left(asked.server) == 0
+    assert not node.world.edge.failures
+
+
+def test_an_operator_is_told_when_there_can_be_another() -> None:
+    server = SteeredNode(topics={"orders": 40})
+    peer = server.connect()
+    for group in ("g", "h"):
+        peer.ask(commit(group, {"orders": dict.fromkeys(range(40), 5)}), 8)
+    server.operator.groups.forget("g")
+    assert peer.ask(commit("g", {"orders": {39: 7}}), 8).topics[0].partitions[0].error_code == 0
+    assert server.operator.groups.forget_all("") == 2
+    assert left(server) == 0
