@@ -92,6 +92,9 @@ def test_heartbeats_are_refused_until_the_group_has_changed(
     for number in range(MEMBERS):
         assert beat(number).error_code == TOO_LARGE
     assert (failures(), server.node.log_bytes()) == (1, log_bytes), "nothing is computed again, or written"
+    for _ in range(4):  # for longer than a session, which is renewed though the heartbeat is refused
+        server.advance(20)
+        assert {beat(number).error_code for number in range(MEMBERS)} == {TOO_LARGE}
     leave(kind, peer, MEMBERS - 1)
     assert not beat(0).error_code, "the group is another one"
     assert failures() == 2
@@ -103,4 +106,31 @@ def test_heartbeats_are_refused_until_the_group_has_changed(
     group = server.node.world.partitions.owner("app").shard.groups["app"]
     assert (group.assignment_epoch, set(group.targets)) == (group.epoch, set(group.members))
     assert not beat(0).error_code
+    assert not server.node.world.edge.failures
+
+
+def joins(group_id: str, epoch: int, *names: str) -> tuple[Any, Any]:
+    """A heartbeat of a consumer and of a member of a share group that subscribe."""
+    joining = {"rebalance_timeout_ms": 60_000, "topic_partitions": ()}
+    return (
+        ConsumerGroupHeartbeatRequest(group_id, NAMES[0], epoch, subscribed_topic_names=names, **joining),
+        ShareGroupHeartbeatRequest(group_id, NAMES[0], epoch, None, names),
+    )
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_a_heartbeat_whose_own_records_are_too_large_renews_the_session(kind: int) -> None:
+    """The target of a few members is computed by the heartbeat that finds it due."""
+    server = InMemory(topics={"few": 1, "orders": 5_000}, message_max_bytes=LOG_BYTES)
+    peer = server.connect()
+    epoch = peer.ask(joins("app", 0, "few")[kind], 1).member_epoch
+    members = server.node.world.partitions.owner("app").shard.groups["app"].members
+    for _ in range(4):
+        server.advance(20)
+        assert peer.ask(joins("app", epoch, "orders")[kind], 1).error_code == TOO_LARGE
+    groups = server.node.world.partitions.owner("app").shard.groups
+    assert groups["app"].members is members, "nothing else has changed"
+    assert peer.ask(joins("new", 0, "orders")[kind], 1).error_code == TOO_LARGE, "one that would join has no session"
+    server.advance(120)
+    assert not groups["app"].members, "who is silent is removed"
     assert not server.node.world.edge.failures

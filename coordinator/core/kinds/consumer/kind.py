@@ -72,7 +72,10 @@ CONSUMER: Final = Kind(
     creates={ConsumerGroupHeartbeatRequest: _heartbeat},
     refuses={ConsumerGroupHeartbeatRequest: _heartbeat},  # which upgrades classic groups
     grows={ConsumerGroupHeartbeatRequest: _grows},
-    too_large={TakeTarget: late(f"{modern.__name__}.long_targets", "give_up")},
+    too_large={
+        TakeTarget: late(f"{modern.__name__}.long_targets", "give_up"),
+        ConsumerGroupHeartbeatRequest: late(f"{__package__}.consumer_group_heartbeat", "refuse_too_large"),
+    },
     malformed={ConsumerGroupHeartbeatRequest: late(f"{__package__}.consumer_group_heartbeat", "refuse_malformed")},
     timers={
         **dict.fromkeys(_MEMBER_TIMERS, late(f"{__package__}.timers", "expire_member")),

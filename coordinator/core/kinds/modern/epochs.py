@@ -1,11 +1,17 @@
 """Epochs of groups and of their members, and what is said of one that is not the member's."""
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+from msgspec.structs import replace
+
+from coordinator.core.env import Env
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import LongTarget
+from coordinator.core.result import LongTarget, Result, SetTimer
+from coordinator.core.timers import session
 from protocol.errors import ErrorCode
 
+TOO_LARGE: Final = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+"""The refusal of a heartbeat whose records are more than the log takes at once."""
 LEFT: Final = -1  # the epoch of a member that leaves for good, and of one whose current assignment was deleted
 AWAY: Final = -2  # the epoch of a static member that left and is expected back
 
@@ -48,7 +54,19 @@ def refuse_target(group: GroupWithTarget) -> Refusal | None:
     target = group.long_target
     if target is None or not target.is_too_large or not group.assignment_epoch < group.epoch == target.epoch:
         return None
-    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return TOO_LARGE
+
+
+def renew_refused(group: Any, request: Any, refused: Result[Any], timeout_ms: int, env: Env) -> Result[Any]:
+    """Renew the session of a member whose heartbeat is refused because the log does not take the records.
+
+    Kafka schedules the timeout before it appends, and takes back what the records have changed, not timers
+    (`GroupMetadataManager.consumerGroupHeartbeat`, `CoordinatorRuntime.append`). One that would join has no session.
+    """
+    if group is None or request.member_epoch < 0 or request.member_id not in group.members:
+        return refused
+    key = session(group.group_id, request.member_id)
+    return replace(refused, effects=(SetTimer(key, env.call.now_ms + timeout_ms),))
 
 
 def is_within_interval(group: GroupWithTarget, interval_ms: int, now_ms: int) -> bool:

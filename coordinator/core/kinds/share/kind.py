@@ -62,7 +62,10 @@ SHARE: Final = Kind(
         DeleteShareGroupOffsetsRequest: late(f"{__package__}.delete_share_group_offsets", "refuse_other_kind"),
     },
     grows={ShareGroupHeartbeatRequest: _grows},
-    too_large={TakeTarget: late(f"{modern.__name__}.long_targets", "give_up")},
+    too_large={
+        TakeTarget: late(f"{modern.__name__}.long_targets", "give_up"),
+        ShareGroupHeartbeatRequest: late(f"{__package__}.share_group_heartbeat", "refuse_too_large"),
+    },
     malformed={ShareGroupHeartbeatRequest: late(f"{__package__}.share_group_heartbeat", "refuse_malformed")},
     timers={SESSION: late(f"{__package__}.timers", "expire_session")},
     member_timers=frozenset({SESSION}),

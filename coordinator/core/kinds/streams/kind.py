@@ -67,7 +67,10 @@ STREAMS: Final = Kind(
     grows={StreamsGroupHeartbeatRequest: _grows},
     weighed=("members", "targets", "topology"),
     malformed={StreamsGroupHeartbeatRequest: late(f"{__package__}.streams_group_heartbeat", "refuse_malformed")},
-    too_large={TakeTarget: late(f"{modern.__name__}.long_targets", "give_up")},
+    too_large={
+        TakeTarget: late(f"{modern.__name__}.long_targets", "give_up"),
+        StreamsGroupHeartbeatRequest: late(f"{__package__}.streams_group_heartbeat", "refuse_too_large"),
+    },
     timers={
         **dict.fromkeys(_MEMBER_TIMERS, late(f"{__package__}.timers", "expire_member")),
         INITIAL: late(f"{__package__}.timers", "end_initial_delay"),

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
+from coordinator.core.kinds.modern.epochs import TOO_LARGE, renew_refused
 from coordinator.core.kinds.modern.validation import unknown_member
 from coordinator.core.kinds.streams.endpoints import has_endpoint, list_endpoints
 from coordinator.core.kinds.streams.group import Member, Metadata, StreamsGroup
@@ -59,7 +60,15 @@ def streams_group_heartbeat(group: Any, request: StreamsGroupHeartbeatRequest, e
     if wrong is not None:
         return Result(response=_error_response(wrong))
     answer = (_beat if request.member_epoch >= 0 else _leave)(group, request, env)
+    if answer is TOO_LARGE:
+        return refuse_too_large(group, request, env)
     return Result(response=_error_response(answer)) if isinstance(answer, Refusal) else answer
+
+
+def refuse_too_large(group: Any, request: StreamsGroupHeartbeatRequest, env: Env) -> Answer:
+    """Refuse a heartbeat whose records are more than the log takes at once."""
+    refused = Result[Any](response=_error_response(TOO_LARGE))
+    return renew_refused(group, request, refused, env.limits.group_streams_session_timeout_ms, env)
 
 
 def refuse_malformed(
