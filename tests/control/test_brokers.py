@@ -1,5 +1,6 @@
 """Brokers that stop and start, and coordinators that move, on a server in memory: what clients are told, what is kept."""
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -8,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.core.transactions.states import State as TransactionState
+from coordinator.server.listener import Listener
 from coordinator.server.verbs.clock import keep_everybody
 from coordinator.server.verbs.refusal import Refusal
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
+from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -23,7 +26,7 @@ from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests import requests
-from tests.control.steered import SteeredNode, stable_group
+from tests.control.steered import MemoryPoller, SteeredNode, stable_group
 from tests.dataplane.broker import batch
 from tests.members import ClassicMember, ConsumerMember
 from tests.requests import commit, commit_in_transaction, fetch_offsets
@@ -105,6 +108,33 @@ def test_only_the_coordinator_serves_a_group(server: Cluster) -> None:
 
 
 # -- a move
+
+
+def test_a_group_that_moves_while_a_topic_is_forgotten_forgets_it_once() -> None:
+    """The coordinator of before has begun to forget it, and the one that takes over finds what is left."""
+    server = Cluster(monotonic=map((0.005).__mul__, count()).__next__)  # a turn has time for a few steps
+    home = server.node.world.partitions.owner("g")
+    groups = [name for name in map(str, range(60)) if server.node.world.partitions.owner(name) is home]
+    peer = server.connect()
+    assert peer.ask(requests.create_topics({"doomed": 1}), 5).topics[0].error_code == ErrorCode.NONE
+    for group in groups:
+        asked = commit(group, {"doomed": {0: 5}, "orders": {0: 7}})
+        assert not any(topic.partitions[0].error_code for topic in server.ask_coordinator(group, asked, 8).topics)
+
+    def doomed() -> int:
+        return sum("doomed" in home.shard.offsets.of_group(group) for group in groups)
+
+    written = home.log.end_offset
+    peer.send((DeleteTopicsRequest(topic_names=("doomed",)), 5))
+    while doomed() == len(groups):
+        server.turn()
+    assert doomed() > 1, "it is in the middle"
+    server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS)
+    server.rest()
+    assert doomed() == 0
+    assert server.offsets(groups[-1]) == {0: 7}
+    assert home.log.end_offset - written == len(groups), "one record for each"
+    assert not server.node.world.edge.failures
 
 
 def test_a_group_moves_with_its_members_and_offsets_and_does_not_rebalance(server: Cluster) -> None:
@@ -484,6 +514,8 @@ def test_a_rolling_restart_is_one_at_a_time_and_ends_with_a_reset(server: Cluste
 
     clock = trio.testing.MockClock()
     trio.run(restart, clock=clock)
+    trio.run(restart_all, trio.lowlevel.checkpoint)
+    assert all(view.is_running for view in server.operator.brokers.views()), "the next one may be done"
 
 
 def test_a_rolling_restart_that_nobody_waits_for_leaves_no_broker_stopped(server: Cluster) -> None:
@@ -508,6 +540,21 @@ def test_what_cannot_be_done_is_refused(server: Cluster) -> None:
         with pytest.raises(Refusal, match=f"^{sentence}$") as refused:
             act()
         assert refused.value.is_conflict
+
+
+def test_a_broker_that_cannot_listen_stays_stopped(server: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(listener: Listener) -> Listener:
+        raise OSError(98, "Address already in use")
+
+    brokers = server.operator.brokers
+    brokers.stop(1)
+    monkeypatch.setattr(MemoryPoller, "start_listening", staticmethod(refuse))
+    with pytest.raises(Refusal, match=r"^broker 1 cannot listen: Address already in use$"):
+        brokers.start(1)
+    view = brokers.view(1)
+    assert (view.is_running, view.groups, view.transactions) == (False, 0, 0)
+    monkeypatch.undo()
+    assert brokers.start(1).is_running
 
 
 def test_a_reset_starts_every_broker(server: Cluster) -> None:
