@@ -97,19 +97,19 @@ def _find_gaps(requests: list[_ClientRecord]) -> Iterator[Finding]:
     """Find heartbeats so far apart that one more delay would end the session."""
     sessions: dict[tuple[str, str], int] = {}
     last: dict[tuple[str, str], int] = {}
-    worst: dict[tuple[str, str], int] = {}
+    worst: dict[tuple[str, str], tuple[float, int, int]] = {}  # the part of the session that it takes, both in ms
     for seen in requests:
         key = (seen.group, seen.subject.client_id)
         if seen.subject.api == "JoinGroup":
             sessions[key] = seen.session_ms
             last.pop(key, None)
         elif seen.subject.api == "Heartbeat":
-            if key in last:
-                worst[key] = max(worst.get(key, 0), seen.entry.at_ms - last[key])
+            if key in last and (session_ms := sessions.get(key)):
+                gap_ms = seen.entry.at_ms - last[key]
+                worst[key] = max(worst.get(key, (0.0, 0, 0)), (gap_ms / session_ms, gap_ms, session_ms))
             last[key] = seen.entry.at_ms
-    for (group, client), gap_ms in worst.items():
-        session_ms = sessions.get((group, client), 0)
-        if session_ms and gap_ms > session_ms * 2 / 3:
+    for (group, client), (part, gap_ms, session_ms) in worst.items():
+        if part > 2 / 3:
             yield Finding(
                 "heartbeat_gap", client, group, f"{gap_ms} ms between two heartbeats, session {session_ms} ms"
             )

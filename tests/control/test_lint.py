@@ -15,6 +15,12 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from tests.control.frames import note
 
 
@@ -61,7 +67,21 @@ def test_a_commit_after_its_partitions_were_revoked() -> None:
     response = OffsetCommitResponse(topics=(OffsetCommitResponseTopic(name="t", partitions=(partition,)),))
     note(journal, "OffsetCommit", 8, OffsetCommitRequest(group_id="g"), response)
     note(journal, "OffsetCommit", 8, OffsetCommitRequest(group_id="g"), OffsetCommitResponse())
-    assert findings(journal) == [Finding("commit_after_revoke", "c", "g", "1 commit answered ILLEGAL_GENERATION")]
+    found = [Finding("commit_after_revoke", "c", "g", "1 commit answered ILLEGAL_GENERATION")]
+    assert findings(journal) == found
+    in_transaction = TxnOffsetCommitResponsePartition(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
+    topics = (TxnOffsetCommitResponseTopic(name="t", partitions=(in_transaction,)),)
+    asked = TxnOffsetCommitRequest("x", "h")
+    note(journal, "TxnOffsetCommit", 3, asked, TxnOffsetCommitResponse(topics=topics), client="d")
+    found.append(Finding("commit_after_revoke", "d", "h", "1 commit answered FENCED_MEMBER_EPOCH"))
+    assert findings(journal) == found
+
+
+def test_a_commit_that_is_answered_without_an_error_is_none() -> None:
+    journal = Journal()
+    note(journal, "OffsetCommit", 8, OffsetCommitRequest(group_id="g"), OffsetCommitResponse())
+    note(journal, "TxnOffsetCommit", 3, TxnOffsetCommitRequest("x", "g"), TxnOffsetCommitResponse())
+    assert findings(journal) == []
 
 
 def test_heartbeats_that_are_nearly_too_late() -> None:
@@ -70,6 +90,20 @@ def test_heartbeats_that_are_nearly_too_late() -> None:
     for at_ms in (1_000, 4_000, 8_500):
         beat(journal, at_ms)
     assert findings(journal) == [Finding("heartbeat_gap", "c", "g", "4500 ms between two heartbeats, session 6000 ms")]
+
+
+def test_heartbeats_are_held_against_the_session_of_the_last_join() -> None:
+    journal = Journal()
+    join(journal, 0)
+    join(journal, 100, session_ms=60_000)
+    beat(journal, 1_000)
+    beat(journal, 6_500)
+    assert findings(journal) == []
+    join(journal, 7_000, session_ms=6_000)
+    assert findings(journal) == [], "what was in time stays so"
+    beat(journal, 7_100)
+    beat(journal, 11_200)
+    assert findings(journal) == [Finding("heartbeat_gap", "c", "g", "4100 ms between two heartbeats, session 6000 ms")]
 
 
 def test_the_time_before_a_member_joins_again_is_no_gap() -> None:
