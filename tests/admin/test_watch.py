@@ -1,5 +1,6 @@
 """`GET /v1/watch`, and the files of the page, without a browser."""
 
+import itertools
 import json
 import re
 from typing import Any
@@ -150,6 +151,38 @@ async def test_a_reset_begins_anew(autojump_clock: MockClock) -> None:
     assert found["first"] and found["groups"] == [] and found["group"] is None
     here.server.connect().ask(commit("shop", {"orders": {0: 1}}), 8)
     assert [one["group"] for one in (await message(watcher))["groups"]] == ["shop"]
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+async def test_a_message_with_everything_is_that_of_a_watcher_who_comes_anew(
+    autojump_clock: MockClock, is_restored: bool
+) -> None:
+    here = WatchStream()
+    state = here.server.operator.state
+    here.server.connect().ask(commit("shop", {"orders": {0: 1}}), 8)
+    state.take_snapshot("s")
+    watcher = await here.watch("group=shop")
+    await message(watcher)
+    if is_restored:
+        state.restore("s")
+    else:
+        state.reset()
+    told, anew = await message(watcher), await message(await here.watch("group=shop"))
+    assert told["first"] and anew["first"]
+    assert told | {"clock": None} == anew | {"clock": None}
+
+
+async def test_a_look_that_takes_long_is_followed_by_a_rest(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = WatchStream()
+    watcher = await here.watch()
+    monkeypatch.setattr(watch, "monotonic", itertools.count().__next__)  # each part of a look takes a second
+    await message(watcher)
+    began = trio.current_time()
+    here.server.connect().ask(commit("shop", {"orders": {0: 1}}), 8)
+    await message(watcher)
+    assert trio.current_time() - began >= watch.SHARE
 
 
 async def test_nothing_is_sent_while_nothing_changes_but_a_sign_of_life(autojump_clock: MockClock) -> None:

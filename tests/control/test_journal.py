@@ -1,8 +1,13 @@
 """The journal keeps what was on the wire, within its bytes, and finds it again."""
 
 import json
+from typing import Final
 
-from coordinator.control.journal import Filter, Journal, describe_entry
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.control.inputs import INPUT_BYTES, Kind, Origin
+from coordinator.control.journal import Entry, Filter, Journal, JournalClient, describe_entry
 from coordinator.control.subject import subject_of
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import (
@@ -31,6 +36,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitReq
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.control.frames import note
 
+CLIENT: Final = JournalClient("/127.0.0.1", 50_000, 1)
 BEAT = HeartbeatRequest(group_id="g", generation_id=3, member_id="m", group_instance_id="i")
 
 
@@ -127,20 +133,26 @@ def test_the_oldest_entries_go_when_the_bytes_exceed_the_bound() -> None:
     assert journal.bytes == sum(entry.size for entry in entries[-len(left) :])
 
 
-def test_responses_to_requests_that_are_dropped_are_not_counted() -> None:
-    journal = Journal(bytes_max=5_000)
-    entries = [note(journal, "Heartbeat", 4, BEAT) for _ in range(100)]
-    for entry in entries:
-        journal.note_response(entry, b"\0" * 20, 1_010)
-    left = [entry for entry, _ in journal.entries(Filter())]
-    assert len(left) >= 5
-    assert journal.bytes == sum(entry.size for entry in left)
+STEPS: Final = (*["request"] * 3, *["response"] * 3, "input", "input", "clear", "begin")
 
 
-def test_a_response_to_a_forgotten_request_costs_nothing() -> None:
-    journal = Journal()
-    entry = note(journal, "Heartbeat", 4, BEAT)
-    journal.clear()
-    journal.note_response(entry, b"\0" * 100, 1_010)
-    assert journal.bytes == 0
-    assert note(journal, "Heartbeat", 4, BEAT).number == 2
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from([0, 1, 700, 3_001])), min_size=8, max_size=20))
+def test_the_bytes_are_those_of_what_is_kept_and_within_the_bound(steps: list[tuple[str, int]]) -> None:
+    """Whatever comes in whichever order: responses to requests that are gone, and inputs, which go as a whole."""
+    journal, entries = Journal(bytes_max=1_200), list[Entry]()
+    origin = Origin(0, seed=1, ids=0, is_empty=True, compat="", settings={}, topics={}, listeners=())
+    for step, number in steps:
+        if step == "request":
+            entries.append(journal.note_request(0, CLIENT, note(Journal(), "Heartbeat", 4, BEAT).frame))
+        elif step == "response" and entries and (entry := entries[-1 - number % min(len(entries), 4)]).response is None:
+            journal.note_response(entry, bytes(number), 1_010)
+        elif step == "input":
+            journal.note_input(Kind.REAL, number)
+        elif step == "clear":
+            journal.clear()
+        elif step == "begin":
+            journal.begin(origin)
+        kept = [entry for entry, _ in journal.entries(Filter())]
+        assert journal.bytes == sum(entry.size for entry in kept) + INPUT_BYTES * len(journal.inputs)
+        assert journal.bytes <= journal.bytes_max or len(kept) <= 1, "one entry may be larger"
+        assert [entry.number for entry in kept] == [*range(journal.dropped + 1, journal.latest + 1)]

@@ -67,6 +67,8 @@ def test_what_came_before_a_reset_does_not_count(journal: Journal) -> None:
     assert check(journal, {**COMMIT, "times": 1}, {**expired, "times": 1}, resets=resets).ok
     assert check(journal, {"api": "OffsetCommit", "times": 2}, resets=resets).ok, "it may be of any group"
     assert check(journal, {"api": "OffsetCommit", "topic": "orders", "times": 2}, resets=resets).ok
+    resets.note("ord", Mark(1, 0))
+    assert check(journal, {"api": "OffsetCommit", "topic": "orders", "times": 1}, resets=resets).ok
     resets.note("", Mark(2, 1))
     assert check(journal, {**COMMIT, "times": 0}, {**expired, "times": 0}, resets=resets).ok
     assert check(journal, {"api": "OffsetCommit", "times": 0}, {"api": "Heartbeat", "times": 1}, resets=resets).ok
@@ -101,6 +103,9 @@ def test_the_resets_of_many_prefixes_are_bounded() -> None:
     for number in range(PREFIXES_MAX + 1):
         resets.note(f"{number}-", Mark(number + 1))
     assert (resets.find("0-g"), resets.find("1-g")) == (Mark(), Mark(2))
+    resets.note("1-", Mark(7))
+    resets.note("new-", Mark(8))
+    assert (resets.find("1-g"), resets.find("2-g")) == (Mark(7), Mark()), "the one whose reset is longest ago goes"
 
 
 def test_a_difference_says_what_was_found_and_what_came_near(journal: Journal) -> None:
