@@ -186,7 +186,7 @@ class ThrottledClients:
         """Yield the connections that have waited long enough."""
         while self.muted and self.muted[0][0] <= now_s:
             connection = heappop(self.muted)[2]
-            connection.is_muted = any(one is connection for _, _, one in self.muted)
+            connection.is_muted = False  # nothing of it was decided meanwhile, so it waits for nothing else
             yield connection
 
     def forget(self, connection: Connection) -> None:

@@ -178,14 +178,20 @@ def test_a_topic_with_assignments_costs_a_token_for_each_of_them(partitions: int
 
 
 @pytest.mark.parametrize("version", [1, 5, 6])
-def test_a_topic_costs_as_many_tokens_as_it_had_partitions(version: int) -> None:
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_topic_costs_as_many_tokens_as_it_had_partitions(version: int, by_id: bool) -> None:
     server = InMemory(topics={"a": 5, "b": 1})
     limit(server, "controller_mutation_rate", 0.1, ("client-id", "t"))
-    by_state = tuple(DeleteTopicsRequestDeleteTopicState(name) for name in ("a", "b"))
+    topics = server.node.world.ledger.catalog.topics
+    ids = [topics[name].id for name in ("a", "b")]
+    named = tuple(DeleteTopicsRequestDeleteTopicState(name) for name in ("a", "b"))
+    by_state = tuple(DeleteTopicsRequestDeleteTopicState(None, one) for one in ids) if by_id else named
     request = DeleteTopicsRequest(by_state) if version >= 6 else DeleteTopicsRequest(topic_names=("a", "b"))
     answer = server.connect("t").ask(request, version)
     second = ErrorCode.NONE if version < 5 else ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert [(one.name, one.error_code) for one in answer.responses] == [("a", ErrorCode.NONE), ("b", second)]
+    assert [one.error_code for one in answer.responses] == [ErrorCode.NONE, second]
+    assert answer.responses[0].name == "a"
+    assert answer.responses[1].topic_id == ids[1] if by_id and version >= 6 else answer.responses[1].name == "b"
     owed = (
         3.9 if version >= 5 else 4.9
     )  # five tokens of 1.1 that there were, and the one of a client that is not refused
@@ -198,6 +204,19 @@ def test_partitions_that_are_added_cost_a_token_each(count: int, owed: float) ->
     limit(server, "controller_mutation_rate", 0.1, ("client-id", "t"))
     answer = server.connect("t").ask(CreatePartitionsRequest((CreatePartitionsRequestTopic("orders", count),)), 3)
     assert answer.throttle_time_ms == pytest.approx(owed / 0.1 * 1000, abs=1)
+
+
+def test_a_client_that_changes_too_much_waits_whatever_it_makes_of_the_answer() -> None:
+    server = InMemory()
+    limit(server, "controller_mutation_rate", 0.5, ("client-id", "t"))
+    peer = server.connect("t")
+    assert peer.ask(create_topics({"a": 7}), 5).throttle_time_ms == 3_000
+    peer.send(VERSIONS)
+    server.advance(2.9)
+    assert len(peer.answers) == 1, "its next request waits"
+    server.advance(0.2)
+    server.turn()
+    assert len(peer.answers) == 2
 
 
 def test_quotas_are_there_after_a_restart_and_a_client_that_leaves_is_forgotten() -> None:

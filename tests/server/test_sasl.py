@@ -204,6 +204,37 @@ def test_scram_that_makes_no_sense_fails(first: bytes) -> None:
     assert fail(*begin("SCRAM-SHA-256"), first)
 
 
+@given(st.text("a,=", min_size=1, max_size=8), st.text("a,=", max_size=8))
+def test_scram_takes_the_own_name_as_the_authorization_id_and_no_other(user: str, asked: str) -> None:
+    names = {name: name.replace("=", "=3D").replace(",", "=2C") for name in (user, asked)}
+    for wanted in (user, asked):
+        first = f"n,{'a=' * bool(wanted)}{names[wanted]},n={names[user]},r=nonce"
+        outcome = Scram(SHA_256, lambda user: None).step(first.encode())
+        assert isinstance(outcome, Challenge if wanted in ("", user) else Failure)
+
+
+def test_a_password_that_a_client_has_set_counts_in_place_of_the_one_in_the_settings() -> None:
+    here = InMemory(sasl=sasl())
+    log_in(operator := here.connect())
+    salted = hashlib.pbkdf2_hmac("sha256", b"new", b"salty", 8_192)
+    upsertion = AlterUserScramCredentialsRequestScramCredentialUpsertion("alice", 1, 8_192, b"salty", salted)
+    assert operator.ask(AlterUserScramCredentialsRequest(upsertions=(upsertion,)), 0).results[0].error_code == 0
+    peer, client = here.connect(), ScramClient("sha256", "alice", "new")
+    assert authenticate(peer, client.final(client.begin(peer))).error_code == 0
+    peer, client = here.connect(), ScramClient("sha256", "alice", "secret")
+    assert fail(here, peer, client.final(client.begin(peer)))
+
+
+@pytest.mark.parametrize(("prefix", "other"), [("listener_name_sasl_", 7_000), ("listener_name_sasl_plain_", 1_000)])
+def test_an_authentication_counts_for_as_long_as_the_nearest_setting_says(prefix: str, other: int) -> None:
+    """That of a mechanism goes before that of its listener, and this before that of all."""
+    settings = {"connections_max_reauth_ms": 1_000, f"{prefix}connections_max_reauth_ms": 7_000}
+    here = InMemory(sasl=sasl(**settings))
+    assert log_in(here.connect()).session_lifetime_ms == 7_000
+    peer, client = here.connect(), ScramClient("sha256", "alice", "secret")
+    assert authenticate(peer, client.final(client.begin(peer))).session_lifetime_ms == other
+
+
 def test_scram_with_a_credential_that_a_client_has_set_and_that_a_restart_keeps() -> None:
     here = InMemory(sasl=sasl())
     peer = here.connect()
