@@ -44,10 +44,12 @@ def content(log: Log) -> list[bytes]:
 class Twins:
     """Two logs with the same batches. Only one of them is given the records."""
 
+    _FIRST = 100  # the id of the first producer
+
     def __init__(self, dice: Random) -> None:
         self.noting, self.reading = new_log(), new_log()
         self.noting.write_key = write_key
-        self._dice, self._open, self._producers = dice, list[int](), 100
+        self._dice, self._open, self._next = dice, list[int](), self._FIRST
 
     def append(self, now_ms: int) -> None:
         """A write of a few batches."""
@@ -69,8 +71,10 @@ class Twins:
         values = [None if self._dice.random() < 0.15 else b"%d" % now_ms for _ in keys]
         records = [Record(key, value, (), 0, now_ms) for key, value in zip(keys, values, strict=True)]
         if kind == "begin" and len(self._open) < 2:
-            self._producers += 1
-            self._open.append(self._producers)
+            known = [one for one in range(self._FIRST, self._next) if one not in self._open]
+            begun = self._dice.choice([*known[-3:], self._next])  # most producers have many transactions
+            self._next = max(self._next, begun + 1)
+            self._open.append(begun)
         if kind in ("begin", "add") and self._open:
             return encode(records, producer_id=self._open[-1], producer_epoch=0, transactional=True), records
         if None not in values and self._dice.random() < 0.7:
