@@ -1,10 +1,14 @@
 """Scenarios: faults and verbs one after the other, each when its moment has come."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from coordinator.control.faults import Action, Match
 from coordinator.control.names import SpecError
 from coordinator.control.scenarios import After, ScenarioSpec, ScenarioStep, Verb, check_scenario
+from coordinator.core.events import Cause
+from coordinator.server.connection import Connection
 from protocol.apis import names_with
 from protocol.errors import ErrorCode
 from protocol.traits import Trait
@@ -70,6 +74,24 @@ def test_a_verb_that_cannot_be_done_says_why_and_is_tried_again() -> None:
     late.join()
     server.operator.wake()
     assert (scenario.reached, scenario.error) == (1, "")
+
+
+def test_a_verb_in_whose_turns_the_server_looks_at_scenarios_is_done_once() -> None:
+    """As each turn does in the end."""
+    server = SteeredNode(offsets_topic_num_partitions=1)
+    stable_group(server, "a")
+    turn = server.turn
+
+    def turn_and_look() -> Iterable[Connection]:
+        touched = turn()
+        server.operator.wake()
+        return touched
+
+    server.turn = turn_and_look  # type: ignore[method-assign]
+    rebalance = ScenarioStep(after=After("g", state="Stable"), verb=Verb(rebalance=True))
+    scenario = server.operator.scenarios.add(ScenarioSpec([rebalance]))
+    assert (scenario.reached, scenario.error) == (1, "")
+    assert [event.cause for event in server.events].count(Cause.REBALANCE_REQUESTED) == 1
 
 
 def test_a_scenario_that_is_removed_takes_its_fault_along() -> None:

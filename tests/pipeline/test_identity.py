@@ -98,6 +98,19 @@ def test_a_log_whose_older_segments_were_cleaned_is_the_same(tmp_path: Path) -> 
     assert find_replacement(log, identity, position) is None
 
 
+def test_a_log_that_has_lost_a_segment_of_which_nothing_was_there_is_the_same(tmp_path: Path) -> None:
+    """It was begun, and a power cut has taken it: it is begun again with the next records."""
+    directory = tmp_path / f"{TOPIC}-0"
+    write(directory, 50, 1000)
+    begun = directory / f"{50:020d}.log"
+    begun.touch()
+    position, identity = reading(log := log_dirs([str(directory)])[0])
+    assert (position.segment, identity.segment) == (50, 0)
+    assert find_replacement(log, identity, position) is None
+    begun.unlink()
+    assert find_replacement(log, identity, position) is None
+
+
 def test_a_first_batch_that_a_cleaner_has_rewritten_is_no_sign_of_another_log(tmp_path: Path) -> None:
     """Some of its records were superseded, so its checksum is another one; its newest record, and time, stayed."""
     directory = tmp_path / f"{TOPIC}-0"
