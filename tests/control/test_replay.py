@@ -1,11 +1,14 @@
 """A journal leads another node to the same responses, events and logs, byte by byte."""
 
 import json
+import re
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.json import encode
 
 from coordinator import cli
@@ -335,3 +338,21 @@ def test_a_journal_that_says_nothing_of_checkpoints_is_replayed() -> None:
     lines[0]["muster_journal"] = 1
     lines.insert(-1, {"input": "step", "value": None})
     replay(to_file(lines))
+
+
+_PLAIN = st.recursive(
+    st.one_of(st.none(), st.integers(0, 2), st.sampled_from(["", "x"])),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.fixed_dictionaries({"a": inner, "b": inner})),
+    max_leaves=6,
+)
+
+
+@given(_PLAIN, _PLAIN)
+def test_of_responses_that_differ_a_field_is_named_where_they_do(before: Any, after: Any) -> None:
+    change = cli.load_module("replay").find_change(before, after)
+    assert (change is None) is (before == after)
+    if change is not None:
+        where = change.removeprefix("response").partition(" is ")[0]
+        for step in re.findall(r"\.(\w)|\[(\d)\]", where):
+            before, after = (one[step[0]] if step[0] else one[int(step[1])] for one in (before, after))
+        assert before != after

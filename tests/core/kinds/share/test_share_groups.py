@@ -109,6 +109,17 @@ class ShareDriver(ShardDriver):
         self.topics = topics
         self.shard.set_topics(topics)
 
+    def forget(self, name: str, gone: bytes) -> None:
+        """Let the group forget a topic that is no more, of which the share coordinator says nothing either."""
+        for results in self.shard.forget_topics({name: [gone]}, self.now_ms):
+            for result in results:
+                self.take(result)
+        self.asked = [(at_ms, topics) for at_ms, topics in self.asked if topics.pop(gone, None) is None or topics]
+        self.unanswered = {key: at_ms for key, at_ms in self.unanswered.items() if key[0] != gone}
+        self.ending = [left for ended in self.ending if (left := ended - {gone})]
+        if GROUP in self.shard.groups:
+            assert gone not in {*self.group.initializing, *self.group.initialized, *self.group.deleting}
+
 
 class Life:
     """What a seed makes happen, and what must hold after each step."""
@@ -117,6 +128,7 @@ class Life:
         self.dice, self.driver = Random(seed), ShareDriver()
         self.epochs: dict[str, int] = {}
         self.wants: dict[str, tuple[str, ...]] = {}
+        self.ids = {topic.id: name for name, topic in self.driver.topics.items()}  # also those of topics that are gone
         self.forced: Any = None  # the epoch with the target that an operator has forced, and what it was forced for
 
     def step(self) -> None:
@@ -132,6 +144,7 @@ class Life:
                 self.lose,
                 self.forget,
                 self.grow,
+                self.vanish,
                 self.force,
             )
         )()
@@ -194,9 +207,18 @@ class Life:
     def force(self) -> None:
         """An operator sets the target, and leaves out what he likes."""
         if self.epochs:
-            targets = {id_of(name): {self.dice.choice(NAMES): (self.dice.randrange(3),)} for name in self.epochs}
+            targets = {
+                id_of(name): {
+                    topic: tuple(self.dice.sample(range(3), self.dice.randrange(1, 4)))
+                    for topic in self.dice.sample(NAMES, self.dice.randrange(1, 3))
+                }
+                for name in self.epochs
+            }
             self.driver.handle(SetTarget(GROUP, targets), self.driver.call(0))
             group = self.driver.group
+            for member_id, wanted in targets.items():
+                expected = {self.driver.topics[topic].id: tuple(sorted(some)) for topic, some in wanted.items()}
+                assert group.target(member_id) == expected
             self.forced = (group.epoch, self.subscriptions(), self.driver.topics, dict(group.targets))
 
     def subscriptions(self) -> dict[str, tuple[str, ...]]:
@@ -206,17 +228,26 @@ class Life:
         topics = {name: self.driver.topics[name] for name in NAMES}
         name = self.dice.choice(NAMES)
         if topics[name].partitions < 6:
-            topics[name] = Topic(name, name.encode() * 16, topics[name].partitions + 1)
+            topics[name] = Topic(name, topics[name].id, topics[name].partitions + 1)
             self.driver.set_topics(Topics(topics.values()))
 
+    def vanish(self) -> None:
+        """A topic is deleted, and made anew at once."""
+        if self.dice.random() < 0.3:
+            topics, name = {one: self.driver.topics[one] for one in NAMES}, self.dice.choice(NAMES)
+            gone, topics[name] = topics[name].id, Topic(name, self.driver.fresh_id().encode().rjust(16), 3)
+            self.driver.set_topics(Topics(topics.values()))
+            self.driver.forget(name, gone)
+            self.ids[topics[name].id] = name
+
     def check(self) -> None:
-        group, ids = self.driver.group, {name: name.encode() * 16 for name in NAMES}
+        group = self.driver.group
         wanted = {member: set(self.wants[member]) for member in self.epochs}
         counts = {name: sum(name in names for names in wanted.values()) for name in NAMES}
         assert {name: count for name, count in counts.items() if count} == dict(group.names)
         for member, names in wanted.items():
             assigned = group.members[id_of(member)].assigned
-            assert assigned.keys() <= {ids[name] for name in names}, "nobody reads what it does not subscribe to"
+            assert {self.ids[one] for one in assigned} <= names, "nobody reads what it does not subscribe to"
         for topic_id, one in group.initialized.items():
             assert not set(one.partitions) & set(getattr(group.initializing.get(topic_id), "partitions", ()))
         if self.forced is not None:
