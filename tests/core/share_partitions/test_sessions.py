@@ -1,7 +1,10 @@
 """Share sessions: which epochs are taken, what a session knows, and when it ends."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from coordinator.core.share_partitions import sessions as bounds
 from coordinator.core.share_partitions.sessions import (
     EPOCH_MAX,
     FINAL_EPOCH,
@@ -153,3 +156,54 @@ def test_sessions_have_so_many_partitions() -> None:
     assert sessions.open(("g", "last"), 1, (A,), False) == ErrorCode.SHARE_SESSION_LIMIT_REACHED
     close(sessions, ("g", "0"))
     assert isinstance(sessions.open(("g", "last"), 1, (A,), False), ShareSession)
+
+
+MEMBERS, NAMED = [("g", "a"), ("g", "b"), ("h", "a"), ("h", "b")], [(bytes(15) + b"t", number) for number in range(6)]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["open", "open", "fetch", "fetch", "close", "lose"]),
+            st.sampled_from(MEMBERS),
+            st.lists(st.sampled_from(NAMED), max_size=6),
+            st.lists(st.sampled_from(NAMED), max_size=2),
+        ),
+        min_size=6,
+        max_size=20,
+    )
+)
+def test_what_is_left_of_the_bounds_may_be_taken_and_no_more(
+    steps: list[tuple[str, SessionKey, list[SessionPartition], list[SessionPartition]]],
+) -> None:
+    """Three sessions, five partitions in each and nine in all. What makes them no more is never refused."""
+    sessions, held = ShareSessions(3), dict[SessionKey, set[SessionPartition]]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds, "SESSION_PARTITIONS_MAX", 5)
+        patch.setattr(bounds, "SESSIONS_PARTITIONS_MAX", 9)
+        for step, key, named, forgotten in steps:
+            before = held.get(key, set())
+            if step == "lose":
+                assert {one.key for one in sessions.close_connection(7)} == held.keys()
+                held.clear()
+            elif step == "close":
+                if held.pop(key, None) is not None:
+                    assert set(known(close(sessions, key))) == before
+            else:
+                wanted = set(named) if step == "open" else (before | set(named)) - set(forgotten)
+                if step == "fetch" and key not in held:
+                    continue
+                session = sessions.find(key)
+                found = (
+                    sessions.open(key, 7, named, False)
+                    if step == "open"
+                    else sessions.continue_fetching(key, 0 if session is None else session.epoch, named, forgotten)
+                )
+                total = sum(map(len, held.values())) - len(before) + len(wanted)
+                has_room = len(wanted) <= 5 and (len(wanted) <= len(before) or total <= 9)
+                is_room = has_room and (key in held or len(held) < 3)
+                assert isinstance(found, ShareSession) == is_room
+                if is_room:
+                    held[key] = wanted
+            assert len(sessions) == len(held)
+            assert all(set(known(sessions.find(one))) == partitions for one, partitions in held.items())

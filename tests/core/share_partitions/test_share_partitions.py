@@ -81,6 +81,11 @@ class RecordByRecord(RuleBasedStateMachine):
         self.closed: list[tuple[str, int]] = []  # sessions that are closed, and not released yet
         self.compacted: set[int] = set()  # what is archived because compaction took it, of which nothing is written
 
+    @property
+    def holds_anything(self) -> bool:
+        """Whether a member has a record. What is done only then is not tried in vain: most runs would do little else."""
+        return any(fate.state == ACQUIRED for fate in self.records.values())
+
     def note(self, change: Change) -> None:
         self.partition = change.partition
         if change.update is not None:
@@ -96,8 +101,21 @@ class RecordByRecord(RuleBasedStateMachine):
         first = self.log[-1].last_offset + 1 if self.log else 0
         self.log.append(BatchOffsets(first, first + size - 1))
 
+    @precondition(lambda self: self.log)
+    @rule(member=MEMBERS, kind=st.sampled_from(tuple(AcknowledgeType)), size=st.integers(1, 9))
+    def work(self, member: str, kind: AcknowledgeType, size: int) -> None:
+        """As a member does: take records, and be done with the first of them."""
+        taken = self.acquire(member, 12, 1, False)
+        if taken:
+            last = next((one for one in taken if one + 1 not in taken), taken[-1])
+            self.settle(member, [Batch(taken[0], min(last, taken[0] + size - 1), (kind,))])
+
+    @precondition(lambda self: self.log)
     @rule(member=MEMBERS, most=st.integers(1, 12), batch_size=st.integers(1, 6), is_exact=st.booleans())
-    def acquire(self, member: str, most: int, batch_size: int, is_exact: bool) -> None:
+    def acquire_some(self, member: str, most: int, batch_size: int, is_exact: bool) -> None:
+        self.acquire(member, most, batch_size, is_exact)
+
+    def acquire(self, member: str, most: int, batch_size: int, is_exact: bool) -> list[int]:
         begin = next_fetch_offset(self.partition)
         fetched = [batch for batch in self.log if batch.last_offset >= begin]
         before = self.partition
@@ -131,6 +149,7 @@ class RecordByRecord(RuleBasedStateMachine):
             assert is_exact or offset in taken
             self.records.setdefault(offset, Fate())  # the rest of a batch that was cut
         self.partition = found.partition
+        return taken
 
     @precondition(lambda self: self.partition.runs)
     @rule(data=st.data(), member=MEMBERS)
@@ -146,7 +165,7 @@ class RecordByRecord(RuleBasedStateMachine):
             begin = first + size
         self.settle(member, batches)
 
-    @precondition(lambda self: any(fate.state == ACQUIRED for fate in self.records.values()))
+    @precondition(lambda self: self.holds_anything)
     @rule(data=st.data(), kind=st.sampled_from(tuple(AcknowledgeType)))
     def acknowledge_what_is_held(self, data: st.DataObject, kind: AcknowledgeType) -> None:
         """A part of what somebody has, wherever in the window it is."""
@@ -187,6 +206,7 @@ class RecordByRecord(RuleBasedStateMachine):
                     self.accepted.add(offset)
         self.note(answer)
 
+    @precondition(lambda self: self.holds_anything)
     @rule(member=MEMBERS)
     def close_session(self, member: str) -> None:
         """And open another one at once: what the member had in this one is released later."""
@@ -203,6 +223,7 @@ class RecordByRecord(RuleBasedStateMachine):
             if fate.state == ACQUIRED and fate.member_id == member and fate.session <= session:
                 self.free(fate)
 
+    @precondition(lambda self: self.holds_anything)
     @rule(ms=st.integers(0, 120))
     def wait(self, ms: int) -> None:
         self.now_ms += ms
@@ -232,6 +253,7 @@ class RecordByRecord(RuleBasedStateMachine):
                 self.records[offset].state = ARCHIVED
                 self.compacted.add(offset)
 
+    @precondition(lambda self: self.written)
     @rule()
     def start_again(self) -> None:
         """The node has crashed: what was acquired is available, with the count of its last release."""
