@@ -157,6 +157,17 @@ def test_the_number_of_deliveries_brings_a_record_to_its_end(queue: Queue) -> No
     ]
 
 
+@pytest.mark.parametrize("do", list(RecordAction))
+@pytest.mark.parametrize("deliveries", [1, 4, 5, 6])
+def test_a_number_of_deliveries_counts_before_what_is_done_with_it(do: RecordAction, deliveries: int) -> None:
+    """As two changes one after the other; the fifth delivery is the last."""
+    both, one_by_one = Queue(), Queue()
+    for queue in (both, one_by_one):
+        queue.fetch()
+    one_by_one.change(3, 4, None, deliveries=deliveries)
+    assert both.change(3, 4, do, deliveries=deliveries) == one_by_one.change(3, 4, do)
+
+
 def test_what_is_changed_survives_a_restart(queue: Queue) -> None:
     queue.fetch()
     queue.change(0, 3, ACCEPT)
