@@ -24,6 +24,7 @@ from coordinator.admin.http import Pieces
 from coordinator.admin.operations import Input, Operation, Text
 from coordinator.admin.operations import Refusal as Refused
 from coordinator.admin.verb_calls import check_bounds, do, refuse_nonsense
+from coordinator.control.decoded import Decoder
 from coordinator.control.faults import FaultSpec, Rule, check
 from coordinator.control.journal import Filter, describe_entry
 from coordinator.control.journal_file import write_in_pieces
@@ -51,6 +52,8 @@ class RequestControl:
         self._ring = ring
         self._resets = resets
         self._server_port = server_port
+        self._decoder: Decoder | None = None  # of verifications that are asked for at once
+        self._verifications, self._verifying = 0, trio.Lock()  # each has the decoder for itself
 
     def operations(self) -> list[Operation]:
         """Return the table of these operations."""
@@ -196,15 +199,25 @@ class RequestControl:
             raise Refused(f"invalid expect: expected {EXPECTATIONS_MAX} of them at most")
         refuse_nonsense(check_expectations, body.expect)
         journal = do(lambda: self._operator.requests.journal)
-        verdict = await trio.to_thread.run_sync(partial(
+        compare = partial(
             verify,
             body.expect,
-            journal.entries(Filter(after=body.after), self._operator.requests.topic_name),
+            journal.after(body.after),
             self._ring.decode_after(0),
             in_order=body.in_order,
             resets=self._resets,
             dropped=Mark(journal.dropped if journal.dropped > body.after else 0, self._ring.dropped),
-        ))  # fmt: skip
+        )
+        self._verifications += 1
+        self._decoder = decoder = self._decoder or Decoder(self._operator.requests.topic_name)
+        try:
+            async with self._verifying:
+                compare_in_thread = partial(refuse_nonsense, partial(compare, decoder=decoder))
+                verdict = await trio.to_thread.run_sync(compare_in_thread)
+        finally:
+            self._verifications -= 1
+            if not self._verifications:
+                self._decoder = None
         if not verdict.ok:
             raise Refused("; ".join(verdict.differences), 409)
         return VerifyResult(True)

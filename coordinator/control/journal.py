@@ -191,16 +191,19 @@ class Journal:
 
     def entries(self, wanted: Filter, name_of: TopicNames = lambda _: None) -> Iterator[tuple[Entry, Subject]]:
         """Yield those of the entries of this moment that a filter accepts, oldest first. Another thread may do it."""
-        return self._filter(self._after(wanted.after), wanted, name_of)
+        return self._filter(self.after(wanted.after), wanted, name_of)
 
     @staticmethod
     def _filter(entries: Iterable[Entry], wanted: Filter, name_of: TopicNames) -> Iterator[tuple[Entry, Subject]]:
         for entry in entries:
+            if wanted.api not in ("", APIS[entry.api_key].name):
+                continue  # it need not be decoded
             subject = subject_of_entry(entry, name_of)
             if wanted.accepts(subject):
                 yield entry, subject
 
-    def _after(self, number: int) -> Iterable[Entry]:
+    def after(self, number: int) -> list[Entry]:
+        """Return the entries of this moment with higher numbers, oldest first."""
         return list(islice(self._entries, max(0, number - self.dropped), None))
 
     def _drop(self) -> None:
@@ -225,6 +228,29 @@ def subject_of_entry(entry: Entry, name_of: TopicNames = lambda _: None) -> Subj
     return subject_of(APIS[request.api_key].name, request.client_id, request.body, name_of)
 
 
+def describe_request(entry: Entry, name_of: TopicNames = lambda _: None) -> tuple[Subject, dict[str, Any]]:
+    """Return the subject of an entry's request, and its decoded body, ready for JSON."""
+    request = decode_request(entry.frame)
+    subject = subject_of(APIS[request.api_key].name, request.client_id, request.body, name_of)
+    body: dict[str, Any] = to_plain(request.body)
+    return subject, body
+
+
+def describe_response(entry: Entry) -> tuple[Any, list[str]]:
+    """Return the decoded body of an entry's response, ready for JSON, and the names of the errors in it.
+
+    What cannot be decoded is hexadecimal digits: an answer to an unknown version of ApiVersions, one that a fault has
+    cut.
+    """
+    if entry.response is None:
+        return None, []
+    try:
+        body = decode_response(entry.api_key, entry.version, entry.response[4:]).body
+    except ProtocolError:
+        return entry.response.hex(), []
+    return to_plain(body), sorted(set(error_names(body)))
+
+
 def describe_entry(entry: Entry) -> dict[str, Any]:
     """Return an entry with its decoded bodies, ready for JSON."""
     request = decode_request(entry.frame)
@@ -245,13 +271,7 @@ def describe_entry(entry: Entry) -> dict[str, Any]:
         described["fault"] = entry.fault
     if entry.response is not None:
         described["answered_ms"] = entry.answered_ms
-        try:
-            body = decode_response(entry.api_key, entry.version, entry.response[4:]).body
-        except ProtocolError:  # an answer to an unknown version of ApiVersions, or one that a fault has cut
-            described["response"] = entry.response.hex()
-        else:
-            described["response"] = to_plain(body)
-            described["errors"] = sorted(set(error_names(body)))
+        described["response"], described["errors"] = describe_response(entry)
     return described
 
 

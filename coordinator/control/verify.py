@@ -8,16 +8,17 @@
 an element that agrees with each of theirs, and a number may be a range, `{"gte": 5}`.
 """
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct, field
 
-from coordinator.control.journal import Entry, describe_entry
+from coordinator.control.decoded import DecodedEntry, Decoder, Work
+from coordinator.control.journal import Entry
 from coordinator.control.names import SpecError, check_api, check_cause, check_error
 from coordinator.control.resets import Mark, Resets
-from coordinator.control.subject import Subject
 from coordinator.core.events import Cause, Event
 
 MISSES_SHOWN: Final = 3
@@ -116,33 +117,44 @@ class Verdict(Struct, frozen=True):
 
 def verify(
     expected: Sequence[Expectation],
-    entries: Iterable[tuple[Entry, Subject]],
+    entries: Iterable[Entry],
     events: Iterable[tuple[int, Event]],
     *,
     in_order: bool = False,
     resets: Resets | None = None,
     dropped: Mark = _NOTHING,
+    decoder: Decoder | None = None,
 ) -> Verdict:
     """Compare what has happened with what is expected, since the last of the `resets` that concerns it.
 
-    `dropped` has the numbers of the last request and the last event that are no longer kept.
+    `dropped` has the numbers of the last request and the last event that are no longer kept. `decoder` may have decoded
+    some of the entries. Raises SpecError for what would take too long.
     """
-    all_requests = [(entry, subject, describe_entry(entry)) for entry, subject in entries]
+    work = Work()
+    of_all = (decoder or Decoder()).take(entries, work)
+    by_api = _index(of_all)
     all_events = list(events)
     holders = Holders(event for _, event in all_events)
     differences: list[str] = []
     last_ms, last = -1, None
     for one in expected:
         since = Mark() if resets is None else resets.find(one.group or one.topic)
-        requests = [each for each in all_requests if each[0].number > since.request]
-        happened = [event for number, event in all_events if number > since.event]
-        times = _find_event_times(one, happened, holders) if one.event else _find_request_times(one, requests)
+        happened, times = list[Event](), list[int]()
+        if one.event:
+            work.charge(len(all_events))
+            happened = [event for number, event in all_events if number > since.event]
+            times = _find_event_times(one, happened, holders)
+        else:
+            times = _find_request_times(one, _after(by_api.get(one.api, []), since.request), work)
         agrees = one.counts.agrees(len(times))
         gone = _describe_gap(one, since, dropped)
         if gone and not (agrees and one.counts.lte is None):  # more of them could only agree as well
             differences.append(f"{one}: expected {one.counts}, found {len(times)}, but {gone}")
         elif not agrees:
-            misses = _describe_event_misses(one, happened, holders) if one.event else _describe_misses(one, requests)
+            if one.event:
+                misses = _describe_event_misses(one, happened, holders)
+            else:
+                misses = _describe_misses(one, _after(of_all, since.request), work)
             differences.append(f"{one}: expected {one.counts}, found {len(times)}" + misses)
         elif in_order and times:
             following = [at_ms for at_ms in times if at_ms >= last_ms]
@@ -181,42 +193,57 @@ def _find_event_times(one: Expectation, events: Iterable[Event], holders: Holder
     return [event.at_ms for event in events if event.cause.value == one.event and _agrees(one, event, holders)]
 
 
-def _find_request_times(one: Expectation, requests: Iterable[tuple[Entry, Subject, Mapping[str, Any]]]) -> list[int]:
-    return [entry.at_ms for entry, subject, described in requests if not _find_reasons(one, subject, described)]
+def _index(requests: Iterable[DecodedEntry]) -> dict[str, list[DecodedEntry]]:
+    """Return requests by the name of their API; those of any are under an empty name."""
+    by_api: dict[str, list[DecodedEntry]] = {"": []}
+    for one in requests:
+        by_api[""].append(one)
+        by_api.setdefault(one.api, []).append(one)
+    return by_api
 
 
-def _find_reasons(one: Expectation, subject: Subject, described: Mapping[str, Any]) -> list[str]:
-    """Return why a request is not one that is expected, a phrase for each field."""
-    reasons = []
-    if one.api not in ("", subject.api):
-        reasons.append(f"api is {subject.api}")
-    if one.group and one.group not in subject.groups:
-        reasons.append(f"group is {', '.join(subject.groups) or 'none'}")
-    if one.topic and one.topic not in subject.topics:
-        reasons.append(f"topic is {', '.join(subject.topics) or 'none'}")
-    if one.client and one.client not in (subject.client_id, *subject.members, *subject.instances):
-        reasons.append(f"client is {subject.client_id}")
-    if one.error and one.error not in described["errors"]:
-        reasons.append(f"error is {', '.join(described['errors']) or 'none'}")
+def _after(requests: Sequence[DecodedEntry], number: int) -> Sequence[DecodedEntry]:
+    """Return those with a higher number."""
+    return requests[bisect_right(requests, number, key=lambda one: one.number) :]
+
+
+def _find_request_times(one: Expectation, requests: Sequence[DecodedEntry], work: Work) -> list[int]:
+    work.charge(len(requests))
+    return [request.at_ms for request in requests if next(_find_reasons(one, request, work), None) is None]
+
+
+def _find_reasons(one: Expectation, request: DecodedEntry, work: Work) -> Iterator[str]:
+    """Yield why a request is not one that is expected, a phrase for each field."""
+    if one.api not in ("", request.api):
+        yield f"api is {request.api}"
+    if one.group and one.group not in (groups := request.subject.groups):
+        yield f"group is {', '.join(groups) or 'none'}"
+    if one.topic and one.topic not in (topics := request.subject.topics):
+        yield f"topic is {', '.join(topics) or 'none'}"
+    if one.client:
+        subject = request.subject
+        if one.client not in (subject.client_id, *subject.members, *subject.instances):
+            yield f"client is {subject.client_id}"
+    if one.error and one.error not in request.errors:
+        yield f"error is {', '.join(request.errors) or 'none'}"
     for name in ("request", "response"):
-        if (path := find_difference(getattr(one, name), described[name])) is not None:
-            reasons.append(f"{name}{path}")
-    return reasons
+        if expected := getattr(one, name):
+            if (path := find_difference(expected, request.body(name), work=work)) is not None:
+                yield f"{name}{path}"
 
 
-def _describe_misses(one: Expectation, requests: Iterable[tuple[Entry, Subject, Mapping[str, Any]]]) -> str:
+def _describe_misses(one: Expectation, requests: Sequence[DecodedEntry], work: Work) -> str:
     """Return the requests that are nearest to what is expected, with what is different about each.
 
     If no request of this API has come, return what has come instead: the number of requests of each other API.
     """
-    judged = [
-        (reasons, entry, subject) for entry, subject, body in requests if (reasons := _find_reasons(one, subject, body))
-    ]
-    near = [(reasons, entry) for reasons, entry, _ in judged if not reasons[0].startswith("api is")]
+    work.charge(len(requests))
+    judged = [(reasons, request) for request in requests if (reasons := list(_find_reasons(one, request, work)))]
+    near = [(reasons, request) for reasons, request in judged if request.api == one.api or not one.api]
     nearest = sorted(near, key=lambda miss: (len(miss[0]), -miss[1].number))[:MISSES_SHOWN]
     if nearest or not one.api:
-        return "".join(f"; near miss #{entry.number}: {', '.join(reasons)}" for reasons, entry in nearest)
-    others = Counter(subject.api for reasons, _, subject in judged if len(reasons) == 1)
+        return "".join(f"; near miss #{request.number}: {', '.join(reasons)}" for reasons, request in nearest)
+    others = Counter(request.api for reasons, request in judged if len(reasons) == 1)
     return _describe_others(others, "of the same kind but for the API")
 
 
@@ -265,8 +292,10 @@ def _describe_others(others: Counter[str], what: str) -> str:
     return f"; there were {shown} {what}"
 
 
-def find_difference(expected: Any, found: Any, path: str = "") -> str | None:
+def find_difference(expected: Any, found: Any, path: str = "", *, work: Work | None = None) -> str | None:
     """Return where and how a decoded body differs from a part of one that is expected, None if it agrees."""
+    if work is not None:
+        work.charge()
     if isinstance(expected, Mapping):
         if expected and _RANGE.issuperset(expected) and isinstance(found, int | float):
             return None if _is_within(found, expected) else f"{path} is {found}"
@@ -275,14 +304,14 @@ def find_difference(expected: Any, found: Any, path: str = "") -> str | None:
         for name, value in expected.items():
             if name not in found:
                 return f"{path}.{name} is missing"
-            if (difference := find_difference(value, found[name], f"{path}.{name}")) is not None:
+            if (difference := find_difference(value, found[name], f"{path}.{name}", work=work)) is not None:
                 return difference
         return None
     if isinstance(expected, list):
         if not isinstance(found, list):
             return f"{path} is {_show(found)}"
         for index, value in enumerate(expected):
-            if all(find_difference(value, item) is not None for item in found):
+            if all(find_difference(value, item, work=work) is not None for item in found):
                 return f"{path} has no element like the expected {path}[{index}]"
         return None
     return None if expected == found else f"{path} is {_show(found)}"

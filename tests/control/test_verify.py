@@ -5,16 +5,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.control.journal import Filter, Journal
+from coordinator.control import journal as journal_module
+from coordinator.control.decoded import Decoder, Work
+from coordinator.control.journal import Entry, Journal, JournalClient
 from coordinator.control.names import SpecError
 from coordinator.control.resets import PREFIXES_MAX, Mark, Resets
 from coordinator.control.verify import Expectation, Verdict, find_difference, verify
 from coordinator.control.verify import check as check_expectations
 from coordinator.core.events import Cause, Event
+from protocol.codec import encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.offset_commit import OffsetCommitResponse
-from tests.control.frames import note
+from tests.control.frames import note, request_frame
 from tests.requests import commit
 
 EVENTS = [(1, Event(5_000, "g", Cause.SESSION_EXPIRED, "Stable", "PreparingRebalance", 3, client_id="b"))]
@@ -33,7 +36,7 @@ def journal() -> Journal:
 
 def check(journal: Journal, *expected: dict[str, Any], in_order: bool = False, resets: Resets | None = None) -> Verdict:
     wanted = msgspec.convert(expected, list[Expectation])
-    return verify(wanted, journal.entries(Filter()), EVENTS, in_order=in_order, resets=resets)
+    return verify(wanted, journal.after(0), EVENTS, in_order=in_order, resets=resets)
 
 
 COMMIT = {"api": "OffsetCommit", "group": "g"}
@@ -78,7 +81,7 @@ def test_what_came_before_a_reset_does_not_count(journal: Journal) -> None:
 
 def test_what_is_not_kept_any_more_may_have_counted(journal: Journal) -> None:
     """An expectation of none, or of no more than some, is not known to hold then."""
-    entries, events = list(journal.entries(Filter())), EVENTS
+    entries, events = list(journal.after(0)), EVENTS
 
     def differences(expected: dict[str, Any], dropped: Mark, resets: Resets | None = None) -> list[str]:
         wanted = [msgspec.convert(expected, Expectation)]
@@ -185,3 +188,59 @@ def test_the_order_can_be_part_of_it(journal: Journal) -> None:
 )
 def test_a_part_of_a_body(expected: Any, found: Any, difference: str | None) -> None:
     assert find_difference(expected, found) == difference
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the entries that are decoded, once for their requests and once for their responses."""
+    numbers: list[int] = []
+    for name in ("describe_request", "describe_response"):
+        describe = getattr(journal_module, name)
+
+        def note_number(entry: Entry, *args: Any, describe: Any = describe) -> Any:
+            numbers.append(entry.number)
+            return describe(entry, *args)
+
+        monkeypatch.setattr(f"coordinator.control.decoded.{name}", note_number)
+    return numbers
+
+
+def test_what_no_expectation_asks_for_is_not_decoded(journal: Journal, decoded: list[int]) -> None:
+    assert check(journal, {"api": "Heartbeat", "times": 1}, {"api": "JoinGroup", "times": 0}).ok
+    assert decoded == []
+    assert check(journal, {**COMMIT, "client": "a", "times": 2}, {**COMMIT, "topic": "orders"}).ok
+    assert sorted(decoded) == [1, 2], "each request once, and no response"
+
+
+def test_requests_that_differ_in_their_correlation_id_are_decoded_once(decoded: list[int]) -> None:
+    journal, client = Journal(), JournalClient("/127.0.0.1", 50_000, 1)
+    for number in range(20):
+        frame = request_frame("Heartbeat", 4, HeartbeatRequest(group_id="g"), "a", number)
+        entry = journal.note_request(number, client, frame)
+        journal.note_response(entry, encode_response(12, 4, number, HeartbeatResponse()), number)
+    assert check(journal, {"group": "g", "response": {"error_code": 0}, "times": 20}).ok
+    assert decoded == [1, 1]
+
+
+def test_verifications_may_share_what_they_decode(journal: Journal, decoded: list[int]) -> None:
+    decoder, wanted = Decoder(), [msgspec.convert(COMMIT, Expectation)]
+    for _ in range(4):
+        assert verify(wanted, journal.after(0), (), decoder=decoder).ok
+    assert sorted(decoded) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        [{"client": "nobody", "times": 0}] * 1_000,
+        [{"event": "session_expired", "group": "h", "times": 0}] * 1_000,
+        [{"api": "OffsetCommit", "request": {"topics": [{"partitions": [{"x": number}]}]}} for number in range(200)],
+    ],
+)
+def test_what_would_take_too_long_is_refused(
+    journal: Journal, expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is compared counts: requests, events, and the fields of what is in them."""
+    monkeypatch.setattr(Work.__init__, "__defaults__", (800,))
+    with pytest.raises(SpecError, match="this verification takes too long"):
+        check(journal, *expected)
