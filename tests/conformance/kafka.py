@@ -2,7 +2,8 @@
 
     with kafka.running({"group.max.size": "2"}) as port: ...
 
-Where a server has users there is a second listener, which authenticates them by SASL; their passwords are their names.
+Where a server has users there is a second listener, which authenticates them by SASL, and by TLS if the settings name a
+keystore; their passwords are their names.
 Needs Java 17 and Maven. `MUSTER_KAFKA_VERSION` names another version than 4.3.1. The jars go once into
 `MUSTER_KAFKA_JARS`, else `~/.cache/muster/kafka-VERSION`. The node's data is in a temporary directory; it is stopped by
 its pid, and nothing of it stays.
@@ -71,20 +72,23 @@ def properties(directory: Path, port: int, controller: int, settings: Mapping[st
     return "".join(f"{name}={value}\n" for name, value in {**base, **settings}.items())
 
 
-def listener_of_users(port: int, controller: int, users_port: int, users: Iterable[str]) -> dict[str, str]:
+def listener_of_users(
+    port: int, controller: int, users_port: int, users: Iterable[str], protocol: str = "SASL_PLAINTEXT"
+) -> dict[str, str]:
     """The settings of a second listener, for users."""
+    name = f"listener.name.{protocol.lower()}"
     known = "".join(f' user_{user}="{user}"' for user in users)
     plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
     return {
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{users_port},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{users_port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},{protocol}://127.0.0.1:{users_port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},{protocol}://127.0.0.1:{users_port}",
+        "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{protocol}:{protocol},CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         MECHANISMS: "PLAIN",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{plain} required{known};",
-        "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{scram} required;",
-        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": f"{scram} required;",
+        f"{name}.plain.sasl.jaas.config": f"{plain} required{known};",
+        f"{name}.scram-sha-256.sasl.jaas.config": f"{scram} required;",
+        f"{name}.scram-sha-512.sasl.jaas.config": f"{scram} required;",
     }
 
 
@@ -161,7 +165,8 @@ def broker(settings: Mapping[str, str], users: Iterable[str] = ()) -> Iterator[B
     ):
         directory, users_port = Path(home), third if has_users(settings) else None
         if users_port is not None:
-            settings = {**listener_of_users(port, controller, users_port, users), **settings}
+            protocol = "SASL_SSL" if "ssl.keystore.location" in settings else "SASL_PLAINTEXT"
+            settings = {**listener_of_users(port, controller, users_port, users, protocol), **settings}
         prepare(directory, port, controller, settings)
         one = Broker(directory, port, users_port)
         try:

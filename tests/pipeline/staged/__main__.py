@@ -3,6 +3,7 @@
     python -m tests.pipeline.staged [STORY ...] [--classic-only]
     python -m tests.pipeline.staged tables
     python -m tests.pipeline.staged leaders
+    python -m tests.pipeline.staged secured
     python -m tests.pipeline.staged rates [--commits N]
 
 Needs what `tests.conformance.kafka` needs; MUSTER_KAFKA_VERSION and MUSTER_KAFKA_JARS choose the broker. The story
@@ -11,8 +12,8 @@ and at the end of a story how many of the answers the broker's own log says too.
 while, over restarts of the broker, must have printed as many rebalances. Exit code 1 if anything differs.
 
 `tables` compares the tables of the cluster with those of its directory, and the latest offsets with what the broker
-answers, under load. `leaders` follows a cluster of three nodes whose leaders are killed. `rates` measures how fast Spark
-reads commits.
+answers, under load. `leaders` follows a cluster of three nodes whose leaders are killed. `secured` reads a cluster with
+TLS, SASL and ACLs, and looks for the passwords in all that was written. `rates` measures how fast Spark reads commits.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import sys
 from collections import Counter
 
 from tests.conformance import kafka
-from tests.pipeline.staged import leaders, rates, tables
+from tests.pipeline.staged import leaders, rates, secured, tables
 from tests.pipeline.staged.broker_log import compare, read
 from tests.pipeline.staged.follower import Follower, make_topic_of_groups
 from tests.pipeline.staged.stage import Stage
@@ -42,7 +43,11 @@ SETTINGS = {
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.pipeline.staged", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "story", nargs="*", default="all", choices=[*STORIES, "all", "tables", "leaders", "rates"], metavar="STORY"
+        "story",
+        nargs="*",
+        default="all",
+        choices=[*STORIES, "all", "tables", "leaders", "secured", "rates"],
+        metavar="STORY",
     )
     parser.add_argument("--classic-only", action="store_true", help="for brokers without consumer groups")
     parser.add_argument("--commits", type=int, default=1_000_000, help="how many `rates` makes and reads")
@@ -53,6 +58,9 @@ def main() -> int:
     if args.story == ["rates"]:
         with kafka.broker(rates.SETTINGS) as broker:
             return rates.check(broker, args.commits)
+    if args.story == ["secured"]:
+        with kafka.broker(secured.settings()) as broker:
+            return secured.check(broker)
     if args.story == ["leaders"]:
         with kafka.cluster(leaders.SETTINGS) as brokers:
             return 1 if leaders.check(brokers) else 0
