@@ -13,6 +13,7 @@ from pipeline.decode.latest import latest
 from pipeline.decode.rows import SpanDecoder
 from pipeline.decode.schema import TABLES
 from pipeline.decode.transactions import read_commits
+from pipeline.errors import UsageError
 from pipeline.options import SourceOptions
 
 
@@ -36,9 +37,14 @@ def freeze_imports() -> None:
     gc.freeze()
 
 
-def read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Read the rows of one task; runs in a worker."""
-    yield from _rows(partition)
+def read(partition: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Read these columns of the rows of one task; runs in a worker. Raises UsageError for nulls that they exclude."""
+    for batch in _rows(partition):
+        chosen = batch.select(columns.names)
+        for field, column in zip(columns, chosen, strict=True):
+            if column.null_count and not field.nullable:  # Spark would read something where there is nothing
+                raise UsageError(f"invalid column {field.name} NOT NULL: it has no value in some rows")
+        yield pa.RecordBatch.from_arrays(chosen.columns, schema=columns)
     freeze_imports()
 
 

@@ -1,13 +1,17 @@
-"""Filters of Spark as narrower options. A filter that is not understood changes nothing.
+"""Filters of Spark as narrower options, and the columns that a reader's schema asks for.
 
-Filters are told apart by the name of their class, since Spark 4.0 has no such classes.
+A filter that is not understood changes nothing. Filters are told apart by the name of their class, since Spark 4.0 has
+no such classes.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
+from pipeline.decode.schema import spark_type
+from pipeline.errors import UsageError
 from pipeline.options import SourceOptions
 
 
@@ -25,6 +29,19 @@ def narrow(options: SourceOptions, filters: Iterable[Any]) -> SourceOptions:
             # A reduction must see the records that supersede those that are asked for.
             options = _within(options, kind, value)
     return options
+
+
+def choose_columns(known: pa.Schema, wanted: Iterable[Any]) -> pa.Schema:
+    """Return the columns that the fields of a schema of Spark's name, in their order. Raises UsageError for others."""
+    chosen = []
+    for one in wanted:
+        if one.name not in known.names:
+            raise UsageError(f"unknown column {one.name!r}: expected some of {', '.join(known.names)}")
+        field, kind = known.field(one.name), one.dataType.simpleString()
+        if kind != spark_type(field):
+            raise UsageError(f"invalid column {one.name} {kind}: expected {spark_type(field)}")
+        chosen.append(field.with_nullable(one.nullable))
+    return pa.schema(chosen)
 
 
 def _common(known: tuple[Any, ...] | None, values: tuple[Any, ...]) -> tuple[Any, ...]:

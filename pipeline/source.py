@@ -20,7 +20,7 @@ from pipeline.decode.schema import OFFSET_COMMITS, TABLES, ddl
 from pipeline.decode.transactions import EFFECTIVE_COMMITS
 from pipeline.options import SourceOptions, parse
 from pipeline.partition import LogPartition, read
-from pipeline.pushdown import narrow
+from pipeline.pushdown import choose_columns, narrow
 
 
 def register(spark: Any) -> None:
@@ -44,27 +44,32 @@ class KafkaLog(DataSource):
         return "kafkalog"
 
     def schema(self) -> str:
-        """Return the columns of the table, of the latest commits, or of the list of files that were written."""
-        if self.parsed.sink != "none":
-            return ddl(sink.WRITTEN)
-        if self.parsed.is_reduced:
-            return ddl(OFFSET_COMMITS)
-        return ddl(EFFECTIVE_COMMITS if self.parsed.table == "offset_commits" else TABLES[self.parsed.table])
+        """Return the columns as Spark writes them."""
+        return ddl(self._columns())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of batches; one with `pushFilters` is refused by Spark where that is not switched on."""
-        return PushingReader(self.parsed) if self.parsed.pushdown else BatchReader(self.parsed)
+        kind = PushingReader if self.parsed.pushdown else BatchReader
+        return kind(self.parsed, choose_columns(self._columns(), schema.fields))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader for `readStream`."""
-        return _stream_reader(self.parsed)
+        return _stream_reader(self.parsed, choose_columns(self._columns(), schema.fields))
+
+    def _columns(self) -> pa.Schema:
+        """Return the columns of the table, of the latest commits, or of the list of files that were written."""
+        if self.parsed.sink != "none":
+            return sink.WRITTEN
+        if self.parsed.is_reduced:
+            return OFFSET_COMMITS
+        return EFFECTIVE_COMMITS if self.parsed.table == "offset_commits" else TABLES[self.parsed.table]
 
 
 class BatchReader(DataSourceReader):
     """Reads what is there now."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        self.options = options
+    def __init__(self, options: SourceOptions, columns: pa.Schema) -> None:
+        self.options, self.columns = options, columns
 
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each task of the plan; at least one, which Spark wants."""
@@ -73,7 +78,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See `read`."""
-        return read(partition)
+        return read(partition, self.columns)
 
 
 class PushingReader(BatchReader):
@@ -85,12 +90,12 @@ class PushingReader(BatchReader):
         return filters
 
 
-def _stream_reader(options: SourceOptions) -> DataSourceStreamReader:
+def _stream_reader(options: SourceOptions, columns: pa.Schema) -> DataSourceStreamReader:
     """Return the reader that this release of Spark can use best."""
     try:
         from pipeline.stream_limits import LimitedStreamReader  # needs Spark 4.2
     except ImportError:
         from pipeline.stream import StreamReader
 
-        return StreamReader(options)
-    return LimitedStreamReader(options)
+        return StreamReader(options, columns)
+    return LimitedStreamReader(options, columns)

@@ -21,8 +21,8 @@ from pipeline.partition import LogPartition, read
 class StreamReader(DataSourceStreamReader):
     """For Spark 4.0 and 4.1."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        self.options = options
+    def __init__(self, options: SourceOptions, columns: pa.Schema) -> None:
+        self.options, self.columns = options, columns
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's name
         """Return the position that `starting` names; else the beginning of every log, later ones too."""
@@ -40,7 +40,7 @@ class StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See `pipeline.partition.read`."""
-        return read(partition)
+        return read(partition, self.columns)
 
 
 def positions(offset: dict[str, str]) -> dict[str, Position]:

@@ -1,5 +1,6 @@
 """The stream's reader for Spark 4.2 and later, which has limits and a trigger that reads only what is there."""
 
+import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from pipeline import plan
@@ -12,8 +13,8 @@ from pipeline.stream import StreamReader, offset_of, positions
 class LimitedStreamReader(StreamReader, SupportsTriggerAvailableNow):
     """Honours `max_bytes_per_trigger`, and ends where the logs ended when only that was asked for."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        super().__init__(options)
+    def __init__(self, options: SourceOptions, columns: pa.Schema) -> None:
+        super().__init__(options, columns)
         self.last: dict[str, Position] | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name

@@ -166,4 +166,9 @@ _SPARK = {
 
 def ddl(schema: pa.Schema) -> str:
     """Return the same schema as Spark writes it."""
-    return ", ".join(f"`{field.name}` {_SPARK[field.type]}" for field in schema)
+    return ", ".join(f"`{field.name}` {spark_type(field)}" for field in schema)
+
+
+def spark_type(field: pa.Field) -> str:
+    """Return the type of a column as Spark writes it."""
+    return _SPARK[field.type]

@@ -2,6 +2,7 @@
 
 import gc
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from pipeline.decode.latest import latest
 from pipeline.decode.layout import TOPIC, log_dirs, spans
 from pipeline.decode.rows import Options, read_table
 from pipeline.decode.schema import TABLES
-from pipeline.decode.transactions import read_commits
+from pipeline.decode.transactions import EFFECTIVE_COMMITS, read_commits
 from pipeline.errors import UsageError
 from pipeline.options import parse
 from pipeline.partition import freeze_imports
@@ -77,7 +78,7 @@ def test_no_times_are_pushed_below_a_reduction() -> None:
     """What supersedes an offset may be younger than what is asked for."""
     filters = [LessThan(("record_ts",), 5), GreaterThan(("record_ts",), 2), EqualTo(("group",), "g")]
     for reduce, times in (("none", (3, 5)), ("latest", (None, None))):
-        reader = PushingReader(parse({"path": "x", "reduce": reduce}))
+        reader = PushingReader(parse({"path": "x", "reduce": reduce}), EFFECTIVE_COMMITS)
         assert list(reader.pushFilters(filters)) == filters
         assert (reader.options.since_ms, reader.options.until_ms) == times
         assert reader.options.wanted_groups == {"g"}
@@ -127,8 +128,41 @@ def test_a_group_is_read_from_its_own_log_alone(spark: Any, logs: Path) -> None:
     assert got.rdd.getNumPartitions() == 1
 
 
+def test_a_schema_names_the_columns_that_are_read(spark: Any, logs: Path) -> None:
+    names = ["committed_offset", "group", "effective", "log_offset"]
+    wanted = "committed_offset bigint, `group` string NOT NULL, effective boolean, log_offset bigint"
+    got = spark.read.format("kafkalog").schema(wanted).load(str(logs))
+    assert got.columns == names
+    assert sorted(map(tuple, got.collect()), key=str) == sorted(
+        map(tuple, load(spark, logs).select(*names).collect()), key=str
+    )
+    followed = spark.readStream.format("kafkalog").schema(wanted).load(str(logs)).writeStream.format("memory")
+    query = followed.queryName("few_columns").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert spark.table("few_columns").columns == names
+    assert spark.table("few_columns").count() == got.count()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ("offset bigint", "unknown column 'offset': expected some of log_dir, log_partition, log_offset, batch_base, "),
+        ("committed_offset int", "invalid column committed_offset int: expected bigint"),
+    ],
+)
+def test_a_schema_that_the_table_does_not_have_is_told_in_one_line(wanted: str, expected: str, spark: Any) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(expected)}"):
+        KafkaLog({"path": "x"}).reader(StructType.fromDDL(wanted))
+
+
+def test_a_column_without_nulls_is_taken_at_its_word(spark: Any, logs: Path) -> None:
+    """Spark asks no row of such a column whether it has a value."""
+    with pytest.raises(Exception, match="invalid column expire_ts NOT NULL: it has no value in some rows"):
+        spark.read.format("kafkalog").schema("expire_ts bigint not null").load(str(logs)).collect()
+
+
 def test_a_worker_does_not_search_its_imports_for_garbage_after_each_task(logs: Path) -> None:
-    reader = BatchReader(parse({"path": str(logs)}))
+    reader = BatchReader(parse({"path": str(logs)}), EFFECTIVE_COMMITS)
     freeze_imports.cache_clear()
     try:
         for partition in reader.partitions():

@@ -34,6 +34,10 @@ SETTINGS = {
 }
 GROUPS, PARTITIONS, ROUNDS, WRITERS = 250, 100, 2, 4
 LOOK_S = 0.5
+SEVEN = (  # as many as Spark's own source has, of which the key and the value are bytes
+    "`group` string, topic string, `partition` int, committed_offset bigint, commit_ts bigint, log_partition int,"
+    " log_offset bigint"
+)
 # With Kafka's admin client, which it takes by default, Spark's source leaves out internal topics, whether they are
 # named or assigned (ConsumerStrategy.retrieveAllPartitions), and reads nothing. With a consumer it reads them.
 OF_INTERNAL_TOPICS = ("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
@@ -55,11 +59,12 @@ def check(broker: Broker, commits: int) -> int:
     spark = session(settings=Settings("local[2]", "1g", None, conf=conf))
     register(spark)
     readers: dict[str, Callable[[], Any]] = {
-        "kafkalog, decoded rows": lambda: spark.read.format("kafkalog").load(f"kafka://{address}"),
+        "kafkalog, all columns": lambda: spark.read.format("kafkalog").load(f"kafka://{address}"),
+        "kafkalog, seven columns": lambda: spark.read.format("kafkalog").schema(SEVEN).load(f"kafka://{address}"),
     }
     if jars:
         options = {"kafka.bootstrap.servers": address, "subscribe": TOPIC, "startingOffsets": "earliest"}
-        readers["Spark's own source, keys and values"] = lambda: spark.read.format("kafka").options(**options).load()
+        readers["Spark's own source, seven columns"] = lambda: spark.read.format("kafka").options(**options).load()
     with peaks() as peak_mib:
         for number in range(ROUNDS):
             for name, read in readers.items():
