@@ -8,6 +8,7 @@ from tests.pipeline.staged.broker_log import compare, read
 LINES = """
 Preparing to rebalance group shop in state PreparingRebalance with old generation 0 (reason: Adding new member a-1 with group instance id null; client reason: x).
 Preparing to rebalance group other in state PreparingRebalance with old generation 4 (reason: Adding new member z-1 with group instance id null; client reason: x).
+Dynamic member with unknown member id joins group shop in PreparingRebalance state. Created a new member id a-2 and requesting the member to rejoin with this id.
 [Group shop] Member a-1 has left group through explicit `LeaveGroup` request; client reason: not provided
 Member b-1 in group shop has failed, removing it from the group.
 Group shop removed dynamic members who haven't joined: [c-1, c-2]
@@ -24,6 +25,7 @@ def told(*causes: str, generation: int = 1, joined: tuple[str, ...] = (), left: 
     ("rebalance", "words"),
     [
         (told("join", joined=("a-1",)), ["same"]),
+        (told("join", joined=("a-1", "a-2")), ["same"]),
         (told("join", joined=("a-1", "z-1")), ["WRONG"]),
         (told("leave", left=("a-1",)), ["same"]),
         (told("leave", left=("b-1",)), ["WRONG"]),

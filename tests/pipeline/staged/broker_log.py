@@ -23,6 +23,7 @@ _CONVERTED = re.compile(r"\[GroupId (\S+)\] Converted the .*group to a")
 _RETURNED = re.compile(r"Static member with (?:groupInstanceId=|instance id )(\S+) .*?[Rr]eplac(?:e|ing)")
 _CAME = (
     re.compile(r"Adding new member (\S+) with group instance id"),
+    re.compile(r"Created a new member id (\S+) and"),  # the only line of one that joins while a rebalance is prepared
     re.compile(r"Member (\S+) joins the (?:consumer|share) group"),
     re.compile(r"\[MemberId (\S+)\] Member joins the streams group"),
     re.compile(r"Static member (\S+) with instance id \S+ joins the consumer group"),

@@ -10,12 +10,11 @@ the processor. The most memory that one process of Spark's Java or Python has ta
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -32,7 +31,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.enable": "false",
 }
-GROUPS, PARTITIONS, ROUNDS, WRITERS = 250, 100, 2, 4
+GROUPS, PARTITIONS, ROUNDS, WRITERS = 250, 100, 3, 4
 LOOK_S = 0.5
 SEVEN = (  # as many as Spark's own source has, of which the key and the value are bytes
     "`group` string, topic string, `partition` int, committed_offset bigint, commit_ts bigint, log_partition int,"
@@ -65,14 +64,14 @@ def check(broker: Broker, commits: int) -> int:
     if jars:
         options = {"kafka.bootstrap.servers": address, "subscribe": TOPIC, "startingOffsets": "earliest"}
         readers["Spark's own source, seven columns"] = lambda: spark.read.format("kafka").options(**options).load()
-    with peaks() as peak_mib:
+    with Usage() as usage:
         for number in range(ROUNDS):
             for name, read in readers.items():
-                began_s, used_s = time.monotonic(), processor_s()
+                began_s, used_s = time.monotonic(), usage.processor_s()
                 read().write.format("noop").mode("overwrite").save()
-                took_s, used_s = time.monotonic() - began_s, processor_s() - used_s
+                took_s, used_s = time.monotonic() - began_s, usage.processor_s() - used_s
                 rate = f"{commits / took_s:,.0f} a second, {took_s:.1f} s, {used_s:.1f} s of the processor"
-                print(f"  {number + 1}: {name}: {rate}; at most {dict(peak_mib)} MiB", flush=True)
+                print(f"  {number + 1}: {name}: {rate}; at most {dict(usage.peak_mib)} MiB", flush=True)
     counts = {name: read().count() for name, read in readers.items()}
     print(f"  rows: {counts}", flush=True)
     return sum(rows < commits for rows in counts.values())
@@ -97,33 +96,45 @@ def write(address: str, commits: int) -> None:
         list(pool.map(write_share, range(WRITERS)))
 
 
-@contextmanager
-def peaks() -> Iterator[dict[str, int]]:
-    """Note the most memory of one of Spark's processes, in MiB, by the name of its program."""
-    found: dict[str, int] = defaultdict(int)
-    over = Event()
+class Usage:
+    """What Spark's processes take while the block runs: processor time, and the most memory, by the program's name.
 
-    def look() -> None:
-        while not over.wait(LOOK_S):
-            for process in of_spark():
-                lines = _read(process / "status").splitlines()
-                fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-                if "VmHWM" in fields:
-                    found[fields["Name"]] = max(found[fields["Name"]], int(fields["VmHWM"].split()[0]) // 1024)
+    They are looked at all the time, since a worker that has had nothing to do for a minute ends, and takes with it what
+    is known of its time.
+    """
 
-    thread = Thread(target=look)
-    thread.start()
-    try:
-        yield found
-    finally:
-        over.set()
-        thread.join()
+    def __init__(self) -> None:
+        self.peak_mib: dict[str, int] = defaultdict(int)
+        self._ticks: dict[str, int] = {}  # by process, also of those that have ended
+        self._over = Event()
+        self._thread = Thread(target=self._watch)
 
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
 
-def processor_s() -> float:
-    """Return the processor time of Spark's processes until now, with that of those that have ended."""
-    used = (_read(process / "stat").rpartition(")")[2].split()[11:15] for process in of_spark())
-    return sum(int(ticks) for fields in used for ticks in fields) / os.sysconf("SC_CLK_TCK")
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def processor_s(self) -> float:
+        """Return the processor time until now."""
+        self._look()
+        return sum(list(self._ticks.values())) / os.sysconf("SC_CLK_TCK")
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_S):
+            self._look()
+
+    def _look(self) -> None:
+        for process in of_spark():
+            if of_process := _read(process / "stat").rpartition(")")[2].split():
+                self._ticks[process.name] = sum(map(int, of_process[11:13]))
+            lines = _read(process / "status").splitlines()
+            fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+            if "VmHWM" in fields:
+                most = int(fields["VmHWM"].split()[0]) // 1024
+                self.peak_mib[fields["Name"]] = max(self.peak_mib[fields["Name"]], most)
 
 
 def of_spark() -> list[Path]:
