@@ -3,9 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
+from coordinator.core.decision import Steps
+from coordinator.core.result import Call
 from coordinator.core.share_partitions.values import Run, SharePartition
 from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, StateKey
 from coordinator.dataplane.share.changes import _close_in_steps
+from coordinator.dataplane.share.opening import open_partitions
+from protocol.compression import Meter
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.share_fetch import (
@@ -14,11 +18,12 @@ from protocol.messages.share_fetch import (
     ShareFetchRequestPartition,
     ShareFetchRequestTopic,
 )
+from storage.log import Log
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, response_of
 from tests.dataplane.sharing import ACCEPT, REJECT, RELEASE, RENEW, Sharer, begin_sharing, got, share_partition
 from tests.dataplane.transactional import transactional_batch
 from tests.requests import produce
-from tests.steps import count_steps
+from tests.steps import count_steps, finish
 
 LOCK_MS = 30_000
 MANY = 200  # partitions: more than one step releases
@@ -338,6 +343,40 @@ def test_a_partition_that_was_read_anew_between_two_steps_is_not_overwritten(
     monkeypatch.setattr(shared.node.engine.long_requests, "step", read_anew)
     assert a.settle((0, 3, ACCEPT)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert share.find(key) is anew
+
+
+def test_what_is_acquired_stays_so_when_another_fetch_opens_the_share_partition_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes both of them several steps to find where a new group begins."""
+    broker = Broker()
+    broker.create("t")
+    broker.produce("t", 0, batch("a", "b", "c", "d", at_ms=NOW - 60_000))
+    key = begin_sharing(broker, at=NO_OFFSET)
+    shard = broker.node.world.partitions.owner("g").shard
+    shard.set_limits("g", type(shard.limits)(share_auto_offset_reset="by_duration:PT1H"))
+    find = Log.offset_for_time
+
+    def find_later(log: Log, at_ms: int, meter: Meter) -> Steps[tuple[int, int] | None]:
+        yield
+        return (yield from find(log, at_ms, meter))
+
+    monkeypatch.setattr(Log, "offset_for_time", find_later)
+    second = open_partitions(broker.plane._state, (key,), NOW)
+    next(second)
+    assert Sharer(broker).take().acquired == [(0, 3, 1)]
+    assert finish(second) == {}
+    assert Sharer(broker, "b").take(max_wait_ms=0).acquired == [], "the other one has them"
+
+
+def test_a_client_that_may_not_read_a_topic_is_not_told_its_partitions(
+    shared: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = Sharer(shared)
+    monkeypatch.setattr(Call, "may", lambda *_: False)
+    for partition in (0, 99):
+        assert a.take(partition=partition, epoch=0).error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert a.settle((0, 3, ACCEPT), partition=partition) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_a_fenced_member_reads_the_share_partition_again(shared: Broker) -> None:
