@@ -25,6 +25,7 @@ from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests import requests
 from tests.control.steered import MemoryPoller, SteeredNode, stable_group
 from tests.dataplane.broker import batch
@@ -135,6 +136,24 @@ def test_a_group_that_moves_while_a_topic_is_forgotten_forgets_it_once() -> None
     assert server.offsets(groups[-1]) == {0: 7}
     assert home.log.end_offset - written == len(groups), "one record for each"
     assert not server.node.world.edge.failures
+
+
+def test_a_share_group_that_moves_while_its_states_are_begun_has_them_begun_again() -> None:
+    server = Cluster(monotonic=map((0.005).__mul__, count()).__next__, topics={"many": 200})
+    joining = ShareGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=("many",))
+    epoch = server.ask_coordinator("g", joining, 1).member_epoch
+    states, home = server.node.engine.share_states, server.node.world.partitions.owner("g")
+    while not list(states.states()):
+        server.turn()
+    assert len(list(states.states())) < 200, "it is in the middle"
+    server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS, load_ms=LOAD_MS)
+    server.rest()
+    assert not server.node.world.edge.failures, "nothing is told while the group is loaded"
+    server.operator.clock.advance(LOAD_MS, keep_everybody)
+    assert server.ask_coordinator("g", ShareGroupHeartbeatRequest("g", "m", epoch), 1).error_code == ErrorCode.NONE
+    server.rest()
+    (initialized,) = home.shard.groups["g"].initialized.values()
+    assert initialized.partitions == tuple(range(200))
 
 
 def test_a_group_moves_with_its_members_and_offsets_and_does_not_rebalance(server: Cluster) -> None:

@@ -194,7 +194,8 @@ def test_records_that_no_share_partition_needs_are_deleted() -> None:
 
 @pytest.mark.parametrize("is_synced", [False, True])
 def test_whenever_it_crashes_no_group_has_states_that_are_not_there(*, is_synced: bool) -> None:
-    """Killed, and with --fsync without power: of each file then something else is left."""
+    """They are begun, and deleted in the end. Killed, and with --fsync without power: of each file then something else is
+    left."""
     disk, after = CrashingDisk(), list[CrashingDisk]()
     server = InMemory(disk, is_synced=is_synced, offsets_topic_num_partitions=1)
 
@@ -202,9 +203,12 @@ def test_whenever_it_crashes_no_group_has_states_that_are_not_there(*, is_synced
         after.extend(left for how, left in disk.crashes() if is_synced or how == "killed")
 
     disk.after_call = crash
-    joining = ShareGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=("orders",))
-    assert server.connect().ask(joining, 1).error_code == ErrorCode.NONE
+    beat(server, 0, "orders")
+    beat(server, -1)
+    deleting = DeleteShareGroupOffsetsRequest("g", (DeleteShareGroupOffsetsRequestTopic("orders"),))
+    assert server.connect().ask(deleting, 0).error_code == ErrorCode.NONE
     server.rest()
+    assert not list(server.node.engine.share_states.states())
     counts = set[int]()
     for left in after[:: 4 if is_synced else 1]:
         again = InMemory(left, offsets_topic_num_partitions=1)
@@ -281,6 +285,25 @@ def beat(server: InMemory, epoch: int, *topics: str) -> None:
     request = ShareGroupHeartbeatRequest("g", "m", epoch, subscribed_topic_names=topics or None)
     assert server.connect().ask(request, 1).error_code == ErrorCode.NONE
     server.rest()
+
+
+def test_a_state_that_cannot_be_begun_holds_up_the_others_for_a_heartbeat_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = InMemory()
+    states = server.node.engine.share_states
+    initialize = states.initialize
+
+    def fail_for_one(key: StateKey, *rest: int) -> ErrorCode:
+        return ErrorCode.INVALID_REQUEST if key.partition == 2 else initialize(key, *rest)
+
+    monkeypatch.setattr(states, "initialize", fail_for_one)
+    beat(server, 0, "orders")
+    monkeypatch.undo()
+    beat(server, 2)
+    (group,) = [one.shard.groups["g"] for one in server.node.world.partitions if "g" in one.shard.groups]
+    assert [one.partitions for one in group.initialized.values()] == [(0, 1, 2, 3)]
+    assert not group.initializing
 
 
 @pytest.mark.parametrize("at", [0, -1])
