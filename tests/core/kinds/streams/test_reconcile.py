@@ -102,6 +102,14 @@ def test_members_come_to_their_targets_and_never_share_a_task(steps: list[tuple[
         assert sorted(tasks_of(member.assigned.standby)) == sorted(task_list(target.standby))
 
 
+def test_a_task_that_another_process_has_by_now_stays_its_own() -> None:
+    """Whichever of two members' records is read first."""
+    task = (HeldTasks({"0": {1: 5}}),)
+    owners = TaskOwners().move_tasks("one", (), "one", task).move_tasks("two", (), "two", task)
+    assert owners.move_tasks("one", task, "one", ()).active_owner("0", 1) == "two"
+    assert owners.move_tasks("two", task, "two", ()).active_owner("0", 1) is None
+
+
 @pytest.mark.rule("S-021")
 def test_a_task_keeps_the_epoch_in_which_it_came() -> None:
     """Later targets do not make it younger: commits of that epoch are good as long as the member has the task."""
