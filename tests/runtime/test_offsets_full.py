@@ -33,6 +33,8 @@ def test_beyond_the_bound_offsets_move_but_none_is_added() -> None:
     assert codes(commit("new", {"t": {0: 1}})) == {TOO_MUCH}
     assert codes(commit("g", {"t": {0: 2, most: 1}})) == {TOO_MUCH}
     assert codes(with_metadata("g", "more")) == {TOO_MUCH}
+    gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(commit("g", {"t": {0: 2}, "gone": {0: 1}})) == {ErrorCode.NONE, gone}, "as with room: nothing is added"
     producer = peer.ask(InitProducerIdRequest("id", 60_000), 3)
     peer.ask(AddOffsetsToTxnRequest("id", producer.producer_id, producer.producer_epoch, "g"), 3)
     pending = commit_in_transaction("id", "g", (producer.producer_id, producer.producer_epoch), {"t": {0: 1}})

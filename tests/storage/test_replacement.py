@@ -124,16 +124,18 @@ def test_a_full_disk_keeps_the_old_state() -> None:
         assert logs_of(disk) == OLD
 
 
-def test_what_is_not_as_it_was_written_is_not_made_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at", [0, 99, 100, 104])
+def test_what_is_not_as_it_was_written_is_not_made_the_truth(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    monkeypatch.setattr(replacement, "_CHUNK_BYTES", 100)
     disk = disk_with(OLD)
 
     def spoil(operation: str, path: str) -> None:
         if operation == "sync" and path.endswith("fresh-0/00000000000000000000.log"):
-            disk._names[path].data[0] ^= 1
+            disk._names[path].data[at] ^= 1
 
     disk.after_call = spoil
     with pytest.raises(StorageError, match="not what was written"):
-        replacement.prepare(disk, "data", NEW)
+        replacement.prepare(disk, "data", NEW | {"fresh-0/00000000000000000000.log": bytes(105)})
     disk.after_call = None
     assert logs_of(disk) == OLD
 
