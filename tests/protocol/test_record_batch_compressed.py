@@ -18,6 +18,7 @@ from protocol.compression import (
     CHUNK_BYTES,
     FEED_BYTES,
     FRAMES_MAX,
+    STEP_BYTES,
     XERIAL_BLOCKS_MAX,
     Compression,
     DecompressionTooLargeError,
@@ -29,6 +30,7 @@ from protocol.compression import (
 from protocol.errors import ProtocolError
 from protocol.record_batch import encode, header_at, read, seal
 from protocol.records import Record
+from tests.steps import count_steps
 
 
 def decompress(compression: int, data: bytes, limit: int = 1 << 26) -> bytes:
@@ -128,6 +130,8 @@ def test_unpacking_is_left_and_resumed(form: str) -> None:
     for _ in range(0 if form == "snappy as librdkafka sends it" else 2):
         next(steps)
     assert record_batch.run(steps) == data
+    count, _ = count_steps(unpack_in_steps(codec, packed, 1 << 26, Meter()))
+    assert count <= 1 + 3_400_000 // STEP_BYTES, "others have their turn after each step, and not after each chunk"
     half = unpack_in_steps(codec, packed, 1 << 26, Meter())
     next(half, None)
     half.close()
