@@ -106,6 +106,20 @@ def test_a_snapshot_that_is_too_large_is_not_read() -> None:
         server.operator.state.take_snapshot("large")
 
 
+def test_a_snapshot_is_taken_again_where_there_is_room_for_one() -> None:
+    """The one of before goes: it does not count, nor stay where the new one is refused."""
+    server, _ = prepare()
+    state = server.operator.state
+    for name in list(state.snapshots()):
+        state.remove_snapshot(name)
+    size = state.take_snapshot("one")
+    server.node.world.config = Config({"snapshots.max.bytes": size + size // 2})
+    assert state.take_snapshot("one") == size
+    with pytest.raises(Refusal, match="snapshots may take"):
+        state.take_snapshot("two")
+    assert state.snapshots() == {"one": size}
+
+
 def reset_prefix(server: SteeredNode, prefix: str, *keep: str) -> tuple[int, int]:
     return run(server.operator.state.reset_prefix_in_steps(prefix, keep))
 
