@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 
+from coordinator.runtime import group_commit
 from coordinator.server import outbox
 from coordinator.server.turn import Turn
 from coordinator.server.waker import Waker
@@ -275,6 +276,19 @@ def test_the_server_waits_for_the_disk_when_too_much_does(monkeypatch: pytest.Mo
     assert disk.synced_size(LOG) == len(disk.contents()[LOG]), "the turn has waited before it decided"
     server.turn()
     assert (kinds(first), kinds(second)) == (["OffsetCommit"], [])
+
+
+def test_the_server_waits_for_the_disk_when_too_much_is_to_be_appended(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, server = serving()
+    first, second, third = server.connect(), server.connect(), server.connect()
+    monkeypatch.setattr(group_commit, "GATHERED_RECORDS_MAX", 0)
+    assert first.ask(*committing("g", 2)) is None
+    assert second.ask(*committing("h", 3)) is None
+    assert server.node.world.partitions[0].gathered_records == 1
+    third.send(committing("i", 4))
+    assert server.node.world.partitions[0].gathered_records <= 1, "the turn has waited before it decided"
+    server.turn()
+    assert (kinds(first), kinds(second), kinds(third)) == (["OffsetCommit"], ["OffsetCommit"], [])
 
 
 def test_what_waits_for_the_disk_counts_to_what_a_client_may_be_owed(monkeypatch: pytest.MonkeyPatch) -> None:
