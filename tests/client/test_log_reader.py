@@ -144,6 +144,25 @@ def test_a_broker_that_is_being_stopped_is_passed_over_at_the_beginning(cluster:
         assert read_all(reader) == {number: b"".join(log) for number, log in LOGS.items()}
 
 
+def test_a_broker_that_was_named_at_the_beginning_is_not_needed_any_more(cluster: ScriptedCluster) -> None:
+    """The others are known by then."""
+    cluster.leader = 2
+    with reader_of(cluster, patience_s=0.3) as reader:
+        reader.describe()
+        cluster.stopping, cluster.script = {1}, ["close"]
+        assert read_all(reader) == {number: b"".join(log) for number, log in LOGS.items()}
+
+
+def test_each_partition_is_asked_for_first_in_its_turn(cluster: ScriptedCluster) -> None:
+    """A response has room for one batch: of a partition with many others would never be read."""
+    with reader_of(cluster, bytes_max=1) as reader:
+        reader.describe()
+        reader.seek({0: 0, 2: 0})
+        for _ in range(2):
+            list(reader.poll(0))
+        assert reader.positions == {0: 2, 2: 17}
+
+
 def test_where_no_broker_responds_each_is_named(cluster: ScriptedCluster) -> None:
     cluster.stopping = {1, 2}
     complaints = [f"{one} closed the connection.*" for one in cluster.addresses]
