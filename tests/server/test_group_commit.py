@@ -279,7 +279,7 @@ def test_the_server_waits_for_the_disk_when_too_much_does(monkeypatch: pytest.Mo
 
 
 def test_the_server_waits_for_the_disk_when_too_much_is_to_be_appended(monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, server = serving()
+    _, server = serving()
     first, second, third = server.connect(), server.connect(), server.connect()
     monkeypatch.setattr(group_commit, "GATHERED_RECORDS_MAX", 0)
     assert first.ask(*committing("g", 2)) is None
