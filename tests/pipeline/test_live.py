@@ -11,6 +11,7 @@ from pipeline.history.live import Replay
 from pipeline.history.records import Rebalance
 from pipeline.history.timeline import UNCERTAIN, as_data, as_line, as_mermaid, describe, summarize
 from protocol import record_batch
+from protocol.compression import Meter
 from tests.pipeline.engine import Engine
 from tests.pipeline.group_logs import read_rows
 from tests.pipeline.simulated_groups import live
@@ -81,9 +82,22 @@ def test_only_the_wanted_group_is_read(directory: Path) -> None:
 
 
 def test_reading_may_begin_within_a_batch(directory: Path) -> None:
-    raw = b"".join(batches_of(directory))
-    middle = [row.log_offset for row in Replay().apply(raw)][50]
-    assert min(row.log_offset for row in Replay().apply(raw, middle)) >= middle
+    """What a batch has before the offset is left out, as if it were not there."""
+    raw = batches_of(directory)
+    read = [record_batch.read(one, 0, record_batch.header_at(one), Meter()) for one in raw]
+    several = [at for at, some in enumerate(read) if len(some) > 2 and (some[0].key or b"")[:2] > b"\0\1"]
+    assert len(several) > 30, "of groups, and not of their offsets alone"
+    for at in several[:: len(several) // 30]:
+        rest = read[at][len(read[at]) // 2 :]
+        middle = rest[0].offset
+        cut = record_batch.encode(rest, base_offset=middle)
+        following = b"".join(raw[at + 1 : at + 100])
+        began, expected = Replay(), Replay()
+        found = [told(row) for row in [*began.apply(raw[at] + following, middle), *began.settle()]]
+        assert found == [told(row) for row in [*expected.apply(cut + following), *expected.settle()]]
+        assert {name: one.names for name, one in began.groups.items()} == {
+            name: one.names for name, one in expected.groups.items()
+        }
 
 
 def test_a_timeline_has_a_line_for_each_rebalance_and_says_what_is_inferred(directory: Path) -> None:
