@@ -41,9 +41,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: rank(unit_of(item.nodeid, config.rootpath)))
     if asks_for_long(config.option.markexpr) or any("::" in argument for argument in config.args):
         return
-    long = [item for item in items if item.get_closest_marker("long")]
-    config.hook.pytest_deselected(items=long)
-    items[:] = [item for item in items if item not in set(long)]
+    long = {item for item in items if item.get_closest_marker("long")}
+    config.hook.pytest_deselected(items=[item for item in items if item in long])
+    items[:] = [item for item in items if item not in long]
 
 
 def asks_for_long(expression: str) -> bool:

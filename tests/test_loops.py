@@ -5,6 +5,7 @@ that one pass can take, by the default settings.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 import pytest
@@ -142,11 +143,14 @@ def bound_of(loop: Loop) -> str | None:
     return next((name for name in names if name in BOUNDS), None)
 
 
-LOOPS: Final = find_loops()
+@cache
+def all_loops() -> tuple[Loop, ...]:
+    """Those of the whole tree, which take two seconds to find: not in each worker that collects the tests."""
+    return tuple(find_loops())
 
 
 def test_every_loop_gives_way_or_says_its_bound() -> None:
-    unbounded = [loop for loop in LOOPS if bound_of(loop) is None]
+    unbounded = [loop for loop in all_loops() if bound_of(loop) is None]
     shown = [f"coordinator/{one.path}:{one.line} {one.function}: for ... in {one.goes_through}" for one in unbounded]
     assert not shown, (
         "loops over a request or over state: pace them (core/pace), or say in BOUNDS what bounds them:\n"
@@ -155,7 +159,7 @@ def test_every_loop_gives_way_or_says_its_bound() -> None:
 
 
 def test_every_bound_is_of_a_loop() -> None:
-    assert {bound_of(loop) for loop in LOOPS} - {None} == set(BOUNDS)
+    assert {bound_of(loop) for loop in all_loops()} - {None} == set(BOUNDS)
 
 
 FOUND: Final = [

@@ -20,8 +20,8 @@ import msgspec
 
 from tests.campaign.results import current_commit
 from tests.mutation.areas import AREAS
-from tests.mutation.figures import RESULTS, Figures
-from tests.mutation.mutants import Mutant, draw, find_candidates
+from tests.mutation.figures import RESULTS, Figures, Mutant
+from tests.mutation.mutants import draw, find_candidates
 from tests.mutation.trials import Trials
 
 

@@ -5,10 +5,21 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tests.mutation.mutants import Mutant
-
 RESULTS = Path(__file__).parent / "results.jsonl"
 SHOWN = 6  # samples of each area, on the page
+
+
+class Mutant(Struct, frozen=True):
+    """A fault: where it is, the line that it takes out and the one that it puts in."""
+
+    path: str
+    line: int
+    function: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} `{self.function}`: `{self.before}` became `{self.after}`"
 
 
 class Figures(Struct, frozen=True):

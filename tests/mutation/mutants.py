@@ -22,24 +22,12 @@ from mutmut.mutation.mutators import mutation_operators
 from mutmut.mutation.pragma_handling import IgnoredCode
 
 from tests.mutation.areas import EQUIVALENT, OF_OTHER_SYSTEMS
+from tests.mutation.figures import Mutant
 
 STRICT = re.compile(r", strict=(True|False|None)|, (?=\))")
 COLUMNS = re.compile(
     r'(F\.(col|max|min|sum|max_by|min_by|count|first|last|lag|lead|desc)|partitionBy|orderBy)\(("[\w.]+"(, )?)+'
 )
-
-
-class Mutant(Struct, frozen=True):
-    """A fault: where it is, the line that it takes out and the one that it puts in."""
-
-    path: str
-    line: int
-    function: str
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line} `{self.function}`: `{self.before}` became `{self.after}`"
 
 
 class Candidate:

@@ -24,6 +24,7 @@ from uuid import UUID
 
 from kio.index import load_payload_module
 from kio.schema.errors import ErrorCode
+from kio.schema.index import LoadableEntityType, api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_field_tag
 from kio.static.constants import EntityType
@@ -40,14 +41,21 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
 
+def kind_of(target: Target) -> LoadableEntityType:
+    return EntityType.request if target.direction == "request" else EntityType.response
+
+
+def is_known(target: Target) -> bool:
+    """Whether kio has the version, by its index: to import the modules of all versions takes two seconds."""
+    versions = schema_name_map.get(api_key_map.get(target.api.key, ""), {})
+    return kind_of(target) in versions.get(target.version, {})
+
+
 @cache
 def entity_class(target: Target) -> Any:
-    """kio's class of a message, or None where kio does not know the version."""
-    kind = EntityType.request if target.direction == "request" else EntityType.response
-    try:
-        module = load_payload_module(target.api.key, target.version, kind)
-    except RuntimeError:
-        return None
+    """kio's class of a message that it knows."""
+    kind = kind_of(target)
+    module = load_payload_module(target.api.key, target.version, kind)
     return next(
         cls
         for cls in vars(module).values()
@@ -55,7 +63,7 @@ def entity_class(target: Target) -> Any:
     )
 
 
-KNOWN = [target for target in TARGETS if entity_class(target) is not None]
+KNOWN = [target for target in TARGETS if is_known(target)]
 
 
 def is_nullable(kind: Any) -> bool:
