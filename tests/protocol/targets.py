@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
 import msgspec
+from hypothesis import note
 
 from protocol import interpret
 from protocol.apis import API, TABLE
@@ -75,3 +77,21 @@ def outcome(read: Callable[[bytes], Any], frame: bytes, refused: tuple[type[Exce
         return read(frame)
     except refused:
         return None
+
+
+def by_api(targets: Iterable[Target]) -> dict[str, list[Target]]:
+    """Return all versions of each API in each direction.
+
+    A property is tried with all of them at once: to begin takes Hypothesis longer than 15 examples of one message.
+    """
+    found = defaultdict[str, list[Target]](list)
+    for target in targets:
+        found[f"{target.api.module}_{target.direction}"].append(target)
+    return dict(found)
+
+
+def named(targets: Iterable[Target]) -> Iterator[Target]:
+    """Yield targets within a property. If it fails, the last one that Hypothesis names is the one that failed."""
+    for target in targets:
+        note(str(target))
+        yield target

@@ -9,16 +9,17 @@ from hypothesis import given
 
 from tests.protocol import oracle
 from tests.protocol.settings import SETTINGS
-from tests.protocol.targets import TARGETS, Target
+from tests.protocol.targets import TARGETS, by_api, named
 from tests.protocol.values import CHOICES
 
 
-@pytest.mark.parametrize("target", oracle.KNOWN, ids=str)
-def test_r13_kio_and_this_codec_write_the_same_bytes_and_read_each_others(target: Target) -> None:
+@pytest.mark.parametrize("api", APIS := by_api(oracle.KNOWN))
+def test_r13_kio_and_this_codec_write_the_same_bytes_and_read_each_others(api: str) -> None:
     @SETTINGS
     @given(CHOICES)
     def property(data: bytes) -> None:
-        oracle.check(target, data)
+        for target in named(APIS[api]):
+            oracle.check(target, data)
 
     property()
 

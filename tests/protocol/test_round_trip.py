@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Final
 
 import pytest
 from hypothesis import given, settings
@@ -13,50 +14,55 @@ from protocol.encoder import encoder_in_pieces
 from protocol.errors import ProtocolError
 from tests.protocol.mutate import mutated
 from tests.protocol.settings import SETTINGS
-from tests.protocol.targets import CORRELATION_ID, RESPONSES, TARGETS, Target, outcome
+from tests.protocol.targets import CORRELATION_ID, RESPONSES, TARGETS, Target, by_api, named, outcome
 from tests.protocol.values import CHOICES, Choices, message_of
 
+APIS: Final = by_api(TARGETS)
+ANSWERS: Final = by_api(RESPONSES)
 
-def write_and_read_again(target: Target, how: settings) -> None:
+
+def write_and_read_again(targets: list[Target], how: settings) -> None:
     """Write messages by either codec, and read them and what a mistake has left of them by either."""
-    fast = decoder(target.root)
+    decoders = [decoder(target.root) for target in targets]
 
     @how
     @given(CHOICES, st.integers(0, 2**32))
     def property(data: bytes, seed: int) -> None:
-        body = message_of(target.body, Choices(data))
-        frame = target.encode(body)
-        assert frame == target.build(body)
-        read = target.decode(frame)
-        assert read == target.frame_of(body) == target.parse(frame)
-        assert target.decode(frame + b"surplus") == read
-        broken = mutated(frame, random.Random(seed))
-        assert outcome(fast, broken, UNREADABLE) == outcome(target.parse, broken, (ProtocolError,))
+        for target, fast in zip(named(targets), decoders, strict=True):
+            body = message_of(target.body, Choices(data))
+            frame = target.encode(body)
+            assert frame == target.build(body)
+            read = target.decode(frame)
+            assert read == target.frame_of(body) == target.parse(frame)
+            assert target.decode(frame + b"surplus") == read
+            broken = mutated(frame, random.Random(seed))
+            assert outcome(fast, broken, UNREADABLE) == outcome(target.parse, broken, (ProtocolError,))
 
     property()
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_r13_written_and_read_again_a_message_is_the_same_by_either_codec(target: Target) -> None:
-    write_and_read_again(target, SETTINGS)
+@pytest.mark.parametrize("api", APIS)
+def test_r13_written_and_read_again_a_message_is_the_same_by_either_codec(api: str) -> None:
+    write_and_read_again(APIS[api], SETTINGS)
 
 
 @pytest.mark.long
 def test_r13_hundreds_of_each_message_are_the_same_by_either_codec() -> None:
-    for target in TARGETS:
-        write_and_read_again(target, settings(SETTINGS, max_examples=200))
+    for targets in APIS.values():
+        write_and_read_again(targets, settings(SETTINGS, max_examples=200))
 
 
-@pytest.mark.parametrize("target", RESPONSES, ids=str)
-def test_an_encoder_in_pieces_writes_the_same_bytes(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("api", ANSWERS)
+def test_an_encoder_in_pieces_writes_the_same_bytes(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("protocol.encoder.PIECE_ELEMENTS", 2)
-    in_pieces = encoder_in_pieces(target.root)
+    encoders = [encoder_in_pieces(target.root) for target in ANSWERS[api]]
 
     @settings(SETTINGS, max_examples=5)
     @given(CHOICES)
     def property(data: bytes) -> None:
-        body = message_of(target.body, Choices(data))
-        assert b"".join(in_pieces(CORRELATION_ID, body)) == target.encode(body)
+        for target, in_pieces in zip(named(ANSWERS[api]), encoders, strict=True):
+            body = message_of(target.body, Choices(data))
+            assert b"".join(in_pieces(CORRELATION_ID, body)) == target.encode(body)
 
     property()
 
