@@ -60,6 +60,7 @@ class ScriptedCluster:
         self.starts = dict.fromkeys(self.logs, 0)
         self.ends = {n: max((record_batch.header_at(b).next_offset for b in log), default=0) for n, log in logs.items()}
         self.script: list[str] = []
+        self.throttle_ms = 300
         self.leader = 1
         self.unlisted = 0  # lists of brokers yet to come that leave the leader out
         self.fetches: list[tuple[float, int, Any]] = []  # when, which broker, the request
@@ -168,7 +169,7 @@ class ScriptedCluster:
             left -= len(data)
             data = b"" if out else data[: len(data) - 7 if word == "cut" else None]
             parts.append(FetchResponsePartitionData(one.partition, code_here, self.ends[one.partition], records=data))
-        throttle_ms = 300 if word == "throttle" else 0
+        throttle_ms = self.throttle_ms if word == "throttle" else 0
         topics = (FetchResponseableTopic(TOPIC, partitions=tuple(parts)),)
         return FetchResponse(throttle_time_ms=throttle_ms, responses=topics)
 

@@ -62,8 +62,11 @@ def directory(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture
-def cluster(directory: Path) -> Iterator[ScriptedCluster]:
+def cluster(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedCluster]:
+    """The same logs, at brokers that throttle for a moment and at which a reader soon tries again."""
+    monkeypatch.setattr("coordinator.client.log_reader.PAUSE_LEAST_SECONDS", 0.01)
     with ScriptedCluster(batches_of(directory)) as made:
+        made.throttle_ms = 20
         yield made
     open_reader.cache_clear()
 

@@ -2,7 +2,8 @@
 
 import random
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 
@@ -171,32 +172,28 @@ def test_a_topic_that_was_made_anew_has_the_lag_of_its_present_life(spark: Any) 
     assert (row.lag, row.lag_seconds) == (40, 40.0)
 
 
-@pytest.mark.parametrize(
-    ("ends", "beyond"),
-    [
-        ([(5_000, 500, "list_offsets"), (70_000, 30, "list_offsets")], 470),
-        ([(60_000, 30, "checkpoint")], 470),
-        ([(50_000, 30, "log")], 470),
-        ([(0, 0, "log")], 500),
-        ([(50_000, 30, "list_offsets")], None),
-        ([(70_000, 500, "list_offsets")], 0),
-        ([(70_000, 600, "list_offsets")], 0),
-    ],
-    ids=[
-        "cut",
-        "cut in the same moment",
-        "its log ends",
-        "it is empty",
-        "it may have grown since",
-        "it is there",
-        "lag",
-    ],
-)
-def test_an_offset_that_lies_beyond_the_end_of_its_log_is_told(spark: Any, ends: Any, beyond: int | None) -> None:
-    commits = commits_of(spark, [(0, 10_000, 400), (1, 60_000, 500)])
-    given = spark.createDataFrame([("t", 0, *one) for one in ends], ENDS)
-    (row,) = lag_status(commits, given, now_ms=100_000).collect()
-    assert (row.beyond_end, row.lag) == (beyond, max(0, ends[-1][1] - 500))
+BEYOND: Final[Mapping[str, tuple[list[tuple[int, int, str]], int | None]]] = {
+    "cut": ([(5_000, 500, "list_offsets"), (70_000, 30, "list_offsets")], 470),
+    "cut in the same moment": ([(60_000, 30, "checkpoint")], 470),
+    "its log ends": ([(50_000, 30, "log")], 470),
+    "it is empty": ([(0, 0, "log")], 500),
+    "it may have grown since": ([(50_000, 30, "list_offsets")], None),
+    "it is there": ([(70_000, 500, "list_offsets")], 0),
+    "lag": ([(70_000, 600, "list_offsets")], 0),
+}
+"""Topics: log ends as (time, end, source), and how far the last commit, 500 at 60,000, lies beyond them."""
+
+
+def test_an_offset_that_lies_beyond_the_end_of_its_log_is_told(spark: Any) -> None:
+    rows = [
+        commit_row(2 * number + at, ts, offset, topic=topic)
+        for number, topic in enumerate(BEYOND)
+        for at, (ts, offset) in enumerate(((10_000, 400), (60_000, 500)))
+    ]
+    commits = offset_commits(frame(spark, rows, OFFSET_COMMITS), frame(spark, [], BATCHES))
+    given = spark.createDataFrame([(topic, 0, *one) for topic, (ends, _) in BEYOND.items() for one in ends], ENDS)
+    found = {row.topic: (row.beyond_end, row.lag) for row in lag_status(commits, given, now_ms=100_000).collect()}
+    assert found == {topic: (beyond, max(0, ends[-1][1] - 500)) for topic, (ends, beyond) in BEYOND.items()}
 
 
 def test_the_trend_is_a_slope_that_one_decrease_does_not_hide(spark: Any) -> None:
