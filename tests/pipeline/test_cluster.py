@@ -199,6 +199,13 @@ def test_a_topic_that_was_made_anew_is_not_read_on(
         ingest(None, [uri_of(cluster)], tmp_path)
 
 
+def test_a_topic_whose_id_is_not_told_any_more_is_read_on(cluster: ScriptedCluster, tmp_path: Path) -> None:
+    """As where an older broker is asked."""
+    ingest(None, [uri_of(cluster)], tmp_path)
+    cluster.topic_id = bytes(16)
+    assert ingest(None, [uri_of(cluster)], tmp_path)
+
+
 def test_the_place_is_the_cluster_whichever_broker_was_asked(cluster: ScriptedCluster, tmp_path: Path) -> None:
     known = ingest(None, [uri_of(cluster)], tmp_path)
     assert known.places[f"{TOPIC}-1"] == f"kafka://scripted/{TOPIC}-1"
