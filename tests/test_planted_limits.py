@@ -4,8 +4,9 @@ import pytest
 
 from tests.mutation.limits import MISTAKES, ROOT, Mistake, find_place
 from tests.mutation.new_code import FAULTS
+from tests.mutation.siblings import SIBLINGS
 
-ALL = (*MISTAKES, *(Mistake(*fault[:5]) for fault in FAULTS))
+ALL = (*MISTAKES, *(Mistake(*fault[:5]) for fault in (*FAULTS, *SIBLINGS)))
 
 
 @pytest.mark.parametrize("mistake", ALL, ids=[mistake.what for mistake in ALL])

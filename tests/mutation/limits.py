@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.mutation.new_code import FAULTS
+from tests.mutation.siblings import SIBLINGS
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDERS: Final = ("coordinator", "protocol", "storage", "muster", "tests", "docs", "benchmarks", "pipeline")
@@ -156,7 +157,7 @@ def do_pass(tests: Iterable[str], copy: Path) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", metavar="TEXT", help="only mistakes with this text in their name")
-    faults = [Mistake(*fault[:5]) for fault in FAULTS]
+    faults = [Mistake(*fault[:5]) for fault in (*FAULTS, *SIBLINGS)]
     chosen = [mistake for mistake in (*MISTAKES, *faults) if parser.parse_args().only in mistake.what]
     unseen = 0
     with tempfile.TemporaryDirectory() as folder:
