@@ -5,8 +5,9 @@ the length that ends the run; what is of fixed size as a whole is one `pack` and
 value has no bytes; `protocol.interpret` knows which.
 
 An encoder in pieces is a generator: it hands out what it has after each `PIECE_ELEMENTS` elements of arrays, so that
-whoever asks can do something else in between. It is slower: each element is a turn of a loop, and is counted. Opaque
-bytes may be given to it as anything that has a length, such as a range of a file: that is a piece of its own.
+whoever asks can do something else in between. It is slower: each element is a turn of a loop, and is counted, and long
+strings count as more. Opaque bytes may be given to it as anything that has a length, such as a range of a file: that is
+a piece of its own.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from protocol.source import Source
 from protocol.structs import NullableStruct, StructOf, TagSection
 
 PIECE_ELEMENTS = 2_000  # of arrays, in one piece: one or two milliseconds
+ELEMENT_BITS = 9  # of a length: a string or opaque bytes of 2^9 bytes are as much as an element
 UNWRITABLE = (ValueError, TypeError, AttributeError, struct.error)  # what an encoder raises
 _NAMES = {
     "Rows": Rows,
@@ -186,6 +188,8 @@ class _Encoder:
         data, count = self.measure(subcon, value, ".encode()", "b''")
         self.count(subcon, count, "text_uvarint")
         self.pieces.append(data)
+        if self.in_pieces:
+            self.source.line(f"left -= {count} >> {ELEMENT_BITS}")
 
     def blob(self, subcon: Blob, value: str) -> None:
         data, count = self.measure(subcon, value, "", "b''")
@@ -196,6 +200,7 @@ class _Encoder:
         self.spill()
         with self.source.block(f"if type({data}) is bytes:"):
             self.source.line(f"{self.parts}.append({data})")
+            self.source.line(f"left -= {count} >> {ELEMENT_BITS}")
         with self.source.block("else:"):
             self.source.line(f"yield join({self.parts})")
             self.source.line(f"yield {data}")
@@ -282,9 +287,9 @@ class _Encoder:
                 self.source.line(f"left -= len({items})")
 
     def end_piece(self) -> None:
-        """Write the lines that hand out what there is after so many elements."""
+        """Write the lines that hand out what there is after so many elements and bytes."""
         self.source.line("left -= 1")
-        with self.source.block("if not left:"):
+        with self.source.block("if left <= 0:"):
             self.source.line(f"left = {PIECE_ELEMENTS}")
             self.source.line(f"yield join({self.parts})")
             self.source.line(f"{self.parts} = []")

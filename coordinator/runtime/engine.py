@@ -112,7 +112,7 @@ class Engine:
         self.memory = Memory(world)
         self._replies: Replies = []
         self.unfinished = UnfinishedRequests(meter)
-        self.long_requests = LongRequests(world, self.unfinished, self._replies)
+        self.long_requests = LongRequests(world, self.unfinished)
         self.do_in_steps = self.long_requests.do
         self.recorder = Recorder(
             world, follow_topics=self._follow_topics, do_in_steps=self.do_in_steps, append=self.append
@@ -281,6 +281,7 @@ class Engine:
     def replies(self) -> Replies:
         """Return the parked requests that are answered, since this was last asked."""
         replies = self._replies
+        replies += self.long_requests.take_answered()
         if self.world.note_input is not None and (replies or self.next_poll_ms() is not None):
             self.world.note_input(Kind.REPLIES, None)
         polls = self.world.dataplane.replies()

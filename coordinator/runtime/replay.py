@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from coordinator.config import Config
 from coordinator.config_layers import read_table
-from coordinator.control.inputs import AdvanceInput, AdvertisedListener, AskInput, Input, Kind, VerbInput
+from coordinator.control.inputs import AdvanceInput, AdvertisedListener, AskInput, Input, Kind, StepInput, VerbInput
 from coordinator.control.journal import Entry
 from coordinator.control.journal_file import WITHOUT_CHECKPOINTS, JournalError, Recording
 from coordinator.core.decision import Done, Parked, Silent
@@ -29,6 +29,7 @@ from coordinator.runtime.advance import Advance
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.node import Node, Setup, Where
 from coordinator.runtime.steps import Checkpoints, Endless
+from coordinator.runtime.world import Replies
 from coordinator.setting import ConfigError
 from protocol.apis import keys_with
 from protocol.codec import decode_request, encode_response
@@ -138,8 +139,13 @@ class Replay:
         else:
             self._answer(entry, decision)
 
-    def _reply(self) -> None:
-        for ticket, outcome in self.node.engine.replies():
+    def _repeat_step(self, noted: StepInput | None) -> None:
+        long_requests = self.node.engine.long_requests
+        long_requests.repeat_step(noted)
+        self._reply(long_requests.take_answered())
+
+    def _reply(self, replies: Replies) -> None:
+        for ticket, outcome in replies:
             entry = self._parked.pop(ticket, None)
             if entry is not None:
                 self._answer(entry, outcome)
@@ -220,8 +226,8 @@ _PERFORM: Final[dict[Kind, Perform]] = {
     Kind.LOAD: Replay._load,
     Kind.FIRE: lambda replay, now_ms: replay.node.engine.fire(now_ms),
     Kind.REAL: lambda replay, value: None,  # it is read when the node asks
-    Kind.REPLIES: lambda replay, value: replay._reply(),
-    Kind.STEP: lambda replay, value: replay.node.engine.long_requests.repeat_step(value),
+    Kind.REPLIES: lambda replay, value: replay._reply(replay.node.engine.replies()),
+    Kind.STEP: Replay._repeat_step,
     Kind.FORGET: Replay._forget,
     Kind.DISCONNECT: lambda replay, connection: replay.node.engine.disconnect(
         connection, replay.node.world.dataplane.shown_ms

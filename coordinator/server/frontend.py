@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from coordinator.core.decision import Done, Silent
 from coordinator.metrics import Stats
 from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.engine import Engine
@@ -220,7 +221,7 @@ class Frontend:
         turn, connections = self.turn, self.connections
         if not turn.now_ms:
             self.begin()
-        engine, parked = self.engine, connections.parked
+        engine = self.engine
         gate = self.handler.gate
         if gate is not None and gate.next_s is not None:
             self.encoder.queue_delayed_responses(gate)
@@ -239,10 +240,7 @@ class Frontend:
         replies = self.outbox.replies
         replies.extend(engine.replies())
         while replies:
-            ticket, outcome = replies.popleft()
-            connection = parked.get(ticket)
-            if connection is not None:
-                self.handler.reply(connection, outcome)
+            self._reply(*replies.popleft())
             if not turn.check_time():
                 break  # a response may be large, and there may be many: the others leave in the next turns
             if not replies:
@@ -254,6 +252,12 @@ class Frontend:
         touched, connections.touched = connections.touched, {}
         turn.end()
         return touched
+
+    def _reply(self, ticket: int, outcome: Done | Silent) -> None:
+        """Owe the response to a parked request, unless its client has left."""
+        connection = self.connections.parked.get(ticket)
+        if connection is not None:
+            self.handler.reply(connection, outcome)
 
     def sync(self) -> None:
         """Wait until everything that was decided is on the disk: what rests on it leaves at the end of this turn."""
@@ -389,7 +393,10 @@ class Frontend:
             and (self._is_node_next or not has_encodings)
         ):
             self._is_node_next = False
-            self.engine.long_requests.step()
+            long_requests = self.engine.long_requests
+            long_requests.step()
+            for ticket, outcome in long_requests.take_answered():
+                self._reply(ticket, outcome)
         elif has_encodings:
             self._is_node_next = True
             self.encoder.step()

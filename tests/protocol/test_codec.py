@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from protocol import codec
-from protocol.apis import APIS
+from protocol.apis import APIS, api_of
 from protocol.codec import (
     decode_request,
     decode_response,
@@ -19,15 +19,23 @@ from protocol.codec import (
     write,
     write_correlation_id,
 )
+from protocol.encoder import ELEMENT_BITS, PIECE_ELEMENTS
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.header import Request, Response
 from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.messages.consumer_protocol import SUBSCRIPTION, ConsumerProtocolSubscription
+from protocol.messages.describe_groups import (
+    DescribeGroupsResponse,
+    DescribeGroupsResponseDescribedGroup,
+    DescribeGroupsResponseDescribedGroupMember,
+)
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.list_groups import ListGroupsResponse, ListGroupsResponseListedGroup
 from protocol.messages.metadata import MetadataRequest
 from protocol.structs import subconstructs
 from tests.protocol.targets import TARGETS
 
+MEMBER = DescribeGroupsResponseDescribedGroupMember("m", member_metadata=b"m" * 30_000, member_assignment=b"a" * 30_000)
 HEARTBEAT = bytes.fromhex("000c00040000000700026d6500026700000005026d0000")
 
 
@@ -141,6 +149,22 @@ def test_what_cannot_be_answered_is_said_with_its_field() -> None:
         ProtocolError, match=r"Heartbeat v4: the frame ends early, expected 2, found 0 in error_code at byte 9"
     ):
         decode_response(12, 4, bytes.fromhex("000000070000000000"))
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        ListGroupsResponse(groups=tuple([ListGroupsResponseListedGroup("g" * 2_000)] * 5_000)),
+        DescribeGroupsResponse(groups=(DescribeGroupsResponseDescribedGroup(members=(MEMBER,) * 200),)),
+    ],
+    ids=["names", "opaque bytes"],
+)
+def test_no_piece_of_a_response_is_long_however_long_its_strings_are(response: Any) -> None:
+    api_key = api_of(response).key
+    pieces = list(encode_response_in_pieces(api_key, 5, 1, response))
+    assert max(map(len, pieces)) <= (PIECE_ELEMENTS << ELEMENT_BITS) + 60_000
+    assert sum(map(len, pieces)) > 5 * (PIECE_ELEMENTS << ELEMENT_BITS)
+    assert b"".join(pieces) == encode_response(api_key, 5, 1, response)[4:]
 
 
 def test_messages_inside_messages_are_read_and_written_by_their_schema() -> None:

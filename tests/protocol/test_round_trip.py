@@ -55,6 +55,7 @@ def test_r13_hundreds_of_each_message_are_the_same_by_either_codec() -> None:
 @pytest.mark.parametrize("api", ANSWERS)
 def test_an_encoder_in_pieces_writes_the_same_bytes(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("protocol.encoder.PIECE_ELEMENTS", 2)
+    monkeypatch.setattr("protocol.encoder.ELEMENT_BITS", 1)
     encoders = [encoder_in_pieces(target.root) for target in ANSWERS[api]]
 
     @settings(SETTINGS, max_examples=5)

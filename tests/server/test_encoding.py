@@ -11,6 +11,7 @@ from coordinator.core import shard
 from coordinator.core.decision import Done
 from coordinator.server import encoder
 from coordinator.server.encoding import ENCODINGS_MAX
+from protocol import record_batch
 from protocol.encoder import PIECE_ELEMENTS
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.describe_groups import DescribeGroupsRequest
@@ -22,8 +23,9 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from protocol.records import Record
 from tests.log_lines import log_lines
-from tests.requests import commit, create_topics, fetch_offsets
+from tests.requests import commit, create_topics, fetch, fetch_offsets, produce
 from tests.server.in_memory import InMemory, Peer
 from tests.server.listening import VERSIONS
 
@@ -112,6 +114,28 @@ def test_few_large_responses_are_there_at_a_time() -> None:
     assert most == ENCODINGS_MAX
     assert [[number for number, _ in peer.answers] for peer in peers] == [[1, 2]] * len(peers)
     assert server.frontend.connections.requests.total == 0
+
+
+def test_few_large_responses_are_there_at_a_time_while_many_short_ones_wait() -> None:
+    """The answers to 300 fetches, which one record ends, are many turns' work, and long requests go on meanwhile."""
+    server = hurried()
+    waiting = [server.connect() for _ in range(300)]
+    for peer in waiting:
+        peer.send((fetch("wide", max_wait_ms=10_000_000), 11))
+    server.rest()
+    assert len(server.frontend.connections.parked) == len(waiting)
+    peers = [server.connect() for _ in range(10 * ENCODINGS_MAX)]
+    for peer in peers:
+        peer.send(UNKNOWN_TOPIC)
+    records = record_batch.encode([Record(None, b"news", timestamp=1)])
+    server.connect().send((produce("wide", {0: records}), 9))
+    server.turn()
+    most = 0
+    while server.frontend.has_work:
+        most = max(most, len(server.frontend.encoder.encodings))
+        server.turn()
+    assert 1 < most <= ENCODINGS_MAX
+    assert all(peer.answers for peer in (*peers, *waiting))
 
 
 def test_what_members_send_does_not_wait_for_many_that_ask_for_much() -> None:
