@@ -302,36 +302,6 @@ def test_compact_says_what_it_proved(logs: Path, tmp_path: Path, muster: Shell) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "logs"], "nothing is left of what was refused"
 
 
-@pytest.mark.xdist_group("spark")
-def test_from_logs_to_a_report(
-    spark: Any, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, muster: Shell
-) -> None:
-    odd = tmp_path / "[a] {b,c} *?\\`%20"  # to Spark a pattern, the end of a name, a coded space: here a plain name
-    odd.mkdir()
-    logs, page = logs.rename(odd / "logs"), tmp_path / "r.html"
-    tables, ends, events = odd / "t", odd / "ends.jsonl", odd / "events.jsonl"
-    rows = ({"topic": "topic-0", "partition": 0, "ts": 1_760_000_000_000 + i * 5000, "leo": 900 + i} for i in range(9))
-    ends.write_text("\n".join(map(json.dumps, rows)))
-    events.write_text('{"lost":3}\n{"at_ms":1760000000000,"group":"group-1","cause":"member_joined"}\n')
-    assert muster.json(0, "ingest", logs, "--out", tables)["rows"]["offset_commits"] > 200
-    muster(0, "optimize", "--out", tables, "--json")
-    with monkeypatch.context() as patched:
-        patched.setattr("pipeline.session.session", lambda *_args, **_options: spark)
-        patched.setattr(spark, "stop", lambda: None)  # others have it as well
-        built = muster.json(0, "build", "--out", tables, "--ends", ends, "--events", events)["rows"]
-        assert built["lag_history"] > 0
-    published.create_views(spark, tables)
-    assert spark.table("latest_offsets").count() == built["latest_offsets"]
-    assert spark.table("effective_commits").count() > 0
-    muster(0, "verify", logs, "--tables", tables)
-    monkeypatch.setattr("pipeline.session.session", lambda *_args, **_options: pytest.fail("Spark was started"))
-    muster(0, "report", "--tables", tables, "--out", page, "--title", "<Groups>")
-    text = page.read_text()
-    assert "<title>&lt;Groups&gt;</title>" in text
-    assert " over time</a>" in text
-    assert "Lag of each partition" in text
-
-
 def test_damage_is_an_exit_code_of_ingest(logs: Path, tmp_path: Path, muster: Shell) -> None:
     damage(logs)
     muster(3, "ingest", logs, "--out", tmp_path / "hurt", "--json")
