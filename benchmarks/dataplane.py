@@ -107,11 +107,11 @@ def measure_produce(server: RunningServer, seconds: float) -> tuple[float, float
     def line(partition: int) -> Line:
         frame = produce_request(partition, data)
 
-        def answered(answer: bytes) -> bytes:
+        def note_answer(answer: bytes) -> bytes:
             moved[0] += len(data)
             return frame
 
-        return Line(server.port, frame, answered)
+        return Line(server.port, frame, note_answer)
 
     return cost(server, [line(partition) for partition in range(CONNECTIONS)], seconds, lambda: moved[0] / MEGABYTE)
 
@@ -128,13 +128,13 @@ def measure_fetch(server: RunningServer, seconds: float) -> tuple[float, float]:
 
         offset = 0
 
-        def answered(answer: bytes) -> bytes:
+        def note_answer(answer: bytes) -> bytes:
             nonlocal offset
             moved[0] += len(answer)
             offset = offset + RECORDS if len(answer) > one else 0
             return ask(offset)
 
-        return Line(server.port, ask(0), answered)
+        return Line(server.port, ask(0), note_answer)
 
     return cost(server, [line(partition) for partition in range(CONNECTIONS)], seconds, lambda: moved[0] / MEGABYTE)
 
@@ -142,29 +142,29 @@ def measure_fetch(server: RunningServer, seconds: float) -> tuple[float, float]:
 def measure_echo(server: RunningServer, seconds: float) -> tuple[float, float]:
     frame, moved = produce_request(0, batch()), [0]
 
-    def answered(answer: bytes) -> bytes:
+    def note_answer(answer: bytes) -> bytes:
         moved[0] += len(answer)
         return frame
 
-    lines = [Line(server.port, frame, answered) for _ in range(CONNECTIONS)]
+    lines = [Line(server.port, frame, note_answer) for _ in range(CONNECTIONS)]
     return cost(server, lines, seconds, lambda: moved[0] / MEGABYTE)
 
 
-def waiting(server: RunningServer, consumers: int, seconds: float) -> tuple[float, list[float]]:
+def measure_waits(server: RunningServer, consumers: int, seconds: float) -> tuple[float, list[float]]:
     """(the part of a core that idle consumers cost, the milliseconds from each produce to each answer it gave)."""
     ends, waits, sent_at = [0] * PARTITIONS, [], [0.0] * PARTITIONS
 
     def line(number: int) -> Line:
         partition, offset = number % PARTITIONS, 0
 
-        def answered(answer: bytes) -> bytes:
+        def note_answer(answer: bytes) -> bytes:
             nonlocal offset
             if len(answer) > RECORD_BYTES:
                 waits.append((time.perf_counter() - sent_at[partition]) * 1e3)
                 offset = ends[partition]
             return fetch_request(partition, offset)
 
-        return Line(server.port, fetch_request(partition, 0), answered)
+        return Line(server.port, fetch_request(partition, 0), note_answer)
 
     lines: list[Line] = []
     for number in range(consumers):  # spread over the wait, as consumers are that have nothing to do with each other
@@ -251,7 +251,7 @@ def main() -> None:
         return
     records(args.beside, args.seconds, args.rounds)
     with tempfile.TemporaryDirectory() as name, RunningServer(Path(name), "--topic", f"t:{PARTITIONS}") as server:
-        idle, waits = waiting(server, args.consumers, args.seconds)
+        idle, waits = measure_waits(server, args.consumers, args.seconds)
     ordered = statistics.quantiles(waits, n=100)
     print(
         f"{args.consumers} idle consumers: {idle:.1%} of a core; woken after {statistics.median(waits):.1f} ms"
@@ -263,10 +263,10 @@ def first_answer(server: RunningServer, frame: bytes) -> bytes:
     """One request by itself, and its answer."""
     found: list[bytes] = []
 
-    def answered(answer: bytes) -> None:
+    def note_answer(answer: bytes) -> None:
         found.append(answer)
 
-    line = Line(server.port, frame, answered)
+    line = Line(server.port, frame, note_answer)
     while not found:
         line.ready()
     line.sock.close()

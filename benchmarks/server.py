@@ -32,7 +32,7 @@ def resident_mib(pid: int) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
-def _listening(command: list[str], port: int) -> list[str]:
+def _with_port(command: list[str], port: int) -> list[str]:
     """The command with its port where it says {port}, or at its end."""
     words = [word.replace("{port}", str(port)) for word in command]
     return [*command, str(port)] if words == command else words
@@ -46,7 +46,7 @@ class RunningServer:
         self.admin_port = free_port()
         self.kafka = f"127.0.0.1:{self.port}"
         self._wait = wait
-        self.command = command and _listening(command, self.port)
+        self.command = command and _with_port(command, self.port)
         if not self.command:
             self.command = [
                 sys.executable,

@@ -110,7 +110,7 @@ class Queue:
         )  # fmt: skip
         assert not answer.error_code, f"{self.name}: {answer}"
         self._epoch, self._lock_ms = self._epoch + 1, answer.acquisition_lock_timeout_ms
-        return list(_acquired(answer))
+        return list(_acquired_offsets(answer))
 
     def _accept_all(self) -> None:
         """Fetch until nothing comes any more, which is when the state of the partition has begun, too."""
@@ -168,7 +168,7 @@ class Queue:
         return statistics.median(late_ms)
 
 
-def _acquired(answer: Any) -> Iterator[int]:
+def _acquired_offsets(answer: Any) -> Iterator[int]:
     for topic in answer.responses:
         for one in topic.partitions:
             for run in one.acquired_records:

@@ -107,7 +107,7 @@ class Verdict(NamedTuple):
     wall_p99_ms: float
     wall_longest_ms: float
 
-    def missed(self) -> list[str]:
+    def missed_aims(self) -> list[str]:
         """Which aims were missed."""
         aims = {
             f"{self.errors} heartbeats were refused": self.errors == 0,
@@ -124,7 +124,7 @@ class Verdict(NamedTuple):
         figures = (self.p99_ms, self.longest_ms, self.turn_ms, self.peak_mib, self.after_mib)
         line = f"{self.name:<56}{self.heartbeats:>7,}" + "".join(f"{figure:>9.1f}" for figure in figures)
         line += f"{self.wall_p99_ms:>10.1f}{self.wall_longest_ms:>9.1f}"
-        return "   MISSED: ".join([line, *filter(None, [", ".join(self.missed())])])
+        return "   MISSED: ".join([line, *filter(None, [", ".join(self.missed_aims())])])
 
 
 HEADER = (
@@ -204,7 +204,7 @@ def mixes(directory: str | None, minutes: float, seed: int) -> int:
 
 def conclude(verdicts: Sequence[Verdict]) -> int:
     """Print the verdict on all of them. Returns how many missed the aims."""
-    missed = sum(bool(verdict.missed()) for verdict in verdicts)
+    missed = sum(bool(verdict.missed_aims()) for verdict in verdicts)
     beats = sum(verdict.heartbeats for verdict in verdicts)
     print(f"{len(verdicts)} runs, {beats:,} heartbeats: " + (f"{missed} MISSED" if missed else "all aims were met"))
     return missed

@@ -84,7 +84,7 @@ class Deciding:
         """Do what the request has left to be done in steps, as a server does it; yield after each step."""
         meter = ProcessorTime(time.process_time)
         for wanted in self._long_targets:
-            unfinished = UnfinishedRequest("target", -1, None, 0, _computed(wanted.steps))
+            unfinished = UnfinishedRequest("target", -1, None, 0, _finish(wanted.steps))
             while (outcome := UnfinishedRequests(meter).advance(unfinished, StepInput(-1))) is None:
                 yield
             yield
@@ -159,7 +159,7 @@ class Group:
         epoch, told = self.members[member_id]
         answer = self._ask(member_id, epoch, **said)
         is_told = answer.active_tasks is not None
-        self.members[member_id] = answer.member_epoch, _owned(answer) if is_told else told
+        self.members[member_id] = answer.member_epoch, _owned_tasks(answer) if is_told else told
         return is_told or bool(answer.status) or answer.member_epoch != epoch
 
     def join(self, numbers: Iterable[int]) -> None:
@@ -198,11 +198,11 @@ class Group:
             self._beat(member_id)
 
 
-def _computed(steps: Steps[Any]) -> Steps[Outcome]:
+def _finish(steps: Steps[Any]) -> Steps[Outcome]:
     return Done((yield from steps))
 
 
-def _owned(answer: Any) -> Sequence[Any]:
+def _owned_tasks(answer: Any) -> Sequence[Any]:
     return tuple(
         tuple(StreamsGroupHeartbeatRequestTaskIds(each.subtopology_id, each.partitions) for each in listed or ())
         for listed in (answer.active_tasks, answer.standby_tasks)

@@ -51,7 +51,12 @@ TYPES: Mapping[Any, str] = {
 
 def page() -> str:
     """The whole page."""
-    parts = [INTRODUCTION, index(), *(section(api) for api in sorted(TABLE, key=lambda api: api.name)), embedded()]
+    parts = [
+        INTRODUCTION,
+        index(),
+        *(section(api) for api in sorted(TABLE, key=lambda api: api.name)),
+        embedded_messages(),
+    ]
     return "\n".join(parts)
 
 
@@ -92,7 +97,7 @@ def section(api: API) -> str:
     )
 
 
-def embedded() -> str:
+def embedded_messages() -> str:
     """The consumer protocol, which is no API of its own."""
     changes = [(str(version), text) for version, text in consumer_protocol.CHANGES.items()]
     return "\n".join(

@@ -75,7 +75,7 @@ def _logs(parser: Parser) -> None:
         "paths", nargs="+", metavar="DIR",
         help="a log directory, or one that holds some; also s3://..., or kafka://HOST:PORT for a cluster",
     )  # fmt: skip
-    _reading(parser)
+    _reading_options(parser)
 
 
 def _cluster(parser: Parser) -> None:
@@ -85,7 +85,7 @@ def _cluster(parser: Parser) -> None:
     )  # fmt: skip
 
 
-def _reading(parser: Parser) -> None:
+def _reading_options(parser: Parser) -> None:
     _cluster(parser)
     parser.add_argument("--topic", help="whose logs (__consumer_offsets, and __share_group_state in directories)")
     parser.add_argument(
@@ -112,7 +112,7 @@ def _ingest(parser: Parser) -> None:
     _spark(parser)
 
 
-def _judging(parser: Parser) -> None:
+def _judging_options(parser: Parser) -> None:
     parser.add_argument(
         "--events", nargs="*", default=[], metavar="FILE", help="the server's event log, if there is one"
     )
@@ -130,7 +130,7 @@ def _judging(parser: Parser) -> None:
 def _build(parser: Parser) -> None:
     _out(parser)
     _cluster(parser)
-    _judging(parser)
+    _judging_options(parser)
     parser.add_argument(
         "--format", choices=("parquet", "delta"), help="of the derived tables (that of the last time, or parquet)"
     )
@@ -163,8 +163,8 @@ def _report(parser: Parser) -> None:
     parser.add_argument("--tables", metavar="TABLES", help="tables that `build` made; without Spark")
     parser.add_argument("--out", required=True, metavar="FILE", help="the HTML file to write")
     parser.add_argument("--title", default="Consumer groups", help="(Consumer groups)")
-    _reading(parser)
-    _judging(parser)
+    _reading_options(parser)
+    _judging_options(parser)
     _spark(parser)
 
 

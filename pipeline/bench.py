@@ -121,7 +121,7 @@ def bench(mb: int, out: Path | None, open_session: OpenSession, report: Report) 
     watch = Stopwatch(report)
     with tempfile.TemporaryDirectory(dir=out) as scratch:
         root = Path(scratch)
-        figures = _decoding(root, watch)
+        figures = _measure_decoding(root, watch)
         growth, memory_figure = _growth(root, mb, report)
         figures += [memory_figure, _measure_follow(root, report)]
         on_spark, start = _spark(root, mb, open_session, watch)
@@ -191,7 +191,7 @@ def _walk(log: LogDir) -> None:
         crc_ok(data, Headers.at(data, found))
 
 
-def _decoding(root: Path, watch: Stopwatch) -> list[Figure]:
+def _measure_decoding(root: Path, watch: Stopwatch) -> list[Figure]:
     figures: list[Figure] = []
     # shape: batch sizes, records, goal against the plain reader
     shapes = {
@@ -372,7 +372,7 @@ WORKS: dict[str, Callable[[Sources, Any], None]] = {
     "source to noop": lambda of, spark: _noop(of.read(spark)),
     "decoding, nothing handed over": lambda of, spark: _noop(_decode_in_spark(spark, of.path)),
     "latest, reduced in the worker": lambda of, spark: _noop(of.read(spark, reduce="latest")),
-    "latest, rows reduced by Spark": lambda of, spark: _crossing(of.read(spark)),
+    "latest, rows reduced by Spark": lambda of, spark: _cross(of.read(spark)),
     "Parquet by the worker": _write_ours,
     "Parquet by Spark": _write_theirs,
     "scan": _scan,
@@ -415,7 +415,7 @@ def _measure_follow(root: Path, report: Report) -> Figure:
     return Figure("follow, a step, time", "its pause of 500 ms", sorted(steps)[len(steps) // 2] / 0.5, 0.2, False)
 
 
-def _crossing(rows: Any) -> None:
+def _cross(rows: Any) -> None:
     from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
     last = rows.groupBy("group", "topic", "partition").agg(F.max_by("committed_offset", "log_offset"))

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from coordinator.client import ClientError
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 from pipeline import locks, manifest
 from pipeline.decode.files import Store, is_cluster, is_uri, normalize, with_command_config, without_secrets
 from pipeline.decode.layout import TOPIC, TOPICS, logs_at
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         if (failure := _failure(error)) is None:
             raise
         code, line = failure
-        print(f"muster pipeline {args.job}: {printable(without_secrets(line))}", file=sys.stderr)
+        print(f"muster pipeline {args.job}: {make_printable(without_secrets(line))}", file=sys.stderr)
         return code
 
 
@@ -90,7 +90,7 @@ class Progress:
 
     def __call__(self, line: str) -> None:
         print(
-            f"[{time.monotonic() - self.started:7.1f} s] {printable(without_secrets(line))}",
+            f"[{time.monotonic() - self.started:7.1f} s] {make_printable(without_secrets(line))}",
             file=sys.stderr,
             flush=True,
         )
@@ -105,7 +105,7 @@ def show(args: argparse.Namespace, result: dict[str, Any]) -> None:
         if isinstance(value, dict):
             print(f"{name}:")
             for key, one in value.items():
-                print(f"  {printable(key):24} {_in_words(one)}")
+                print(f"  {make_printable(key):24} {_in_words(one)}")
         elif isinstance(value, list):
             print(f"{name}:{'' if value else ' none'}")
             for one in value:
@@ -117,7 +117,7 @@ def show(args: argparse.Namespace, result: dict[str, Any]) -> None:
 def _in_words(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_in_words(one)}" for name, one in value.items() if one not in (None, [], ""))
-    return printable(", ".join(map(str, value)) if isinstance(value, list) else str(value))
+    return make_printable(", ".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
 def _local(given: str, given_by: str) -> Path:
@@ -246,7 +246,7 @@ def build(args: argparse.Namespace) -> int:
 
 def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict[str, int], int]:
     """Make the derived tables; return their numbers of rows, and how many problems the logs have."""
-    events, ends = _judging(args)
+    events, ends = _check_evidence(args)
     size = sum(file.size for file in Store.of(out).tree("raw"))
     form = getattr(args, "format", None) or _format(out)
     settings = _settings(args, size < SMALL_BYTES and not args.master, DELTA if form == "delta" else None)
@@ -262,7 +262,7 @@ def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict
     return counts, problems
 
 
-def _judging(args: argparse.Namespace) -> tuple[list[Path], Path | str | None]:
+def _check_evidence(args: argparse.Namespace) -> tuple[list[Path], Path | str | None]:
     """Check and return the files of events and the path of log ends."""
     from pipeline.decode.ends import check_path
 
@@ -388,7 +388,7 @@ def report(args: argparse.Namespace) -> int:
     paths = _log_paths(args) if args.paths else []
     if args.tables:
         published.load(args.tables)
-    _judging(args)
+    _check_evidence(args)
     _check_values(args)
     from pipeline.jobs.ingest import ingest as read_logs
     from pipeline.report.page import collect, page
@@ -434,7 +434,7 @@ def dump(args: argparse.Namespace) -> int:
     for name in args.files:
         form = form_of(args.topic or Path(name).resolve().parent.name.rpartition("-")[0])
         for line in lines(name, Path(name).read_bytes(), form):
-            print(printable(line))
+            print(make_printable(line))
             code = PROBLEMS if is_problem(line) else code
     return code
 

@@ -74,7 +74,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
         """Whether only the last effective commit of every key is wanted."""
         return self.reduce == "latest" or self.table == "latest_offsets"
 
-    def decoding(self, tables: frozenset[str]) -> rows.Options:
+    def decoder_options(self, tables: frozenset[str]) -> rows.Options:
         """Return the same for the decoder."""
         return rows.Options(
             tables=tables,

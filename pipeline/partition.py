@@ -53,12 +53,12 @@ def _rows(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     options = partition.options
     if options.sink != "none":
         directory = Store.of(options.sink.removeprefix("parquet:"))
-        yield sink.write(partition.task, options.decoding(frozenset(TABLES)), directory)
+        yield sink.write(partition.task, options.decoder_options(frozenset(TABLES)), directory)
     elif options.is_reduced:
-        yield from latest(partition.task.spans, options.decoding(frozenset(TABLES))).to_batches()
+        yield from latest(partition.task.spans, options.decoder_options(frozenset(TABLES))).to_batches()
     elif options.table == "offset_commits":
-        yield from read_commits(partition.task.spans, options.decoding(frozenset(TABLES)))
+        yield from read_commits(partition.task.spans, options.decoder_options(frozenset(TABLES)))
     else:
         for span in partition.task.spans:
-            for rows in SpanDecoder(span, options.decoding(frozenset({options.table}))):
+            for rows in SpanDecoder(span, options.decoder_options(frozenset({options.table}))):
                 yield rows.batch

@@ -33,7 +33,7 @@ class JavaNotFoundError(RuntimeError):
     """No Java that Spark can use."""
 
 
-def missing(*, on_spark: bool) -> list[str]:
+def find_missing_packages(*, on_spark: bool) -> list[str]:
     """Find the packages of the optional extra that are needed and not installed."""
     needed = NEEDED + NEEDED_BY_SPARK if on_spark else NEEDED
     return [name for name in needed if importlib.util.find_spec(name) is None]
@@ -124,7 +124,7 @@ LEAST_MEMORY_MB = 472  # below this Spark refuses to start
 def check(settings: Settings) -> None:
     """Raise UsageError for what Spark would refuse only after its start, and JavaNotFoundError without a Java."""
     check_values(settings)
-    if lacking := missing(on_spark=True):
+    if lacking := find_missing_packages(on_spark=True):
         raise UsageError(f"{INSTALL} (missing: {', '.join(lacking)})")
     if not settings.is_connect:
         java_home()

@@ -59,7 +59,7 @@ def decode_request(frame: bytes) -> Request:
         request: Request = decode(frame)
     except UNREADABLE as error:
         api, version = _head(frame)
-        _unreadable(request_frame(api, version), frame, api.name, version, error)
+        _raise_unreadable(request_frame(api, version), frame, api.name, version, error)
     return request
 
 
@@ -74,7 +74,7 @@ def decode_request_in_steps(frame: bytes) -> Generator[None, None, Request]:
         return (yield from decode(frame))
     except UNREADABLE as error:
         api, version = _head(frame)
-        _unreadable(request_frame(api, version), frame, api.name, version, error)
+        _raise_unreadable(request_frame(api, version), frame, api.name, version, error)
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> bytes:
@@ -87,7 +87,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: Me
         return encode(correlation_id, message)
     except UNWRITABLE:
         root = response_frame(APIS[api_key], version)
-        _unwritable(root, Response(correlation_id, message), APIS[api_key].name, version)
+        _raise_unwritable(root, Response(correlation_id, message), APIS[api_key].name, version)
 
 
 def encode_response_in_pieces(api_key: int, version: int, correlation_id: int, message: Message) -> Iterator[bytes]:
@@ -101,7 +101,7 @@ def encode_response_in_pieces(api_key: int, version: int, correlation_id: int, m
         yield from encode(correlation_id, message)
     except UNWRITABLE:
         root = response_frame(APIS[api_key], version)
-        _unwritable(root, Response(correlation_id, message), APIS[api_key].name, version)
+        _raise_unwritable(root, Response(correlation_id, message), APIS[api_key].name, version)
 
 
 def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, message: Message) -> bytes:
@@ -114,7 +114,7 @@ def encode_request(api_key: int, version: int, correlation_id: int, client_id: s
         return encode(api_key, version, correlation_id, client_id, message)
     except UNWRITABLE:
         request = Request(api_key, version, correlation_id, client_id, message)
-        _unwritable(request_frame(APIS[api_key], version), request, APIS[api_key].name, version)
+        _raise_unwritable(request_frame(APIS[api_key], version), request, APIS[api_key].name, version)
 
 
 def decode_response(api_key: int, version: int, frame: bytes) -> Response:
@@ -126,7 +126,7 @@ def decode_response(api_key: int, version: int, frame: bytes) -> Response:
     try:
         response: Response = decode(frame)
     except UNREADABLE as error:
-        _unreadable(response_frame(APIS[api_key], version), frame, APIS[api_key].name, version, error)
+        _raise_unreadable(response_frame(APIS[api_key], version), frame, APIS[api_key].name, version, error)
     return response
 
 
@@ -141,7 +141,7 @@ def read(schema: Schema, data: bytes, version: int, *, flexible: bool = False) -
     try:
         return decode(data)
     except UNREADABLE as error:
-        _unreadable(schema.at(version, flexible), data, schema.cls.__name__, version, error)
+        _raise_unreadable(schema.at(version, flexible), data, schema.cls.__name__, version, error)
 
 
 def write(schema: Schema, message: Message, version: int, *, flexible: bool = False) -> bytes:
@@ -152,7 +152,7 @@ def write(schema: Schema, message: Message, version: int, *, flexible: bool = Fa
     try:
         return encode(message)
     except UNWRITABLE:
-        _unwritable(schema.at(version, flexible), message, schema.cls.__name__, version)
+        _raise_unwritable(schema.at(version, flexible), message, schema.cls.__name__, version)
 
 
 def _api(api_key: int, version: int, correlation_id: int) -> API:
@@ -177,7 +177,7 @@ def _new_request_decoder(frame: bytes) -> Decoder:
     return decode
 
 
-def _unreadable(root: StructOf, data: bytes, name: str, version: int, error: Exception) -> NoReturn:
+def _raise_unreadable(root: StructOf, data: bytes, name: str, version: int, error: Exception) -> NoReturn:
     """Say why `data` could not be read."""
     if len(data) > EXPLAINED_BYTES_MAX:
         reason = str(error) if isinstance(error, bounds.OverBudget) else "bytes that this schema does not have"
@@ -190,7 +190,7 @@ def _unreadable(root: StructOf, data: bytes, name: str, version: int, error: Exc
     _disagree(f"the fast decoder refuses what construct reads: {shown}", name, version)
 
 
-def _unwritable(root: StructOf, value: Message, name: str, version: int) -> NoReturn:
+def _raise_unwritable(root: StructOf, value: Message, name: str, version: int) -> NoReturn:
     """Say why `value` could not be written."""
     try:
         interpret.build(root, value)

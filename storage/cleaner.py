@@ -162,7 +162,7 @@ def _index_keys(
                 yield
     if key_index.offsets.stop >= until:
         key_index.extend(appended)
-    yield from key_index.marking(decided)
+    yield from key_index.set_marks(decided)
     return key_index
 
 

@@ -196,7 +196,7 @@ class KeyIndex(msgspec.Struct):
         self.control += later.control
         self.epochs |= later.epochs
 
-    def marking(self, decided: DecidedTransactions) -> Iterator[None]:
+    def set_marks(self, decided: DecidedTransactions) -> Iterator[None]:
         """Set the marks, once everything is noted; each `next` is a short step."""
         if len(self.offsets) > MARKED_MAX:
             return

@@ -63,7 +63,7 @@ class MemoryFiles:
 
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File:
         if path not in self._files and not create:
-            raise _missing("open", path)
+            raise _no_such_file("open", path)
         return MemoryFile(path, self._files.setdefault(path, bytearray()))
 
     def exists(self, path: str) -> bool:
@@ -86,12 +86,12 @@ class MemoryFiles:
                 self._files[new + path.removeprefix(old)] = self._files.pop(path)
             return
         if old not in self._files:
-            raise _missing("rename", old)
+            raise _no_such_file("rename", old)
         self._files[new] = self._files.pop(old)
 
     def remove(self, path: str) -> None:
         if self._files.pop(path, None) is None:
-            raise _missing("remove", path)
+            raise _no_such_file("remove", path)
 
     def remove_directory(self, path: str) -> None:
         self._directories.discard(path)
@@ -128,5 +128,5 @@ class _NoLock:
         """Do nothing: nobody else can be here."""
 
 
-def _missing(operation: str, path: str) -> StorageError:
+def _no_such_file(operation: str, path: str) -> StorageError:
     return StorageError(operation, path, errno.ENOENT, os.strerror(errno.ENOENT))

@@ -6,7 +6,7 @@ What this sees. In the folders of `FOLDERS`, of each function with its own body 
   looked at if what it goes through reads a field of `request`, or of a variable that such a loop has given
   (`for topic in request.topics: for one in topic.partitions`), or has an attribute of `STATE`, by which the server's
   state is called everywhere, or a variable that was assigned from any of these (`names = sorted(request.names)`);
-- it gives way if its body yields itself. What is given to `paced` or `paced_steps` is no loop of the function.
+- it gives way if its body yields itself. What is given to `map_in_steps` or `chain_steps` is no loop of the function.
 
 What this does not see: copies that builtins make (`sorted`, `tuple`, `dict`, `b"".join`) without calling a function,
 which take some ten nanoseconds an entry, state that a function gets as an argument of another name, recursion, and how

@@ -181,7 +181,7 @@ FOUND: Final = [
 LEFT: Final = [
     "for topic in request.topics:\n  if pace.is_due():\n    yield\n  do(topic)",
     "for topic in request.topics:\n  for one in topic.deep:\n    yield from do(one)",
-    "found = yield from paced(request.topics, do)",
+    "found = yield from map_in_steps(request.topics, do)",
     "for kind in KINDS:\n  do(kind)",
     "for number in range(3):\n  do(request)",
     "return tuple(request.topics)",

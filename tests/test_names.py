@@ -79,29 +79,32 @@ def test_one_that_does_is_found(line: str, change: str | None) -> None:
 
 
 PREPOSITIONS = frozenset({"at", "by", "from", "in", "of", "to", "together", "with"})
-NO_PARTICIPLES = frozenset({"feed", "need", "seed"})
-LEFT = frozenset({("coordinator/core/groups.py", "moved"), ("coordinator/core/pace.py", "paced")})
-"""Their names stand in 80 modules."""
+PARTICIPLE_ENDINGS = ("ed", "ing", "able", "ible")
+NO_PARTICIPLES = frozenset({"everything", "feed", "need", "nothing", "seed", "setting", "string", "table"})
+NOUNS_BY_DECORATOR = ("property", "contextmanager")
+"""A property says what its object is, and a context manager what holds while its block runs."""
 
 
 def participles(source: str) -> Iterator[str]:
-    """The functions of a module that are named by a participle alone, as `_refused` or `fenced_by`: it does not say
-    of what. A property may be: it says what its object is."""
+    """The functions of a module that are named by a participle or an adjective alone, as `_refused`, `readable` or
+    `fenced_by`: it does not say of what."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first, *others = node.name.strip("_").split("_")
-            if first.endswith("ed") and first not in NO_PARTICIPLES and PREPOSITIONS.issuperset(others):
+            is_named_so = first.endswith(PARTICIPLE_ENDINGS) and first not in NO_PARTICIPLES
+            is_noun = any(ast.unparse(one).endswith(NOUNS_BY_DECORATOR) for one in node.decorator_list)
+            if is_named_so and not is_noun and PREPOSITIONS.issuperset(others) and not node.name.startswith("__"):
                 yield node.name
 
 
 def test_a_function_is_named_by_a_verb_or_a_noun() -> None:
     found = {
         (str(path.relative_to(ROOT)), name)
-        for package in PACKAGES
+        for package in (*PACKAGES, "benchmarks", "deploy", "docs", "pytest-muster")
         for path in sorted((ROOT / package).rglob("*.py"))
         for name in participles(path.read_text("utf-8"))
     }
-    assert found == LEFT
+    assert not found
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,12 @@ def test_a_function_is_named_by_a_verb_or_a_noun() -> None:
         ("async def fenced_by(group): ...", True),
         ("def seed(state): ...", False),
         ("def stored_value(key): ...", False),
+        ("def readable(log): ...", True),
+        ("def pending_of(group): ...", True),
+        ("@cache\ndef shared(): ...", True),
         ("def _refuse(key): ...", False),
+        ("def __missing__(self, key): ...", False),
+        ("@contextmanager\ndef running(): ...", False),
         ("@property\ndef dropped(self): ...", False),
     ],
 )

@@ -120,7 +120,7 @@ def shown() -> set[str]:
     return stories | {rule for text in (*tests, *scripts) for rule in expanded(text)}
 
 
-def listed(table: Mapping[str, str]) -> list[str]:
+def list_rules(table: Mapping[str, str]) -> list[str]:
     return [rule for text in table for rule in expanded(text)]
 
 
@@ -128,7 +128,7 @@ EXCUSES = {rules: reason for reason, rules in EXCUSED.items()}
 
 
 def test_every_rule_is_shown_or_excused() -> None:
-    assert sorted(rules() - shown() - set(listed(EXCUSES))) == []
+    assert sorted(rules() - shown() - set(list_rules(EXCUSES))) == []
 
 
 def test_what_is_shown_is_a_rule() -> None:
@@ -143,7 +143,7 @@ def test_every_rule_can_be_looked_up() -> None:
 
 
 def test_nothing_is_excused_that_a_test_shows() -> None:
-    excused = listed(EXCUSES)
+    excused = list_rules(EXCUSES)
     assert len(excused) == len(set(excused))
     assert set(excused) <= rules()
     assert sorted(set(excused) & shown()) == []

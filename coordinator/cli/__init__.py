@@ -20,7 +20,7 @@ from coordinator import __version__
 from coordinator.cli.habits import translate
 from coordinator.cli.parser import Parser, add_broker_options
 from coordinator.cli.style import emphasize_error
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 
 STARTED: Final = time.monotonic()  # as near to the start of the process as Python code comes
 
@@ -170,5 +170,5 @@ def load_module(command: str) -> ModuleType:
 def fail(command: str, message: object, code: int = 1) -> int:
     """Print in one line on standard error what went wrong, and return `code`."""
     name = f"muster {command}".rstrip()
-    print(f"{emphasize_error(f'{name}:')} {printable(str(message))}", file=sys.stderr)
+    print(f"{emphasize_error(f'{name}:')} {make_printable(str(message))}", file=sys.stderr)
     return code

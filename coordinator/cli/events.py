@@ -21,7 +21,7 @@ from coordinator.cli.group_log import shorten_id
 from coordinator.cli.parser import add_json_option, integer
 from coordinator.cli.since import add_since, is_about_broker
 from coordinator.client import ClientError
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 
 EXAMPLES: Final = """\
 muster events                      the latest events of all groups
@@ -148,4 +148,4 @@ def format_event(event: dict[str, Any]) -> str:
     parts += [f"reason: {event['reason']}"] if event.get("reason") else []
     if event.get("last_beat_ms", -1) >= 0:
         parts.append(f"last heartbeat {(event['at_ms'] - event['last_beat_ms']) / 1000:.1f} s before")
-    return "  ".join(printable(part) for part in parts if part)
+    return "  ".join(make_printable(part) for part in parts if part)

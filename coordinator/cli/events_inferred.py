@@ -5,7 +5,7 @@ import json
 
 from coordinator.cli.group_changes import Changes, open_reader
 from coordinator.cli.since import Since
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 from pipeline.history import timeline
 from pipeline.history.records import Rebalance
 from protocol.java_hash import partition_of
@@ -22,7 +22,7 @@ def tell_inferred(args: argparse.Namespace) -> int:
         known = sorted(changes.known(), key=lambda one: (one.at_ms, one.log_offset))
         for one in known if args.count is None else known[-args.count :]:
             _print_change(args, one, changes)
-        for change in changes.following() if args.follow else ():
+        for change in changes.read_changes() if args.follow else ():
             if change is not None:
                 _print_change(args, change, changes)
     return 0
@@ -42,4 +42,4 @@ def _print_change(args: argparse.Namespace, one: Rebalance, changes: Changes) ->
         timeline.state_after(one),
         number,
     )
-    print("  ".join(printable(part) for part in parts if part) + f"  [{mark}]", flush=args.follow)
+    print("  ".join(make_printable(part) for part in parts if part) + f"  [{mark}]", flush=args.follow)

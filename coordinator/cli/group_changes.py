@@ -15,7 +15,7 @@ from coordinator.client import ClientError
 from coordinator.client.cluster import BrokerError
 from coordinator.client.log_reader import LogReader
 from coordinator.client.offsets import EARLIEST, LATEST
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 from pipeline.history.live import Replay
 from pipeline.history.records import Rebalance
 from protocol.errors import ErrorCode
@@ -66,7 +66,7 @@ class Changes:
         yield from self._settle()
         self._reader.seek(self._ends)
 
-    def following(self) -> Iterator[Rebalance | None]:
+    def read_changes(self) -> Iterator[Rebalance | None]:
         """Yield what comes from now on; None when nothing has come for a moment."""
         self._reader.seek(self._ends)
         while True:
@@ -96,4 +96,4 @@ class Changes:
 
 def note(line: str) -> None:
     """Say something beside the result, on standard error."""
-    print(printable(line), file=sys.stderr, flush=True)
+    print(make_printable(line), file=sys.stderr, flush=True)

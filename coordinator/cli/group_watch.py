@@ -77,7 +77,7 @@ class GroupWatcher:
             self._changes = Changes(reader, partitions, args.since or Since(ago_ms=3_600_000))
             for one in self._changes.known():
                 self._note(one)
-            self._following = self._changes.following()
+            self._following = self._changes.read_changes()
         except ClientError as error:
             note(f"muster groups: rebalances are not shown: {error}")
 

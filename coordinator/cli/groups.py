@@ -20,7 +20,7 @@ from coordinator.cli.tables import ABSENT, count, format_partitions, print_json,
 from coordinator.cli.watch import add_watch, watch
 from coordinator.client import ClientError
 from coordinator.client.explanations import explain, name_of
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 
@@ -131,7 +131,7 @@ def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:
     parts += [f"assignor {group.assignor}"] if group.assignor else []
     parts += [] if group.epoch is None else [f"epoch {group.epoch}"]
     parts += [] if lag is None else [lag]
-    return printable(f"{group.group or ABSENT}: {', '.join(parts)}")
+    return make_printable(f"{group.group or ABSENT}: {', '.join(parts)}")
 
 
 def _print_positions(group: GroupView, positions: list[dict[str, Any]]) -> None:

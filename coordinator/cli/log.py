@@ -21,7 +21,7 @@ from coordinator.cli import fail
 from coordinator.cli.logdump import FACTS, lines_of
 from coordinator.cli.parser import add_actions
 from coordinator.cli.settings import add_settings, read_settings
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 from coordinator.dataplane.settings import own_log_config
 from coordinator.runtime.contents import check_of, missing_logs
 from coordinator.runtime.damage import MISSING
@@ -129,7 +129,7 @@ def _format(line: dict[str, Any]) -> str:
 
 def _format_value(value: Any) -> str:
     is_plain = isinstance(value, str) and value.isprintable() and value and not set(value) & set(' "=')
-    return str(value) if is_plain else printable(json.dumps(value, default=str, ensure_ascii=False))
+    return str(value) if is_plain else make_printable(json.dumps(value, default=str, ensure_ascii=False))
 
 
 def _verify(args: argparse.Namespace) -> int:

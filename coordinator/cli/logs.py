@@ -19,7 +19,7 @@ from collections import deque
 from copy import copy
 from typing import Any, Final
 
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 
 QUEUE_BYTES_MAX: Final = 4 * 1_048_576
 REPEATS_SECONDS: Final = 10.0
@@ -56,7 +56,7 @@ class Text(_Lines):
             return text
         from json import dumps  # the first line with a blank in it needs it
 
-        return printable(dumps(text, ensure_ascii=False))
+        return make_printable(dumps(text, ensure_ascii=False))
 
 
 class Json(_Lines):
@@ -65,7 +65,7 @@ class Json(_Lines):
     def format(self, record: logging.LogRecord) -> str:
         from json import dumps
 
-        return printable(dumps(self.facts(record), ensure_ascii=False, default=str))
+        return make_printable(dumps(self.facts(record), ensure_ascii=False, default=str))
 
 
 class Repeats:

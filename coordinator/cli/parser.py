@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
 from coordinator.cli.style import emphasize_error, emphasize_headings
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line on standard error, and exit with 2."""
         unknown = self._find_unknown_option() if _MISSING.match(message) else ""
-        complaint = printable(unknown or rewrite(message))
+        complaint = make_printable(unknown or rewrite(message))
         hint = f" See {self.prog} --help" if complaint.endswith("?") else f"; see {self.prog} --help"
         self.exit(2, f"{emphasize_error(f'{self.prog}:')} {complaint}{hint}\n")
 

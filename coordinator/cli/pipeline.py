@@ -22,9 +22,9 @@ def _on_spark(args: argparse.Namespace) -> bool:
 
 
 def run(args: argparse.Namespace) -> int:
-    from pipeline.session import INSTALL, missing
+    from pipeline.session import INSTALL, find_missing_packages
 
-    if lacking := missing(on_spark=_on_spark(args)):
+    if lacking := find_missing_packages(on_spark=_on_spark(args)):
         return fail("pipeline", f"{INSTALL} (missing: {', '.join(lacking)})", 2)
     from pipeline.commands import run as run_command
 

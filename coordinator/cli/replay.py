@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from coordinator.cli import fail
 from coordinator.cli.parser import integer
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 
 EXAMPLES: Final = """\
 muster serve --ephemeral --seed 42 --set journal.max.bytes=67108864
@@ -118,5 +118,5 @@ def find_change(before: Any, after: Any, path: str = "response") -> str | None:
 
 
 def _show(value: Any) -> str:
-    text = printable(json.dumps(value, ensure_ascii=False))
+    text = make_printable(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 100 else text[:97] + "..."

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from coordinator.cli.style import BOLD, paint
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 
 ABSENT: Final = "-"  # an empty cell: a column is never blank
 _WIDE: Final = frozenset("WF")  # of Unicode's widths: two columns of a terminal
@@ -78,4 +78,4 @@ def count(number: int, noun: str) -> str:
 def _format_cell(cell: Any) -> str:
     if cell is None or cell == "":
         return ABSENT
-    return printable(str(cell))
+    return make_printable(str(cell))

@@ -19,7 +19,7 @@ from coordinator.cli.positions import describe_lag, find_positions
 from coordinator.cli.since import Since, format_since
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
-from coordinator.control.printable import format_span, printable
+from coordinator.control.printable import format_span, make_printable
 from pipeline.history import timeline
 from pipeline.history.live import MemberName, Replay
 from pipeline.history.records import Rebalance
@@ -93,7 +93,7 @@ def _print_timeline(args: argparse.Namespace, changes: Changes, notice: str) -> 
         print(_describe_now(args, changes.replay))
     if changes.replay.unread:
         note(f"muster why: {count(changes.replay.unread, 'record')} could not be read")
-    for change in changes.following() if args.follow else ():
+    for change in changes.read_changes() if args.follow else ():
         if change is not None:
             start_ms = _print_line(args, change, changes, start_ms)
     return 0
@@ -137,7 +137,7 @@ def _describe_now(args: argparse.Namespace, replay: Replay) -> str:
     except ClientError as error:
         return f"now: {error}"
     awaited = "".join(f"; {one}" for one in _describe_waits(group, replay))
-    return printable((text if lag is None else f"{text}, {lag}") + awaited)
+    return make_printable((text if lag is None else f"{text}, {lag}") + awaited)
 
 
 def _describe_waits(group: GroupView, replay: Replay) -> Iterator[str]:

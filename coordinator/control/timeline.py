@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from coordinator.control.printable import printable
+from coordinator.control.printable import make_printable
 from coordinator.core.events import Event
 from coordinator.core.kinds.registry import counts_by
 
@@ -58,8 +58,8 @@ def format_timelines(events: Iterable[Numbered]) -> Iterator[str]:
         by_group[event.group] = by_group.pop(event.group, deque(maxlen=EVENTS_MAX))
         by_group[event.group].append((number, event))
     for group in list(by_group)[-GROUPS_MAX:]:
-        yield f"muster: the timeline of group {printable(group)}"
-        yield from map(printable, _lines(by_group[group]))
+        yield f"muster: the timeline of group {make_printable(group)}"
+        yield from map(make_printable, _lines(by_group[group]))
 
 
 def _lines(events: Iterable[Numbered]) -> Iterator[str]:
@@ -108,7 +108,7 @@ def member_name(event: Event) -> str:
 
 def _quote(text: str) -> str:
     """Return a client's words in quotes, on one line."""
-    return printable(json.dumps(text, ensure_ascii=False))
+    return make_printable(json.dumps(text, ensure_ascii=False))
 
 
 def as_mermaid(group: str, events: Iterable[Numbered]) -> str:

@@ -32,7 +32,7 @@ def delete_group(group: Group | None, group_id: str, env: Env) -> Result[Any]:
     if not group.is_empty:
         return Result(response=DeleteGroupsResponseDeletableGroupResult(group_id, ErrorCode.NON_EMPTY_GROUP))
     result = remove_group(group, env, Cause.GROUP_DELETED, "DeleteGroups")
-    return result.answering(DeleteGroupsResponseDeletableGroupResult(group_id))
+    return result.with_response(DeleteGroupsResponseDeletableGroupResult(group_id))
 
 
 def expire_offsets(group: Group, part: expiry.Part, is_last: bool, env: Env) -> Result[Any]:
@@ -103,7 +103,7 @@ def remove_group(group: Group, env: Env, cause: Cause, by: str) -> Result[Any]:
 
 def forget_group(group: Group, verb: Forget, env: Env) -> Result[Any]:
     """Remove a group with its members and offsets, as an operator asks."""
-    return remove_group(group, env, Cause.GROUP_FORGOTTEN, BY).answering(VerbResponse())
+    return remove_group(group, env, Cause.GROUP_FORGOTTEN, BY).with_response(VerbResponse())
 
 
 def _tombstones(keys: Collection[Any]) -> tuple[Record, ...]:

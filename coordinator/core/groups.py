@@ -56,7 +56,7 @@ def records_event(
     )
 
 
-def moved(group: Group, env: Env, reason: str) -> Result[Any]:
+def report_move(group: Group, env: Env, reason: str) -> Result[Any]:
     """Tell that another broker takes a group over, if it has members."""
     if not group.members:
         return Result()

@@ -3,7 +3,7 @@
 How long a loop takes over what a client has named, or over what the server holds, nobody can say in advance. So such a
 loop is a generator that passes a checkpoint, a bare `yield`, each time that it has done some work:
 
-    described = yield from paced(request.groups, lambda group_id: describe(shard, group_id))
+    described = yield from map_in_steps(request.groups, lambda group_id: describe(shard, group_id))
 
 A checkpoint costs next to nothing, and does not end the step: the driver (`runtime/steps`) looks there how much
 processor time the step has used, and lets others have their turn if that is enough. So the units here are no promise,
@@ -46,7 +46,7 @@ def name_units(name: str | None) -> int:
     return 1 + len(name) // CHARACTERS_A_UNIT if name else 1
 
 
-def paced(entries: Iterable[T], do: Callable[[T], R], units: Callable[[T], int] | None = None) -> Steps[list[R]]:
+def map_in_steps(entries: Iterable[T], do: Callable[[T], R], units: Callable[[T], int] | None = None) -> Steps[list[R]]:
     """Do something for each entry, with checkpoints. `units` tells what an entry takes, if that is more than one."""
     pace, done = Pace(), []
     for entry in entries:
@@ -56,7 +56,7 @@ def paced(entries: Iterable[T], do: Callable[[T], R], units: Callable[[T], int] 
     return done
 
 
-def paced_steps(entries: Iterable[T], do: Callable[[T], Steps[R]]) -> Steps[list[R]]:
+def chain_steps(entries: Iterable[T], do: Callable[[T], Steps[R]]) -> Steps[list[R]]:
     """Do the same where what is done for one entry has checkpoints of its own."""
     pace, done = Pace(), []
     for entry in entries:

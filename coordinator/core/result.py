@@ -260,7 +260,7 @@ class Result(Struct, Generic[G], frozen=True):
             return self
         return replace(self, effects=effects + self.effects, events=events + self.events)
 
-    def answering(self, response: Any) -> "Result[G]":
+    def with_response(self, response: Any) -> "Result[G]":
         """Return the same result, with `response` for the request at hand."""
         return replace(self, response=response)
 

@@ -44,7 +44,7 @@ class Topics(Mapping[str, Topic]):
     def __repr__(self) -> str:
         return f"Topics({', '.join(f'{topic.name}:{topic.partitions}' for topic in self._by_name.values())})"
 
-    def existing(self, names: AbstractSet[str]) -> AbstractSet[str]:
+    def existing_names(self, names: AbstractSet[str]) -> AbstractSet[str]:
         """Return those of the names that a topic has. Keys of a dict may be very many, if there are few topics."""
         return self._by_name.keys() & names
 

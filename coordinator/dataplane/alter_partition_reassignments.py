@@ -4,7 +4,7 @@ Shown by tests/conformance/stories/admin_cluster.py.
 """
 
 from coordinator.core.decision import Steps
-from coordinator.core.pace import paced, paced_steps
+from coordinator.core.pace import chain_steps, map_in_steps
 from coordinator.core.refusal import Refusal
 from coordinator.dataplane.brokers import replicas_of
 from coordinator.dataplane.state import Env, State
@@ -27,13 +27,13 @@ def alter_partition_reassignments(
     def alter(
         topic: AlterPartitionReassignmentsRequestReassignableTopic,
     ) -> Steps[AlterPartitionReassignmentsResponseReassignableTopicResponse]:
-        results = yield from paced(topic.partitions, lambda one: _result(state, topic.name, one, request, env))
+        results = yield from map_in_steps(topic.partitions, lambda one: _result(state, topic.name, one, request, env))
         return AlterPartitionReassignmentsResponseReassignableTopicResponse(topic.name, tuple(results))
 
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None if request.topics else "",
-        responses=tuple((yield from paced_steps(request.topics, alter))),
+        responses=tuple((yield from chain_steps(request.topics, alter))),
     )
 
 

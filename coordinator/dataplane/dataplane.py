@@ -17,7 +17,7 @@ from coordinator.config import Config
 from coordinator.core.catalog.catalog import Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.decision import Decision, Steps, begin, in_steps, respond_in_steps
-from coordinator.core.pace import paced
+from coordinator.core.pace import map_in_steps
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers
 from coordinator.core.share_partitions.operate import ChangeRecords
 from coordinator.core.share_state.values import StateKey
@@ -32,7 +32,7 @@ from coordinator.dataplane.list_offsets import list_offsets
 from coordinator.dataplane.long_polls import Waiting
 from coordinator.dataplane.metadata import metadata
 from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoch
-from coordinator.dataplane.pace import APPEND_WORK, WRITE_WORK, Pace
+from coordinator.dataplane.pace import APPEND_WORK, WRITE_WORK, PartitionPace
 from coordinator.dataplane.share.partitions import SharePartitions
 from coordinator.dataplane.state import Env, Runtime, State
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
@@ -78,7 +78,7 @@ class DataPlane:
         logs = TopicLogs(
             files,
             data_dir,
-            runtime.ledger.catalog.governing,
+            runtime.ledger.catalog.settings_of,
             self._abort_orphans,
             config["producer.ids.max.bytes"] // PRODUCER_BYTES,
         )
@@ -93,9 +93,9 @@ class DataPlane:
         """Decide a request. A fetch may wait under `call.ticket`."""
         self._now_ms = call.now_ms
         handle = HANDLERS.get(type(request)) or _handler_for_administrators(request)
-        return handle(self._state, request, Env(call, where, self._running(where)))
+        return handle(self._state, request, Env(call, where, self._running_brokers(where)))
 
-    def _running(self, where: Where) -> Sequence[Broker]:
+    def _running_brokers(self, where: Where) -> Sequence[Broker]:
         """Return the brokers that run."""
         stopped = self._runtime.stopped_brokers
         return tuple([one for one in where.brokers if one.node_id not in stopped]) if stopped else where.brokers
@@ -250,7 +250,7 @@ class DataPlane:
         partition that is closed is still to come, and the transaction is not complete before it has.
         """
         logs, is_complete = self._state.logs, True
-        losses, pace = logs.losses, Pace(logs)
+        losses, pace = logs.losses, PartitionPace(logs)
         for topic, index in markers.partitions:
             if pace.count_partition():
                 yield
@@ -266,12 +266,18 @@ class DataPlane:
                 is_complete = False
         return is_complete and logs.lost_since(losses).isdisjoint(markers.partitions)
 
-    def begin_pace(self) -> Pace:
+    def begin_pace(self) -> PartitionPace:
         """Return the pace of a request over many partitions."""
-        return Pace(self._state.logs)
+        return PartitionPace(self._state.logs)
 
     def write_marker(
-        self, partition: TopicPartition, producer_id: int, producer_epoch: int, batch: bytes, now_ms: int, pace: Pace
+        self,
+        partition: TopicPartition,
+        producer_id: int,
+        producer_epoch: int,
+        batch: bytes,
+        now_ms: int,
+        pace: PartitionPace,
     ) -> ErrorCode:
         """Append a marker that an administrator writes. Returns why that cannot be, else NONE."""
         topic, index = partition
@@ -301,7 +307,7 @@ class DataPlane:
         """Wake the fetches of topics that are gone, and forget their share partitions."""
         topics = [(change.name, change.before) for change in ended if change.before is not None]
         for name, topic in topics:
-            yield from paced([(name, index) for index in range(topic.partitions)], self._state.polls.wake)
+            yield from map_in_steps([(name, index) for index in range(topic.partitions)], self._state.polls.wake)
         if self.share.served:
             from coordinator.dataplane.share import changes
 
@@ -333,7 +339,7 @@ class DataPlane:
             self._state.polls.wake((SHARE_STATE_TOPIC, index))
 
     def _append_marker(
-        self, partition: TopicPartition, log: Log, batch: bytes, now_ms: int, pace: Pace | None = None
+        self, partition: TopicPartition, log: Log, batch: bytes, now_ms: int, pace: PartitionPace | None = None
     ) -> None:
         if pace is not None:
             pace.add(APPEND_WORK if log.segments else WRITE_WORK)
@@ -373,10 +379,10 @@ class DataPlane:
             yield
 
     def _cut(self, topic: str, log: Log, now_ms: int) -> None:
-        governing = self._state.catalog.governing(topic)
+        settings = self._state.catalog.settings_of(topic)
         log.producers.forget_idle(now_ms - PRODUCER_EXPIRATION_MS)
-        if governing.is_deleted:
-            log.retain(now_ms, governing.retention_ms, governing.retention_bytes)
+        if settings.is_deleted:
+            log.retain(now_ms, settings.retention_ms, settings.retention_bytes)
 
     @property
     def producers_bytes(self) -> int:
@@ -387,7 +393,7 @@ class DataPlane:
         """Yield the open logs of topics whose `cleanup.policy` says so; each is left alone before the next is asked
         for."""
         for partition, log in self._state.logs.open_logs():
-            if self._state.catalog.governing(partition[0]).is_compacted:
+            if self._state.catalog.settings_of(partition[0]).is_compacted:
                 yield log
                 if (failure := log.failure or log.compaction_failure) is not None:
                     self._state.logs.close_failed_partition(partition, failure)

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import Final
 
 from coordinator.core.catalog.names import INTERNAL
-from coordinator.dataplane.pace import WRITE_WORK, Pace
+from coordinator.dataplane.pace import WRITE_WORK, PartitionPace
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import (
@@ -25,7 +25,7 @@ def delete_records(
     state: State, request: DeleteRecordsRequest, env: Env
 ) -> Generator[None, None, DeleteRecordsResponse]:
     """Delete the records before each offset, one partition a step. -1 stands for all records."""
-    pace = Pace(state.logs)
+    pace = PartitionPace(state.logs)
     topics: list[DeleteRecordsResponseTopicResult] = []
     for topic in request.topics:
         results: list[DeleteRecordsResponsePartitionResult] = []
@@ -37,7 +37,9 @@ def delete_records(
     return DeleteRecordsResponse(topics=tuple(topics))
 
 
-def _delete(state: State, topic: str, index: int, offset: int, pace: Pace) -> DeleteRecordsResponsePartitionResult:
+def _delete(
+    state: State, topic: str, index: int, offset: int, pace: PartitionPace
+) -> DeleteRecordsResponsePartitionResult:
     if (error := _validate(state, topic, index)) != ErrorCode.NONE:
         return DeleteRecordsResponsePartitionResult(index, -1, error)
     log = state.logs.log(topic, index)
@@ -59,7 +61,7 @@ def _validate(state: State, topic: str, index: int) -> ErrorCode:
         return error
     if topic in INTERNAL:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    governing = state.catalog.governing(topic)
+    settings = state.catalog.settings_of(topic)
     # A topic that is only compacted promises to keep the latest of each key.
-    is_kept = governing.is_compacted and not governing.is_deleted
+    is_kept = settings.is_compacted and not settings.is_deleted
     return ErrorCode.POLICY_VIOLATION if is_kept else ErrorCode.NONE

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.core.response_budget import ResponseBudget
-from coordinator.dataplane.pace import Pace
+from coordinator.dataplane.pace import PartitionPace
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import (
@@ -24,7 +24,7 @@ def describe_producers(
     state: State, request: DescribeProducersRequest, env: Env
 ) -> Generator[None, None, DescribeProducersResponse]:
     """Describe the producers of each partition, in steps."""
-    pace, budget = Pace(state.logs), ResponseBudget()
+    pace, budget = PartitionPace(state.logs), ResponseBudget()
     topics: list[DescribeProducersResponseTopic] = []
     for topic in request.topics:
         reason = reason_invalid(topic.name)
@@ -42,7 +42,7 @@ def describe_producers(
 
 
 def _partition(
-    state: State, topic: str, index: int, pace: Pace, budget: ResponseBudget
+    state: State, topic: str, index: int, pace: PartitionPace, budget: ResponseBudget
 ) -> Generator[None, None, DescribeProducersResponsePartition]:
     if (error := state.try_open(topic, index)) != ErrorCode.NONE:
         message = None if topic in state.catalog.topics_by_name else "This server does not host this topic-partition."

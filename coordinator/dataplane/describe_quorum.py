@@ -6,7 +6,7 @@ Shown by tests/conformance/stories/admin_cluster.py.
 from typing import Final
 
 from coordinator.core.decision import Steps
-from coordinator.core.pace import paced, paced_steps
+from coordinator.core.pace import chain_steps, map_in_steps
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import (
@@ -29,10 +29,10 @@ def describe_quorum(state: State, request: DescribeQuorumRequest, env: Env) -> S
 
     def describe(topic: DescribeQuorumRequestTopicData) -> Steps[DescribeQuorumResponseTopicData]:
         indexes = [one.partition_index for one in topic.partitions]
-        partitions = yield from paced(indexes, lambda index: _partition(state, topic.topic_name, index, env))
+        partitions = yield from map_in_steps(indexes, lambda index: _partition(state, topic.topic_name, index, env))
         return DescribeQuorumResponseTopicData(topic.topic_name, tuple(partitions))
 
-    topics = yield from paced_steps(request.topics, describe)
+    topics = yield from chain_steps(request.topics, describe)
     has_any = any(one.error_code == ErrorCode.NONE for topic in topics for one in topic.partitions)
     nodes = (DescribeQuorumResponseNode(env.brokers[0].node_id),) if has_any else ()
     return DescribeQuorumResponse(error_message="", topics=tuple(topics), nodes=nodes)

@@ -9,7 +9,7 @@ from typing import Final
 from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.decision import Steps
-from coordinator.core.pace import Pace, name_units, paced
+from coordinator.core.pace import Pace, map_in_steps, name_units
 from coordinator.dataplane.brokers import LEADER_EPOCH, Where
 from coordinator.dataplane.metadata import TOPIC_OPERATIONS
 from coordinator.dataplane.state import Env, State
@@ -35,7 +35,7 @@ def describe_topic_partitions(
     named = {topic.name for topic in request.topics}
     if not named:
         every = tuple(catalog.topics_by_name)
-        seen = yield from paced(every, lambda name: env.call.may(_DESCRIBE, _TOPIC, name))
+        seen = yield from map_in_steps(every, lambda name: env.call.may(_DESCRIBE, _TOPIC, name))
         named = set(compress(every, seen))
     names = sorted(named)
     if cursor is not None:

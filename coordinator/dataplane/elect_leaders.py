@@ -6,7 +6,7 @@ Shown by tests/conformance/stories/admin_cluster.py.
 from typing import Final
 
 from coordinator.core.decision import Steps
-from coordinator.core.pace import paced, paced_steps
+from coordinator.core.pace import chain_steps, map_in_steps
 from coordinator.core.response_budget import ResponseBudget
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
@@ -32,7 +32,7 @@ def elect_leaders(state: State, request: ElectLeadersRequest, env: Env) -> Steps
         names = tuple(state.catalog.topics_by_name)
         ResponseBudget().charge_elements(len(names))
         return ElectLeadersResponse(
-            replica_election_results=tuple((yield from paced(names, ElectLeadersResponseReplicaElectionResult)))
+            replica_election_results=tuple((yield from map_in_steps(names, ElectLeadersResponseReplicaElectionResult)))
         )
 
     def result(topic: str, index: int) -> ElectLeadersResponsePartitionResult:
@@ -40,10 +40,10 @@ def elect_leaders(state: State, request: ElectLeadersRequest, env: Env) -> Steps
         return ElectLeadersResponsePartitionResult(index, *told)
 
     def results(one: ElectLeadersRequestTopicPartitions) -> Steps[ElectLeadersResponseReplicaElectionResult]:
-        partitions = yield from paced(one.partitions, lambda index: result(one.topic, index))
+        partitions = yield from map_in_steps(one.partitions, lambda index: result(one.topic, index))
         return ElectLeadersResponseReplicaElectionResult(one.topic, tuple(partitions))
 
-    topics = yield from paced_steps(request.topic_partitions or (), results)
+    topics = yield from chain_steps(request.topic_partitions or (), results)
     return ElectLeadersResponse(
         error_code=ErrorCode.NONE if refused is None else refused[0], replica_election_results=tuple(topics)
     )

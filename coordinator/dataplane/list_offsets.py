@@ -8,7 +8,7 @@ from collections.abc import Generator
 from typing import Final
 
 from coordinator.dataplane.brokers import LEADER_EPOCH
-from coordinator.dataplane.pace import READ_WORK, Pace
+from coordinator.dataplane.pace import READ_WORK, PartitionPace
 from coordinator.dataplane.state import Env, State
 from protocol.compression import Meter
 from protocol.errors import ErrorCode, ProtocolError
@@ -34,7 +34,7 @@ def list_offsets(state: State, request: ListOffsetsRequest, env: Env) -> Generat
     """Find the offset of each partition, in steps. A partition that is named twice is refused."""
     times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     committed = request.isolation_level == READ_COMMITTED and request.replica_id < 0
-    pace, meter = Pace(state.logs), Meter()
+    pace, meter = PartitionPace(state.logs), Meter()
     topics: list[ListOffsetsResponseTopic] = []
     for topic in request.topics:
         asked = {one.partition_index: one for one in topic.partitions}

@@ -6,7 +6,7 @@ Shown by tests/dataplane/test_steps.py and tests/conformance/stories/fetch.py.
 from collections.abc import Generator
 
 from coordinator.dataplane.brokers import LEADER_EPOCH
-from coordinator.dataplane.pace import Pace
+from coordinator.dataplane.pace import PartitionPace
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.offset_for_leader_epoch import (
@@ -22,7 +22,7 @@ def offset_for_leader_epoch(
     state: State, request: OffsetForLeaderEpochRequest, env: Env
 ) -> Generator[None, None, OffsetForLeaderEpochResponse]:
     """Return the end of the epoch in each partition, in steps. There is one epoch, which ends with the log."""
-    pace = Pace(state.logs)
+    pace = PartitionPace(state.logs)
     topics: list[OffsetForLeaderEpochResponseTopicResult] = []
     for topic in request.topics:
         results: list[OffsetForLeaderEpochResponseEpochEndOffset] = []

@@ -15,7 +15,7 @@ APPEND_WORK: Final = 10  # to append a batch to a log that there is
 WRITE_WORK: Final = STEP_WORK  # to write to the disk and wait for it: a step of its own
 
 
-class Pace:
+class PartitionPace:
     """The work since the last step of one request."""
 
     def __init__(self, logs: TopicLogs) -> None:

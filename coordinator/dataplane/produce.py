@@ -117,7 +117,7 @@ def _validate_and_append(
         return Refusal(error, _NOT_HOSTED)
     if name in INTERNAL:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
-    rules = _rules(state.catalog.governing(name), name, data.index)
+    rules = _rules(state.catalog.settings_of(name), name, data.index)
     steps = allowance.steps
     verdict = yield from validate_in_steps(data.records, call.version, rules, call.now_ms, allowance)
     if isinstance(verdict, Refusal):
@@ -146,7 +146,7 @@ def _append(
     call: Call,
 ) -> AppendedBatch | Refusal:
     """Append a valid batch, unless its producer may not write it now, or has written it before."""
-    governing = state.catalog.governing(name)
+    settings = state.catalog.settings_of(name)
     assert data.records is not None, "no records are refused"
     partition, header = (name, data.index), accepted.header
     log = state.logs.log(*partition)
@@ -157,7 +157,7 @@ def _append(
         if known is not None:
             return AppendedBatch(known.base_offset, known.timestamp, log.start_offset)
     batch, time_ms = data.records, -1
-    if governing.is_log_append_time:
+    if settings.is_log_append_time:
         time_ms = call.now_ms
         batch = _stamp(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)
     elif accepted.max_timestamp != header.max_timestamp or header.append_time_ms is not None:
@@ -254,15 +254,15 @@ def _for_producers(error: ErrorCode, version: int) -> ErrorCode:
     return error
 
 
-def _rules(governing: TopicSettings, topic: str, index: int) -> Rules:
+def _rules(settings: TopicSettings, topic: str, index: int) -> Rules:
     """Return the rules of a topic for its batches."""
     return Rules(
         topic=f"{topic}-{index}",
-        compacted=governing.is_compacted,
-        is_log_append_time=governing.is_log_append_time,
-        batch_bytes_max=governing.max_message_bytes,
-        before_max_ms=governing.timestamp_before_max_ms,
-        after_max_ms=governing.timestamp_after_max_ms,
+        compacted=settings.is_compacted,
+        is_log_append_time=settings.is_log_append_time,
+        batch_bytes_max=settings.max_message_bytes,
+        before_max_ms=settings.timestamp_before_max_ms,
+        after_max_ms=settings.timestamp_after_max_ms,
     )
 
 

@@ -17,7 +17,7 @@ from coordinator.core.topics import NO_ID
 from coordinator.core.transactions.transactions import Transactions
 from coordinator.dataplane.brokers import Broker, Where, replicas_of
 from coordinator.dataplane.long_polls import LongPolls
-from coordinator.dataplane.pace import Pace
+from coordinator.dataplane.pace import PartitionPace
 from coordinator.dataplane.sessions import FetchSessions
 from coordinator.dataplane.share.partitions import SharePartitions
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
@@ -109,7 +109,7 @@ class State:
 
     def open_in_steps(self, partitions: Iterable[TopicPartition]) -> Generator[None, None, None]:
         """Open the logs of these partitions, those that can be, so that a step that follows need not."""
-        pace = Pace(self.logs)
+        pace = PartitionPace(self.logs)
         for topic, index in partitions:
             if pace.count_partition():
                 yield

@@ -45,13 +45,13 @@ class TopicLogs:
         self,
         files: Files,
         data_dir: str,
-        governing: Callable[[str], TopicSettings],
+        settings_of: Callable[[str], TopicSettings],
         on_open: Callable[[TopicPartition, Log], None],
         producers_max: int = 2**62,
     ) -> None:
         self._files = files
         self._data_dir = data_dir
-        self._governing = governing
+        self._settings_of = settings_of
         self._on_open = on_open
         self.producers = ProducerCount(producers_max)  # of all open logs
         self._open: dict[TopicPartition, Log] = {}
@@ -75,7 +75,7 @@ class TopicLogs:
         """Return the log of a partition that exists, opened and recovered. Raises DamagedLog."""
         found = self._open.get((topic, partition))
         if found is None:
-            found = Log.open(self._files, self._directory(topic, partition), log_config(self._governing(topic)))
+            found = Log.open(self._files, self._directory(topic, partition), log_config(self._settings_of(topic)))
             self._open[topic, partition] = found
             found.producers.share(self.producers)
             self.opened += 1
@@ -131,11 +131,11 @@ class TopicLogs:
         """Look whether the log is open, or may hold records past their time or beyond their size; in short steps."""
         if partition in self._open:
             return True
-        governing = self._governing(partition[0])
-        if not governing.is_deleted:
+        settings = self._settings_of(partition[0])
+        if not settings.is_deleted:
             return False
         directory = self._directory(*partition)
-        return (yield from self._outdated.look(directory, now_ms, governing.retention_ms, governing.retention_bytes))
+        return (yield from self._outdated.look(directory, now_ms, settings.retention_ms, settings.retention_bytes))
 
     def note_upkeep(self, partition: TopicPartition) -> None:
         """Upkeep is done with a log. If that has begun a segment its file is open, and counts among those that are."""
@@ -162,7 +162,7 @@ class TopicLogs:
         if not is_new and log.segments[-1].size:
             begun = self._find_begin(partition, log, now_ms)
             waited_ms = timestamp - begun.timestamp if begun.timestamp >= 0 else now_ms - begun.at_ms
-            if waited_ms > self._governing(partition[0]).segment_ms:
+            if waited_ms > self._settings_of(partition[0]).segment_ms:
                 log.roll()
         offset = log.append(batch)
         active = log.segments[-1]
@@ -238,7 +238,7 @@ class TopicLogs:
     def reconfigure(self) -> None:
         """Settings have changed: let each open log know its own."""
         for (topic, _), log in self._open.items():
-            log.config = log_config(self._governing(topic))
+            log.config = log_config(self._settings_of(topic))
 
     def drop(self, topics: Container[str]) -> bool:
         """Forget all logs of topics that are no more. Returns whether there are files to `purge`."""
@@ -355,10 +355,10 @@ def _directories(files: Files, data_dir: str) -> Iterator[tuple[str, TopicPartit
             yield name, found
 
 
-def log_config(governing: TopicSettings) -> LogConfig:
+def log_config(settings: TopicSettings) -> LogConfig:
     """Derive the settings of a topic's logs."""
     return LogConfig(
-        segment_bytes=governing.segment_bytes,
-        delete_retention_ms=governing.delete_retention_ms,
-        min_cleanable_dirty_ratio=governing.min_cleanable_dirty_ratio,
+        segment_bytes=settings.segment_bytes,
+        delete_retention_ms=settings.delete_retention_ms,
+        min_cleanable_dirty_ratio=settings.min_cleanable_dirty_ratio,
     )

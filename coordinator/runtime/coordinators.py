@@ -83,7 +83,9 @@ class Coordinators:
 
     def loads_transactions(self, where: Where) -> bool:
         """Return whether a broker is loading some of the transactional ids that it coordinates."""
-        return any(self.of_transactions[index] == where.node_id for index in self.loads.loading(TRANSACTIONS))
+        return any(
+            self.of_transactions[index] == where.node_id for index in self.loads.loading_partitions(TRANSACTIONS)
+        )
 
     def successor(self, index: int) -> int:
         """Return the broker that takes a partition over when its coordinator stops; NOBODY if no broker runs."""

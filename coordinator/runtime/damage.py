@@ -17,18 +17,18 @@ _Read = TypeVar("_Read")
 MISSING: Final = "the log is missing, though it was written to"
 
 
-def readable(source: Log, start: int | None = None) -> Iterator[tuple[BatchHeader, list[Record]]]:
+def read_log(source: Log, start: int | None = None) -> Iterator[tuple[BatchHeader, list[Record]]]:
     """Yield every batch of the log with its records, from an offset on.
 
     Raises `DamagedLog` for one whose records cannot be told apart.
     """
-    return readable_by(read_metered, source, start)
+    return read_log_with(read_metered, source, start)
 
 
-def readable_by(
+def read_log_with(
     read: Callable[[bytes, int, BatchHeader], _Read], source: Log, start: int | None = None
 ) -> Iterator[tuple[BatchHeader, _Read]]:
-    """Yield every batch with what `read` makes of it, as `readable` does with its records."""
+    """Yield every batch with what `read` makes of it, as `read_log` does with its records."""
     offset = source.start_offset if start is None else start
     try:
         for header, facts in scan_by(read, source, start):

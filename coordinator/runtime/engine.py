@@ -226,9 +226,7 @@ class Engine:
         if result.records:
             self.world.dirty[partition] = None
             if self.is_synced:
-                group_commit = self.group_commit
-                group_commit.changed.add(partition if group_id is None else group_id)
-                group_commit.gathering.changes += 1
+                self.group_commit.note_change(partition if group_id is None else group_id)
         if result.events:
             for event in result.events:
                 self._emit(event)

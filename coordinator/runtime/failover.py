@@ -28,7 +28,7 @@ from coordinator.core.transactions.transactions import Transactions
 from coordinator.core.verbs import VerbResponse
 from coordinator.dataplane.brokers import NOBODY
 from coordinator.runtime import loader
-from coordinator.runtime.damage import readable
+from coordinator.runtime.damage import read_log
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.loads import GROUPS, SHARE_STATES, TRANSACTIONS, Key, Load
 from coordinator.runtime.partition import Partition
@@ -163,7 +163,7 @@ class Failover:
         ledger = self._engine.world.ledger
         found, offset, count = Transactions(ledger.transactions.settings), ledger.log.start_offset, 0
         while offset < ledger.log.end_offset or self._flush_ledger():  # others go on writing to it
-            for header, facts in readable(ledger.log, offset):
+            for header, facts in read_log(ledger.log, offset):
                 for fact in facts:
                     record = records.decode(fact.key, fact.value)
                     if isinstance(record.key, TransactionKey) and owns(record.key.transactional_id):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from coordinator.core.decision import Steps
-from coordinator.core.pace import name_units, paced
+from coordinator.core.pace import map_in_steps, name_units
 from coordinator.core.result import Call
 from coordinator.core.share_state.keys import read_coordinator_key
 from coordinator.dataplane.brokers import Broker, Where
@@ -46,7 +46,7 @@ def find_coordinator(
         find = partial(_find_share_state, call=call, engine=engine, where=where)
     else:
         find = partial(_find_any, key_type=request.key_type, engine=engine, where=where)
-    found = yield from paced(request.coordinator_keys, find, units=name_units)
+    found = yield from map_in_steps(request.coordinator_keys, find, units=name_units)
     return FindCoordinatorResponse(coordinators=tuple(found))
 
 

@@ -17,16 +17,20 @@ class Gathering:
     """The changes since a sync has ended. Times are seconds of the real clock."""
 
     def __init__(self) -> None:
-        self.changes = 0  # how many were decided since
         self.until_s = 0.0  # when the next sync begins at the latest
+        self._changes = 0  # how many were decided since
         self._before = 0  # how many of its changes were decided before that
         self._wanted = 0  # how many the last sync has covered
         self._has_waited = False
         self._left = 0  # syncs that begin at once
 
+    def add(self, changes: int) -> None:
+        """Count changes that were decided."""
+        self._changes += changes
+
     def begin(self, now_s: float, seconds: float) -> None:
         """Begin to gather, after a sync that took so many seconds."""
-        self._before, self.changes = self.changes, 0
+        self._before, self._changes = self._changes, 0
         self._has_waited = False
         if self._left:
             self._left -= 1
@@ -35,13 +39,13 @@ class Gathering:
 
     def check_over(self, now_s: float) -> bool:
         """Return whether it is time for the next sync, and note if it is not: the gathering has waited then."""
-        is_over = self.changes >= self._wanted or now_s >= self.until_s
+        is_over = self._changes >= self._wanted or now_s >= self.until_s
         self._has_waited |= not is_over
         return is_over
 
     def end(self) -> None:
         """End the gathering: the next sync begins, and covers all changes."""
-        if self._has_waited and 2 * self.changes < self._wanted:
+        if self._has_waited and 2 * self._changes < self._wanted:
             self._left = AT_ONCE
-        self._wanted = self._before + self.changes
-        self.changes = 0
+        self._wanted = self._before + self._changes
+        self._changes = 0

@@ -59,8 +59,8 @@ class GroupCommit:
         real_s: Callable[[], float],
     ) -> None:
         """`waker` wakes the owner of the engine when a sync has ended, so that a turn sends what rests on it."""
-        self.changed: set[str | Partition] = set()  # since the last sync began: groups, and partitions with all theirs
-        self.gathering = world.gathering
+        self._changed: set[str | Partition] = set()  # since the last sync began: groups, and partitions with all theirs
+        self._gathering = world.gathering
         self.latency = Latency()  # of the syncs, in real time; decides nothing
         self.last_begun = self.last_ended = 0  # numbers of the last sync that has begun, and of the last that has ended
         self._follows_journal = False
@@ -70,12 +70,17 @@ class GroupCommit:
         self._waker = waker or NoWaker()
         self._real_s = real_s
         self._sync: Sync | None = None  # that is under way
-        self._covered: set[str | Partition] = set()  # as `changed`, of what the sync that is under way covers
+        self._covered: set[str | Partition] = set()  # as `_changed`, of what the sync that is under way covers
         self._lost: frozenset[tuple[str, int]] = frozenset()  # partitions of topics, closed before they were synced
 
     def follow_journal(self) -> None:
         """Begin and end syncs as a journal says, which calls `begin_sync` and `end_sync`."""
         self._follows_journal = True
+
+    def note_change(self, of: "str | Partition") -> None:
+        """Note that a record was decided which waits for the next sync: of a group, or of any group of a partition."""
+        self._changed.add(of)
+        self._gathering.add(1)
 
     # -- which sync covers what ----------------------------------------------------------------------------------------
 
@@ -87,7 +92,7 @@ class GroupCommit:
         """Return the number of the sync that covers all that was decided so far of a group, 0 if that is on the
         disk."""
         partition = self._world.partitions.owner(group_id)
-        if group_id in self.changed or partition in self.changed:
+        if group_id in self._changed or partition in self._changed:
             return self.last_begun + 1
         return self.last_begun if group_id in self._covered or partition in self._covered else 0
 
@@ -106,7 +111,7 @@ class GroupCommit:
 
     def next_sync_s(self) -> float | None:
         """Return when the next sync begins at the latest, by the real clock; None while there is nothing to begin."""
-        return self.gathering.until_s if self._sync is None and self.has_gathered else None
+        return self._gathering.until_s if self._sync is None and self.has_gathered else None
 
     def take_lost(self) -> frozenset[tuple[str, int]]:
         """Return the partitions of topics that were closed before they were synced, since this was last asked.
@@ -153,8 +158,8 @@ class GroupCommit:
         if self._follows_journal:
             return
         self._end_sync_if_over()
-        self.gathering.changes += self._world.dataplane.take_appends()
-        if self._sync is None and self.has_gathered and self.gathering.check_over(self._real_s()):
+        self._gathering.add(self._world.dataplane.take_appends())
+        if self._sync is None and self.has_gathered and self._gathering.check_over(self._real_s()):
             self.begin_sync()
             self._end_sync_if_over()
 
@@ -172,9 +177,9 @@ class GroupCommit:
         topics = self._world.dataplane.begin_sync()
         self._note_lost()
         self.last_begun += 1
-        self._covered, self.changed = self.changed, set()
+        self._covered, self._changed = self._changed, set()
         began_s = self._real_s()
-        self.gathering.end()
+        self._gathering.end()
         self._sync = Sync(self._files.begin_syncs([*own, *topics.values()], self._waker), own, topics, began_s)
 
     def end_sync(self) -> None:
@@ -191,7 +196,7 @@ class GroupCommit:
             note_input(Kind.SYNCED, None)
         now_s = self._real_s()
         self.latency.observe(now_s - sync.began_s)
-        self.gathering.begin(now_s, now_s - sync.began_s)
+        self._gathering.begin(now_s, now_s - sync.began_s)
         failures = sync.under_way.failures
         for file, log in sync.own.items():
             if (failure := failures.get(file.path)) is not None:

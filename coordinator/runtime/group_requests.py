@@ -22,7 +22,7 @@ from coordinator.core.offsets.offset_fetch import (
     refuse_group,
     split_groups,
 )
-from coordinator.core.pace import Pace, name_units, paced
+from coordinator.core.pace import Pace, map_in_steps, name_units
 from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call, EndAllShareStates
 from coordinator.core.transactions import add_offsets_to_txn as adding
@@ -211,7 +211,7 @@ def describe(kind: Kind) -> Callable[[Engine, Any, Call, Where], Steps[Any]]:
             return entry
 
         group_ids = getattr(request, described.ids)
-        entries = yield from paced(
+        entries = yield from map_in_steps(
             group_ids, describe_once, units=lambda one: 1 if one in known else _group_units(engine, one)
         )
         return described.response(groups=tuple(entries))
@@ -252,7 +252,7 @@ def delete_groups(
 ) -> Steps[DeleteGroupsResponse]:
     """Delete each group by itself, and each once, in steps."""
     names = dict.fromkeys(request.groups_names)
-    results = yield from paced(
+    results = yield from map_in_steps(
         names, lambda group_id: _delete(engine, group_id, call, where), units=partial(_end_units, engine)
     )
     return DeleteGroupsResponse(results=tuple(results))

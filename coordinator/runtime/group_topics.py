@@ -14,7 +14,7 @@ from protocol.messages.create_topics import (
 def create_topics_of_group(engine: Engine, wanted: CreateTopics) -> Steps[None]:
     """Create topics, in steps if they are many. A topic that cannot be created does not hold up the others."""
     call = wanted.call
-    request = CreateTopicsRequest(tuple(map(_creatable, wanted.topics)))
+    request = CreateTopicsRequest(tuple(map(_to_creatable_topic, wanted.topics)))
     errors: dict[str, str] = {}
     for result in create_topics(engine.world.ledger.catalog, request, call):
         response = engine.record(result, call.now_ms)
@@ -28,6 +28,6 @@ def create_topics_of_group(engine: Engine, wanted: CreateTopics) -> Steps[None]:
         engine.take(partition, partition.shard.handle(outcome, call), wanted.group_id)
 
 
-def _creatable(topic: NewTopic) -> CreateTopicsRequestCreatableTopic:
+def _to_creatable_topic(topic: NewTopic) -> CreateTopicsRequestCreatableTopic:
     configs = tuple(CreateTopicsRequestCreatableTopicConfig(name, value) for name, value in topic.configs.items())
     return CreateTopicsRequestCreatableTopic(topic.name, topic.partitions, topic.replication_factor, configs=configs)

@@ -15,7 +15,7 @@ from coordinator.core.catalog.records import CatalogRecord, TransactionKey
 from coordinator.core.catalog.settings import Settings
 from coordinator.core.result import Markers, Result
 from coordinator.core.transactions.transactions import Transactions
-from coordinator.runtime.damage import describe_damage, readable
+from coordinator.runtime.damage import describe_damage, read_log
 from protocol import record_batch
 from protocol.errors import ProtocolError
 from protocol.records import Record as LogRecord
@@ -56,7 +56,7 @@ class Ledger:
         """
         if not self.log.segments and (others := self._checkpoints()):
             raise DamagedLog(self.log.directory, 0, f"the catalog is missing, though {others[0]} is of this server")
-        for _, facts in readable(self.log):
+        for _, facts in read_log(self.log):
             for fact in facts:
                 try:
                     self._apply(records.decode(fact.key, fact.value))

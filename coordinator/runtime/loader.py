@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from coordinator.core import records
 from coordinator.core.kinds.kind import Inconsistent
 from coordinator.core.offset_records import Commits, read_commits
-from coordinator.runtime.damage import describe_damage, readable_by
+from coordinator.runtime.damage import describe_damage, read_log_with
 from coordinator.runtime.partition import Partition
 from protocol import record_batch
 from protocol.compression import Meter
@@ -25,7 +25,7 @@ def replay(partition: Partition) -> Iterator[int]:
     """
     shard, source = partition.shard, partition.log
     since = 0
-    for header, (commits, facts) in readable_by(_read, source):
+    for header, (commits, facts) in read_log_with(_read, source):
         try:
             if commits is not None:
                 shard.replay_commits(commits)

@@ -45,7 +45,7 @@ class Loads:
         """Return whether a broker is loading a partition."""
         return (kind, index) in self._loads
 
-    def loading(self, kind: str) -> list[int]:
+    def loading_partitions(self, kind: str) -> list[int]:
         """Return the partitions that are being loaded."""
         return sorted(index for one, index in self._loads if one == kind)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from coordinator.core.decision import Decision, Done, InSteps, Steps
-from coordinator.core.pace import paced
+from coordinator.core.pace import map_in_steps
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
@@ -72,7 +72,9 @@ class JoinedTopics:
 
     def freeze(self) -> Steps[tuple[Any, ...]]:
         """Return the topics, in steps."""
-        frozen = yield from paced(self._topics, lambda one: replace(one[0], partitions=tuple(one[1])), units=_units)
+        frozen = yield from map_in_steps(
+            self._topics, lambda one: replace(one[0], partitions=tuple(one[1])), units=_units
+        )
         return tuple(frozen)
 
 

@@ -282,7 +282,7 @@ class Node:
         return Partition(
             partial(self.shards.make, index),
             lambda: self._open_log(directory),
-            lambda: self.world.ledger.catalog.governing(OFFSETS_TOPIC).max_message_bytes,
+            lambda: self.world.ledger.catalog.settings_of(OFFSETS_TOPIC).max_message_bytes,
         )
 
     def _open_log(self, directory: str) -> Log:

@@ -104,7 +104,7 @@ class Replay:
     @property
     def compared(self) -> int:
         """How many responses the journal has that can be compared."""
-        return sum(1 for _ in self._comparable())
+        return sum(1 for _ in self._comparable_entries())
 
     def close(self) -> None:
         """Append what is left, and close the logs."""
@@ -197,14 +197,14 @@ class Replay:
 
     # -- what comes of it ----------------------------------------------------------------------------------------------
 
-    def _comparable(self) -> Iterable[Entry]:
+    def _comparable_entries(self) -> Iterable[Entry]:
         for item in self._items:
             if isinstance(item, Entry) and item.is_decided and item.response is not None and not item.fault:
                 if item.api_key not in OF_THE_MACHINE:
                     yield item
 
     def _differences(self) -> Iterator[Difference]:
-        for entry in self._comparable():
+        for entry in self._comparable_entries():
             response = self._responses.get(entry.number)
             if response != entry.response:
                 yield Difference(entry, response)

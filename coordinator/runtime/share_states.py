@@ -23,7 +23,7 @@ from coordinator.core.share_state.persister import Retry
 from coordinator.core.share_state.records import StateRecord, decode
 from coordinator.core.share_state.values import ShareState, StateKey, StateSummary, StateUpdate
 from coordinator.dataplane.brokers import NOBODY, OPERATOR
-from coordinator.runtime.damage import describe_damage, readable
+from coordinator.runtime.damage import describe_damage, read_log
 from coordinator.runtime.share_state_log import StateLog
 from coordinator.runtime.world import World
 from protocol.errors import ErrorCode, ProtocolError
@@ -121,7 +121,7 @@ class ShareStates:
         one.gather(record, now_ms)
         self._dirty[one] = None
         if self._world.is_synced:
-            self._world.gathering.changes += 1
+            self._world.gathering.add(1)
 
     @property
     def _topics(self) -> Any:
@@ -229,7 +229,7 @@ class ShareStates:
             return
         one.is_written = True
         source = self._world.dataplane.open_state(index)
-        for header, facts in readable(source):
+        for header, facts in read_log(source):
             if header.is_control:
                 continue
             for fact in facts:

@@ -4,7 +4,7 @@ A handler whose work grows with what a client names or the server holds is a gen
 (`core/pace.py`), where others may have their turn, and returns the response:
 
     def list_groups(engine, request, call, where) -> Steps[ListGroupsResponse]:
-        found = yield from paced_steps(engine.world.partitions, list_partition)
+        found = yield from chain_steps(engine.world.partitions, list_partition)
         return ListGroupsResponse(...)
 
 A step is over at the first checkpoint at which the meter says so: in a server by the processor time that it has used,

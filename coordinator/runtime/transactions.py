@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from coordinator.core.decision import Decision, Done, Steps, in_steps
-from coordinator.core.pace import name_units, paced
+from coordinator.core.pace import map_in_steps, name_units
 from coordinator.core.result import Call
 from coordinator.core.transactions.describe_transactions import describe_transactions as describe
 from coordinator.core.transactions.list_transactions import list_transactions as list_them
@@ -51,7 +51,7 @@ def describe_transactions(
 ) -> Steps[DescribeTransactionsResponse]:
     """Describe each transactional id by itself."""
     names = request.transactional_ids
-    codes = yield from paced(
+    codes = yield from map_in_steps(
         names, lambda name: engine.world.coordinators.refuse_transaction(name, where), units=name_units
     )
     if not any(codes):
@@ -76,7 +76,7 @@ def list_transactions(
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     response = yield from list_them(engine.world.ledger.transactions, request, call)
     states = response.transaction_states
-    codes = yield from paced(
+    codes = yield from map_in_steps(
         states, lambda one: engine.world.coordinators.refuse_transaction(one.transactional_id, where)
     )
     own = [one for one, code in zip(states, codes, strict=True) if not code]

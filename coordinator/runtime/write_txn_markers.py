@@ -10,7 +10,7 @@ from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.decision import Steps, in_steps
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
-from coordinator.dataplane.pace import APPEND_WORK, Pace
+from coordinator.dataplane.pace import APPEND_WORK, PartitionPace
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.recorder import marker
 from protocol.errors import ErrorCode
@@ -48,7 +48,12 @@ def write_txn_markers(
 
 
 def _write(
-    engine: Engine, one: WriteTxnMarkersRequestWritableTxnMarker, topic: str, index: int, now_ms: int, pace: Pace
+    engine: Engine,
+    one: WriteTxnMarkersRequestWritableTxnMarker,
+    topic: str,
+    index: int,
+    now_ms: int,
+    pace: PartitionPace,
 ) -> ErrorCode:
     """Write a marker into one partition. Returns why it is not written, else NONE."""
     fact = engine.world.ledger.catalog.topics_by_name.get(topic)

@@ -50,7 +50,7 @@ class Authenticator:
         self._encoder = encoder
         self._outbox = outbox
         self._failure_s = failure_s
-        self.find: Callable[[int, Work], None] = self._find  # off the loop, where there is one
+        self._find: Callable[[int, Work], None] = self._find_here
         self.found: deque[tuple[int, Settled]] = deque()  # what was found out, by ticket
         self.failures: list[tuple[float, int, str]] = []  # when to tell, by ticket: a heap
 
@@ -97,13 +97,17 @@ class Authenticator:
         outcome = authentication.step(token)
         if isinstance(outcome, Work):
             self._connections.park(connection, parked)
-            self.find(parked.ticket, outcome)
+            self._find(parked.ticket, outcome)
             return -1
         return self._settle(connection, authentication, outcome, parked)
 
     # -- what follows from a token -------------------------------------------------------------------------------------
 
-    def _find(self, ticket: int, work: Work) -> None:
+    def find_with(self, find: Callable[[int, Work], None]) -> None:
+        """Let `find` find out what follows from a token, off the loop, and call `resume_with`."""
+        self._find = find
+
+    def _find_here(self, ticket: int, work: Work) -> None:
         """Find out here and now what follows: a simulation has no threads."""
         self.resume_with(ticket, self.attempt(work))
 
@@ -173,7 +177,7 @@ class Authenticator:
                 log.warning("authentication failed: %s", message, extra={"client": connection.host})
                 response = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
                 self._respond(connection, connection.parked, response)
-                self._connections.touched[connection] = None
+                self._connections.touch(connection)
                 heappush(self.failures, (self._turn.checked_s + LINGER_S, ticket, ""))
             else:
                 self._connections.unpark(connection)

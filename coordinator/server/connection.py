@@ -195,7 +195,7 @@ class Connection:
         frames.feed(chunk)
         return frames
 
-    def waiting(self) -> Iterator[bytes]:
+    def take_backlog(self) -> Iterator[bytes]:
         """Remove the requests of the backlog and yield them, oldest first, refilling it from the received bytes."""
         while self.backlog:
             yield self.backlog.pop(0)

@@ -62,7 +62,7 @@ class Connections:
         self._stats.count_closed_connection(reason)
         connection.stop()
         self.requests.set(connection, 0)
-        self.touched[connection] = None
+        self.touch(connection)
 
     def refuse(self, connection: Connection, error: ProtocolError, start: bytes = b"") -> None:
         """Say once why the bytes of a connection cannot be read, and close it behind the responses that it is owed."""
@@ -100,6 +100,10 @@ class Connections:
 
     # -- what waits to be decided --------------------------------------------------------------------------------------
 
+    def touch(self, connection: Connection) -> None:
+        """Look at the end of the turn at what a connection has to send."""
+        self.touched[connection] = None
+
     def enqueue(self, connection: Connection) -> None:
         """Go on with the backlog of a connection later."""
         if connection.backlog and connection.may_decide() and not connection.is_queued:
@@ -136,6 +140,6 @@ class Connections:
             )
             self.close(offender, "request memory")
 
-    def waiting(self) -> tuple[Connection, ...]:
+    def undecided_connections(self) -> tuple[Connection, ...]:
         """Return the connections with requests that are not decided and could be."""
         return (*self.resumable, *self.low_priority, *self.awaiting_encoder)

@@ -143,7 +143,7 @@ class Encoder:
         if len(pieces) > 1:
             codes = iter(error_walker(response.__class__)(response))
             self.encodings.append(Encoding(request, pieces, later, codes, is_counted=is_reply))
-            self._connections.is_encoder_full = len(self.encodings) >= ENCODINGS_MAX
+            self._update_backpressure()
             self._connections.park(connection, request)
             frame: list[Piece] = []
         else:
@@ -216,7 +216,7 @@ class Encoder:
         request = self._connections.unpark(connection)
         if encoding.is_done:
             if not encoding.is_counted:
-                self._outbox.decided_late.append((request.api_key, request.since_s))
+                self._outbox.note_decided_late(request.api_key, request.since_s)
             self._queue_frame(connection, request, encoding.pieces)
         elif not connection.closing:
             log.warning(

@@ -209,7 +209,7 @@ class Frontend:
         connection.is_blocked = False
         if not self.turn.now_ms:
             self.begin()
-        self.connections.touched[connection] = None
+        self.connections.touch(connection)
         self.connections.enqueue(connection)
         self._resume_connections()
 
@@ -267,8 +267,7 @@ class Frontend:
         """Count how long the turn and its requests took, and find out what it has left, now that its responses have
         been sent."""
         connections, outbox = self.connections, self.outbox
-        if outbox.decided or outbox.decided_late:
-            outbox.count_latencies()
+        outbox.count_latencies()
         self._stats.count_turn(self.turn.began_s, self.turn.real_s())
         self.has_work = bool(
             connections.resumable
@@ -332,7 +331,7 @@ class Frontend:
                     api_key = handler.decide(connection, frame) if is_urgent else self._decide_slowly(connection, frame)
                 if api_key >= 0:
                     if is_late:
-                        outbox.decided_late.append((api_key, connection.heard_s))
+                        outbox.note_decided_late(api_key, connection.heard_s)
                     else:
                         outbox.decided.append(api_key)
                 if not turn.check_time() or only_one or turn.checked_s - began_s >= HEAVY_S:
@@ -405,7 +404,7 @@ class Frontend:
         """Decide what waits in the first connection of a queue: one request of it if `only_one`."""
         connections = self.connections
         connection = connections.dequeue(queue)
-        used_s = self._decide(connection, connection.waiting(), b"", only_one)
+        used_s = self._decide(connection, connection.take_backlog(), b"", only_one)
         if self._watermark:
             self._watermark.add_time(connection, used_s)
         if connection.backlog:
@@ -417,7 +416,7 @@ class Frontend:
         """Raise the watermark if it can be, and return it. Some connections have requests that wait."""
         watermark = self._watermark
         if watermark is None:
-            self._watermark = Watermark(read_by_ms, self.connections.waiting())
+            self._watermark = Watermark(read_by_ms, self.connections.undecided_connections())
         elif watermark.is_reached:
             self._watermark = None
             self._decided_until_ms = watermark.at_ms
@@ -426,5 +425,5 @@ class Frontend:
     def _unmute(self) -> None:
         """Go on with the clients that have waited long enough for their quotas."""
         for connection in self.throttled.unmute(self.turn.real_s()):
-            self.connections.touched[connection] = None
+            self.connections.touch(connection)
             self.connections.enqueue(connection)

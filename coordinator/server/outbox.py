@@ -86,7 +86,7 @@ class Outbox:
         self._stats = stats
         self.unsent: Budget[Connection] = Budget(response_bytes_max)  # bytes that the clients' sockets do not take
         self.decided: list[int] = []  # by this turn: the API keys of requests that arrived in it
-        self.decided_late: list[tuple[int, float]] = []  # of those that arrived before: API key, and when
+        self._decided_late: list[tuple[int, float]] = []  # of those that arrived before: API key, and when
         self.replies: deque[tuple[int, Done | Silent]] = deque()  # to parked requests, by ticket, to be encoded
         self.set_engine(engine)
 
@@ -261,18 +261,23 @@ class Outbox:
 
     # -- latencies -----------------------------------------------------------------------------------------------------
 
+    def note_decided_late(self, api_key: int, arrived_s: float) -> None:
+        """Note that a request is decided in a later turn than that in which it arrived."""
+        self._decided_late.append((api_key, arrived_s))
+
     def count_latencies(self) -> None:
         """Count how long the requests have taken that this turn has decided and that did not wait for the disk: from
         their arrival to the end of the append."""
         turn = self._turn
-        self._count(turn.began_s, self.decided, self.decided_late, turn.ended_s)
-        self.decided, self.decided_late = [], []
+        if self.decided or self._decided_late:
+            self._count(turn.began_s, self.decided, self._decided_late, turn.ended_s)
+            self.decided, self._decided_late = [], []
 
     def _take_decided(self) -> DecidedRequests:
         """Return what was decided and waits for the disk. Heartbeats hardly ever do."""
-        at_once, late = self.decided, self.decided_late
+        at_once, late = self.decided, self._decided_late
         self.decided = [key for key in at_once if key in HEARTBEATS]
-        self.decided_late = [one for one in late if one[0] in HEARTBEATS]
+        self._decided_late = [one for one in late if one[0] in HEARTBEATS]
         return DecidedRequests(
             self._turn.began_s,
             [key for key in at_once if key not in HEARTBEATS],

@@ -137,7 +137,7 @@ class Poller:
         if self._waker is not None:
             self._selector.watch(self._waker.fileno(), READ, 0)
         try:
-            self._frontend.authenticator.find = self._find
+            self._frontend.authenticator.find_with(self._find)
             async with trio.open_nursery() as self._nursery:
                 self._acceptor.start(self._nursery)
                 for task in (self._wait_for_sockets, self._wait_for_deadlines, self._sweep_now_and_then):

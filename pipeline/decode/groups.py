@@ -9,7 +9,7 @@ import msgspec
 from coordinator.core import records as facts
 from pipeline.decode.headers import Array
 from pipeline.decode.records import Records
-from pipeline.history.values import epoch_of, group_of, member_of, readable
+from pipeline.history.values import epoch_of, group_of, member_of, to_json_value
 from protocol.errors import ProtocolError
 
 
@@ -87,7 +87,7 @@ def _one(records: Records, index: int, key_version: int) -> GroupRecord | Undeco
         epoch=epoch_of(record),
         value_version=value_version(value),
         is_tombstone=value is None,
-        payload=msgspec.json.encode(readable(record)).decode(),
+        payload=msgspec.json.encode(to_json_value(record)).decode(),
     )
 
 

@@ -162,7 +162,7 @@ class SpanReader:
         before = np.concatenate(([self._last], lasts[:-1]))
         fits = bool(good.all()) and not self._waiting and bool((bases > before).all())
         if len(headers) and (not fits or not self._below_ceiling(lasts)):
-            headers = headers.take(np.array(self._fitting(headers, good, file_pos), np.int64))
+            headers = headers.take(np.array(self._choose_batches(headers, good, file_pos), np.int64))
         elif len(headers):
             holes = np.flatnonzero(bases > before + 1)
             for i in holes.tolist():
@@ -177,7 +177,7 @@ class SpanReader:
     def _below_ceiling(self, lasts: Array) -> bool:
         return self.span.ceiling is None or int(lasts.max()) < self.span.ceiling
 
-    def _fitting(self, headers: Headers, good: Array, file_pos: int) -> list[int]:
+    def _choose_batches(self, headers: Headers, good: Array, file_pos: int) -> list[int]:
         """Choose the batches to believe one by one, and report all others: the slow way, for damaged chunks."""
         kept: list[tuple[int, int, int]] = []  # index, base offset, last offset
         start = self._last

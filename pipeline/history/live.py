@@ -18,7 +18,7 @@ from pipeline.history.departures import follow
 from pipeline.history.group import GroupHistory
 from pipeline.history.ownership import Partition
 from pipeline.history.records import STEPS, Activity, Rebalance, Record
-from pipeline.history.values import epoch_of, group_of, member_of, readable
+from pipeline.history.values import epoch_of, group_of, member_of, to_json_value
 from protocol import record_batch
 from protocol.compression import Meter
 from protocol.errors import ProtocolError
@@ -164,5 +164,5 @@ def _row(record: facts.Record, raw: RawRecord) -> Record:
         member_id=member_of(record),
         epoch=epoch_of(record),
         is_tombstone=raw.value is None,
-        payload=msgspec.json.encode(readable(record)).decode(),
+        payload=msgspec.json.encode(to_json_value(record)).decode(),
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from coordinator.control.printable import format_span, printable
+from coordinator.control.printable import format_span, make_printable
 from coordinator.core.dispatch import counts_by
 from pipeline.history.live import MemberName
 from pipeline.history.records import Rebalance
@@ -148,7 +148,7 @@ def format_name(member_id: str, name: MemberName) -> str:
         return _quote(name.instance_id)
     found = _UUID.search(member_id)
     short = found[0][:8] if found else member_id[-12:]
-    return f"{_quote(name.client_id)} ({printable(short)})" if name.client_id else _quote(short)
+    return f"{_quote(name.client_id)} ({make_printable(short)})" if name.client_id else _quote(short)
 
 
 def describe_gap(gap_ms: int | None, partitions: str | None, interval_ms: int | None) -> str:
@@ -156,19 +156,19 @@ def describe_gap(gap_ms: int | None, partitions: str | None, interval_ms: int | 
     if gap_ms is None or gap_ms < UNUSUAL * (interval_ms or 0):
         return ""
     usual = f", usually {interval_ms / 1000:.1f} s" if interval_ms else ""
-    names = printable(partitions or "")
+    names = make_printable(partitions or "")
     names = names if len(names) <= GAP_LENGTH else f"{names[: GAP_LENGTH - 1]}…"
     return f"{names} {gap_ms / 1000:.1f} s without a commit{usual}"
 
 
 def _quote(text: str) -> str:
-    return printable(json.dumps(text, ensure_ascii=False))
+    return make_printable(json.dumps(text, ensure_ascii=False))
 
 
 def summarize(group: str, rebalances: list[Rebalance], naming: Naming) -> str:
     """Return in one line how often the group rebalanced, and the most frequent cause and member."""
     if not rebalances:
-        return f"{printable(group)}: no rebalance in what was read"
+        return f"{make_printable(group)}: no rebalance in what was read"
     span_s = (rebalances[-1].at_ms - rebalances[0].at_ms) / 1000
     causes, members = Counter[str](), Counter[str]()
     for one in rebalances:
@@ -177,7 +177,7 @@ def summarize(group: str, rebalances: list[Rebalance], naming: Naming) -> str:
     cause, times = causes.most_common(1)[0]
     first, last = format_second(rebalances[0].at_ms), format_second(rebalances[-1].at_ms)
     when = f"{first} to {last if last[:10] != first[:10] else last[11:]}"
-    text = f"{printable(group)}: {_count(len(rebalances), 'rebalance')} in {format_span(span_s)}, {when}"
+    text = f"{make_printable(group)}: {_count(len(rebalances), 'rebalance')} in {format_span(span_s)}, {when}"
     if len(rebalances) > 1:
         text += f"; most often ({times}): {WORDS.get(cause, cause)}"
         if members and members.most_common(1)[0][1] > 1:

@@ -28,7 +28,7 @@ def epoch_of(record: facts.Record) -> int | None:
     return next((getattr(record.value, name) for name in _EPOCH_FIELDS if hasattr(record.value, name)), None)
 
 
-def readable(record: facts.Record) -> Any:
+def to_json_value(record: facts.Record) -> Any:
     """Return a record's value as JSON can say it: bytes as hex, what consumers say to each other spelled out."""
     if isinstance(record.value, facts.GroupMetadataValue):
         value = _plain(msgspec.structs.replace(record.value, members=()))

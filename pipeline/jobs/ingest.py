@@ -100,7 +100,7 @@ def _by_this_process(options: SourceOptions, tasks: list[plan.Task], report: Rep
     rows: list[Mapping[str, Any]] = []
     for number, task in enumerate(tasks, 1):
         report(f"part {number} of {len(tasks)}: {', '.join(sorted({span.log.name for span in task.spans}))}")
-        rows += sink.write(task, options.decoding(frozenset(TABLES)), directory).to_pylist()
+        rows += sink.write(task, options.decoder_options(frozenset(TABLES)), directory).to_pylist()
     return rows
 
 

@@ -96,14 +96,14 @@ def test_acls_of_all_that_is_named_are_listed_and_removed_and_no_others(
     words = [word for kind, name in named for word in (f"--{kind}", name)]
     words += [] if principal is None else ["--principal", principal]
 
-    def listed(*words: str) -> set[tuple[str, str, str]]:
+    def list_entries(*words: str) -> set[tuple[str, str, str]]:
         found = json.loads(muster(0, "acls", "list", *words, "--json"))
         return {(one["principal"], one["resource"], one["name"]) for one in found}
 
-    assert listed(*words) == wanted
+    assert list_entries(*words) == wanted
     if words:
         muster(0, "acls", "remove", *words)
-        assert listed() == there - wanted
+        assert list_entries() == there - wanted
 
 
 @pytest.mark.parametrize("prefixed", [(), ("--prefixed",)])

@@ -58,7 +58,7 @@ def test_many_offsets_go_in_one_transaction(command: Command, tmp_path: Path, mo
         *(InitProducerIdRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest, TxnOffsetCommitRequest, EndTxnRequest),
         OffsetCommitRequest,
     ]
-    assert [committed(command, group) for group in GROUPS] == [{NEW}] * 3
+    assert [committed_partitions(command, group) for group in GROUPS] == [{NEW}] * 3
 
 
 @pytest.mark.parametrize("is_sent", [False, True])
@@ -73,13 +73,13 @@ def test_an_import_that_fails_leaves_each_group_its_old_offsets_or_the_new_ones(
         requests_of(patch, fails_at=at, is_sent=is_sent)
         complaint = import_all(command, tmp_path, patch, NEW)
     assert "the same command sets all of them" in complaint
-    found = {group: committed(command, group) for group in GROUPS}
+    found = {group: committed_partitions(command, group) for group in GROUPS}
     assert all(offsets in ({OLD}, {NEW}) for offsets in found.values()), found
     done = sum(offsets == {NEW} for offsets in found.values())
     said = int(complaint.split(" of 3 groups set before")[0].split("; ")[-1])
     assert said in (done, done - is_sent)
     import_all(command, tmp_path, monkeypatch, NEW)
-    assert [committed(command, group) for group in GROUPS] == [{NEW}] * 3
+    assert [committed_partitions(command, group) for group in GROUPS] == [{NEW}] * 3
     with Client.to(muster.ready["kafka"]) as client:
         group = OffsetFetchRequestGroup(group_id="many", topics=None)
         (found,) = client.ask(OffsetFetchRequest(groups=(group,), require_stable=True), 8).groups
@@ -125,7 +125,7 @@ def import_all(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, 
     return command("offsets", "import", str(file), "--out-of-range", "commit")[2]
 
 
-def committed(command: Command, group: str) -> set[int]:
+def committed_partitions(command: Command, group: str) -> set[int]:
     """Return the offsets that the group has committed, in all of its partitions."""
     found = command.json("offsets", "show", group)
     assert len(found) == PARTITIONS[group]

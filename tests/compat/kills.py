@@ -104,7 +104,7 @@ ERRORS = (confluent_kafka.KafkaException, kafka.errors.KafkaError)
 CLIENTS: dict[str, Callable[[str, str], Committing]] = {"confluent-kafka": Confluent, "kafka-python": KafkaPython}
 
 
-def committed(client: Committing) -> list[int]:
+def committed_offsets(client: Committing) -> list[int]:
     """What the server says, as soon as the client has found it again."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
@@ -204,7 +204,7 @@ class Campaign:
         time.sleep(self._dice.uniform(*KILL_AFTER_MS) / 1000)
         self.server.kill()
         self.witnessed.start()
-        told = [committed(witness) for witness in self._witnesses]
+        told = [committed_offsets(witness) for witness in self._witnesses]
         self.witnessed.kill()
         # No server of theirs has run since, so all that they were told was told before the kill.
         found = [

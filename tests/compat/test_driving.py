@@ -24,7 +24,7 @@ def member(muster: Muster, group: str, name: str, **settings: Any) -> Confluent:
     return Confluent(muster, name, **{"group.id": group, **CLASSIC, **settings})
 
 
-def committed(muster: Muster, group: str, topic: str = "orders") -> int:
+def committed_offset(muster: Muster, group: str, topic: str = "orders") -> int:
     """What a client is told to be committed for partition 0."""
     consumer = librdkafka(muster.kafka, group)
     (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)
@@ -104,21 +104,21 @@ def test_an_assignment_is_held(muster: Muster, group: str) -> None:
 def test_a_state_is_set_and_a_snapshot_restored(muster: Muster, group: str, tmp_path: Path) -> None:
     """A restored snapshot is the world as it was; its download is a data directory that another server starts with."""
     muster.steer("POST", "/state", topics={group: 2}, offsets={group: {group: {"0": 5}}})
-    assert committed(muster, group, group) == 5
+    assert committed_offset(muster, group, group) == 5
     muster.steer("PUT", "/snapshots/before")
     commit(muster, group, 9, group)
-    assert committed(muster, group, group) == 9
+    assert committed_offset(muster, group, group) == 9
     with member(muster, f"{group}-members", "a") as a:
         wait_for_share([a])
         muster.steer("POST", "/snapshots/before/restore")
-        assert committed(muster, group, group) == 5
+        assert committed_offset(muster, group, group) == 5
         wait_until(f"a has seen {a.seen}", lambda: a.seen.count("assigned") > 1)
     with urllib.request.urlopen(f"{muster.ready['admin']}/v1/snapshots/before", timeout=60) as answer:
         data = answer.read()
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         tar.extractall(tmp_path / "data", filter="data")
     with Muster(tmp_path) as other:
-        assert committed(other, group, group) == 5
+        assert committed_offset(other, group, group) == 5
     muster.steer("DELETE", "/snapshots/before")
 
 
@@ -149,6 +149,6 @@ def test_namespaces_do_not_see_each_other(muster: Muster) -> None:
         (after,) = muster.steer("GET", "/groups?prefix=two-shop")["groups"]
         assert after == before, "the same members in the same generation"
         assert b.seen == ["assigned"]
-        assert committed(muster, "two-old", "two-orders") == 3
+        assert committed_offset(muster, "two-old", "two-orders") == 3
         assert muster.steer("DELETE", "/groups?prefix=two-old") == {"groups": 1, "topics": 0}
-        assert committed(muster, "two-old", "two-orders") == NOTHING
+        assert committed_offset(muster, "two-old", "two-orders") == NOTHING

@@ -19,7 +19,7 @@ PARTITIONS, GROWN = 4, 6
 muster = server_fixture(f"--topic=orders:{PARTITIONS}", *[f"--set={one}" for one in SETTINGS], scope="function")
 
 
-def committed(muster: Muster, group: str) -> dict[int, int]:
+def committed_offsets(muster: Muster, group: str) -> dict[int, int]:
     """The group's offsets in `orders` by partition, as the server answers them."""
     with Client.to(muster.kafka) as client:
         (answer,) = client.ask(fetch_offsets(group), version=8).groups
@@ -45,7 +45,7 @@ def test_a_group_lives_through_all_that_happens_to_groups(muster: Muster, client
         seen = Counter(value for member in members for _, _, value in member.got)
         assert len(seen) == expected and max(seen.values()) == 1, "each record once"
         offsets = dict.fromkeys(range(PARTITIONS), expected // PARTITIONS)
-        wait_until("all is committed", lambda: committed(muster, "shop") == offsets)
+        wait_until("all is committed", lambda: committed_offsets(muster, "shop") == offsets)
 
     with ExitStack() as stack:
         members = [stack.enter_context(Member(name, muster.kafka, "shop", "orders", *protocol)) for _ in range(3)]
@@ -58,7 +58,9 @@ def test_a_group_lives_through_all_that_happens_to_groups(muster: Muster, client
         work("second", 100, 1_100)
         muster.kill()
         muster.start()
-        assert committed(muster, "shop") == dict.fromkeys(range(PARTITIONS), 275), "what was acknowledged is there"
+        assert committed_offsets(muster, "shop") == dict.fromkeys(range(PARTITIONS), 275), (
+            "what was acknowledged is there"
+        )
         work("third", 100, 1_200)
         assert share((a, b), PARTITIONS), "and nobody had to join again"
         b.freeze()

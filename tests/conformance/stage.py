@@ -28,7 +28,7 @@ class Answer(dict[str, Any]):
     """The values of an answer, to be read as attributes: `answer.members[0].member_id`."""
 
     def __init__(self, values: dict[str, Any]) -> None:
-        super().__init__({name: nested(value) for name, value in values.items()})
+        super().__init__({name: to_answers(value) for name, value in values.items()})
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -37,11 +37,11 @@ class Answer(dict[str, Any]):
             raise AttributeError(name) from None
 
 
-def nested(value: Any) -> Any:
+def to_answers(value: Any) -> Any:
     """The same with every struct an Answer."""
     if isinstance(value, dict):
         return Answer(value)
-    return [nested(one) for one in value] if isinstance(value, list) else value
+    return [to_answers(one) for one in value] if isinstance(value, list) else value
 
 
 class Pending:

@@ -23,7 +23,7 @@ def facts(shard: Shard) -> dict[str, Any]:
         for group_id in shard.offsets.groups()
     }
     pending = {
-        group_id: {key: set(producers) for key, producers in shard.offsets.pending_of(group_id).items()}
+        group_id: {key: set(producers) for key, producers in shard.offsets.pending_offsets_of(group_id).items()}
         for group_id in shard.offsets.groups()
     }
     return {

@@ -83,7 +83,7 @@ def test_a_stable_fetch_asks_for_the_partitions_that_are_named(monkeypatch: pyte
     offsets = OffsetStore()
     for topic in ("t", "u"):
         offsets.apply(Record(OffsetCommitKey("g", topic, 0), OffsetCommitValue(5)), producer_id=1)
-    monkeypatch.setattr(OffsetStore, "pending_of", lambda *_: pytest.fail("a walk over all that is pending"))
+    monkeypatch.setattr(OffsetStore, "pending_offsets_of", lambda *_: pytest.fail("a walk over all that is pending"))
     wanted = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("t", NO_ID, (0, 1)),))
     (topic,) = fetch_offsets(wanted, 8, offsets, Topics(), require_stable=True).topics
     assert [one.error_code for one in topic.partitions] == [ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.NONE]

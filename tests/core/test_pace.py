@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.decision import Steps
-from coordinator.core.pace import CHARACTERS_A_UNIT, UNITS, name_units, paced, paced_steps
+from coordinator.core.pace import CHARACTERS_A_UNIT, UNITS, chain_steps, map_in_steps, name_units
 from tests.steps import count_steps
 
 
@@ -22,7 +22,7 @@ def test_between_two_checkpoints_there_are_so_many_units(units: list[int], is_co
         return at
 
     def run() -> Steps[Any]:
-        steps = paced(range(len(units)), do, (lambda at: units[at]) if is_counted else None)
+        steps = map_in_steps(range(len(units)), do, (lambda at: units[at]) if is_counted else None)
         found = yield from note_checkpoints(steps, parts)
         assert found == list(range(len(units))), "each once, in order"
 
@@ -47,7 +47,7 @@ def test_entries_with_checkpoints_of_their_own_have_some_between_them(entries: i
         yield
         return number
 
-    steps, found = count_steps(paced_steps(range(entries), do))
+    steps, found = count_steps(chain_steps(range(entries), do))
     assert (steps, found) == (1 + entries + entries // UNITS, list(range(entries)))
 
 

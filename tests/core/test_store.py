@@ -101,7 +101,7 @@ def test_the_store_is_its_log(log: Log) -> None:
         offset, producers = resolved(log, partition)
         value = store.get("g", "t", partition)
         assert (None if value is None else value.offset) == offset
-        assert store.pending_of("g").get(("t", partition), set()) == producers
+        assert store.pending_offsets_of("g").get(("t", partition), set()) == producers
         assert store.has_pending("g", "t", partition) == bool(producers)
     assert store.count == sum(len(each) for each in store.of_group("g").values())
     assert store.bytes == weigh_offsets(store)

@@ -51,7 +51,7 @@ AREAS = {
 
 # Mutants that change nothing that anybody could see: function and line that they put in, and the reason.
 EQUIVALENT = {
-    "KeyIndex.marking: for number, offset in enumerate(self.latest.values(), 2):": (
+    "KeyIndex.set_marks: for number, offset in enumerate(self.latest.values(), 2):": (
         "only where a step of a compaction ends moves by a key"
     ),
     "Log.latest_time: latest = max([segment.max_timestamp for segment in self.segments], default=-2)": "any below 0 is none",

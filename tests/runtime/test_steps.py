@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.control.inputs import StepInput
 from coordinator.core.decision import SILENT
-from coordinator.core.pace import UNITS, name_units, paced
+from coordinator.core.pace import UNITS, map_in_steps, name_units
 from coordinator.runtime.steps import ACTIVE_MAX, Checkpoints, ProcessorTime, UnfinishedRequest, UnfinishedRequests
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -238,5 +238,5 @@ def test_a_step_of_a_server_is_over_after_two_milliseconds_of_processor_time() -
 
 
 def test_the_longest_names_are_looked_up_with_a_checkpoint_before_each() -> None:
-    assert count_steps(paced(["x" * 32_000] * 10, len, name_units)) == (11, [32_000] * 10)
-    assert count_steps(paced(["x" * 32] * 10, len, name_units)) == (1, [32] * 10)
+    assert count_steps(map_in_steps(["x" * 32_000] * 10, len, name_units)) == (11, [32_000] * 10)
+    assert count_steps(map_in_steps(["x" * 32] * 10, len, name_units)) == (1, [32] * 10)

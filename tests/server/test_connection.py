@@ -50,14 +50,14 @@ def test_each_field_has_one_writer() -> None:
     found = [
         (path.relative_to(COORDINATOR).as_posix(), field, line)
         for path in sorted(COORDINATOR.rglob("*.py"))
-        for field, line in writes(ast.parse(path.read_text("utf-8")))
+        for _, field, line in writes(ast.parse(path.read_text("utf-8")))
         if field in WRITERS and path.relative_to(COORDINATOR).as_posix() != f"server/{WRITERS[field]}.py"
     ]
     assert not found
     others = {
         field
         for path in sorted((COORDINATOR / "server").rglob("*.py"))
-        for field, _ in writes(ast.parse(path.read_text("utf-8")))
+        for _, field, _ in writes(ast.parse(path.read_text("utf-8")))
         if field in WRITERS
     }
     assert others == {field for field, writer in WRITERS.items() if writer != OWN}, "a writer that does not write"
@@ -74,9 +74,49 @@ def f(connection, link):
     queue, other = connection.held, 1
     queue.pop(0)
     self.outgoing = []
+    self._outbox.waits[0] = 1
+    commit = self.group_commit
+    commit.changed.add(1)
 """
-    found = [field for field, _ in writes(ast.parse(source))]
-    assert sorted(found) == ["backlog", "closing", "held", "held_bytes", "latest", "parked"]
+    found = [(owner, field) for owner, field, _ in writes(ast.parse(source))]
+    assert sorted(found) == [
+        ("commit", "changed"),
+        ("connection", "backlog"),
+        ("connection", "closing"),
+        ("connection", "held"),
+        ("connection", "held_bytes"),
+        ("connection", "latest"),
+        ("connection", "parked"),
+        ("outbox", "waits"),
+    ]
+
+
+PARTS: Final = frozenset(
+    {"authenticator", "connections", "encoder", "frames", "frontend", "gathering", "group_commit", "handler", "loads",
+     "long_requests", "outbox", "recorder", "share_states", "throttled", "turn", "unfinished", "watermark"}
+)  # fmt: skip
+"""The names under which the parts of the server and of the node are known to each other."""
+
+FROM_OUTSIDE: Final = {
+    ("connections", "touched"): "server/frontend.py",  # in the loop over all sockets, where a call counts
+    ("outbox", "decided"): "server/frontend.py",  # the same
+    ("turn", "response_bytes"): "server/outbox.py",  # the same
+    ("outbox", "replies"): "server/frontend.py",  # a queue between the two
+    ("frames", "limit"): "server/connections.py",  # which `FrameBuffer` allows
+    ("encoder", "gate"): "server/frontend.py",  # made with the first journal or fault
+    ("handler", "gate"): "server/frontend.py",
+}
+"""The fields of these parts that another module writes, and which one does."""
+
+
+def test_a_part_writes_its_own_fields() -> None:
+    found = {
+        ((owner, field), path.relative_to(COORDINATOR).as_posix())
+        for path in sorted(COORDINATOR.rglob("*.py"))
+        for owner, field, _ in writes(ast.parse(path.read_text("utf-8")))
+        if owner in PARTS
+    }
+    assert found == set(FROM_OUTSIDE.items())
 
 
 @settings(max_examples=100, deadline=None, database=None, derandomize=True)

@@ -83,7 +83,7 @@ def test_a_member_beside_offenders_is_not_late(muster: Muster) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", offenders.OFFENDERS)
 def test_a_member_beside_each_offender_is_not_late_and_memory_is_bounded(name: str, tmp_path: Path) -> None:
-    assert beside(tmp_path, name, [offenders.OFFENDERS[name]], "unread" in name).missed() == []
+    assert beside(tmp_path, name, [offenders.OFFENDERS[name]], "unread" in name).missed_aims() == []
 
 
 def leave_frames_unfinished(address: tuple[str, int], stack: ExitStack) -> None:

@@ -15,7 +15,7 @@ from tests.simulation.requests import Request
 Place = tuple[str, int, int]  # topic, partition, offset
 
 
-class Produced(Struct):
+class ProducedRecord(Struct):
     """An acknowledged record. `is_visible` is None while its transaction is open, and when its end is not known."""
 
     value: bytes
@@ -26,7 +26,7 @@ class Journal:
     """The acknowledged records of the topics that are never deleted or cut."""
 
     def __init__(self) -> None:
-        self.records: dict[Place, Produced] = {}
+        self.records: dict[Place, ProducedRecord] = {}
         self._open: dict[str, list[Place]] = {}  # by transactional id
         self._maybe_committed: set[str] = set()
         self.wrong: list[str] = []
@@ -60,7 +60,7 @@ class Journal:
                     place = (topic.name, sent.index, answer.base_offset + number)
                     is_new = place not in self.records
                     if is_new:  # a batch that is sent twice is acknowledged twice, and is there once
-                        self.records[place] = Produced(record.value, None if message.transactional_id else True)
+                        self.records[place] = ProducedRecord(record.value, None if message.transactional_id else True)
                     if is_new and message.transactional_id:
                         self._open.setdefault(message.transactional_id, []).append(place)
 

@@ -38,7 +38,7 @@ def logs(directory: Path) -> list[Log]:
     return [Log.open(RealFiles(), str(path)) for path in sorted(directory.iterdir())]
 
 
-def committed(log: Log) -> dict[str, dict[str, Any]]:
+def committed_offsets(log: Log) -> dict[str, dict[str, Any]]:
     """The committed offsets by group, as the simplest possible coordinator would know them."""
     groups: dict[str, dict[str, Any]] = {}
     for record in Replay().apply(scan(log)).values.values():
@@ -60,7 +60,7 @@ def reported(stage: str) -> dict[str, dict[str, Any]]:
 
 
 def test_the_offsets_that_the_broker_reported_are_in_its_segments(stage: tuple[str, Path]) -> None:
-    found = {group: offsets for log in logs(stage[1]) for group, offsets in committed(log).items()}
+    found = {group: offsets for log in logs(stage[1]) for group, offsets in committed_offsets(log).items()}
     assert found == reported(stage[0])
 
 
@@ -72,7 +72,7 @@ def test_they_are_there_after_our_own_compaction_too(stage: tuple[str, Path]) ->
         assert log.size <= size
         log.close()
     opened = logs(stage[1])
-    assert {g: o for log in opened for g, o in committed(log).items()} == reported(stage[0])
+    assert {g: o for log in opened for g, o in committed_offsets(log).items()} == reported(stage[0])
     after = [SHARE.isdisjoint({type(k) for k in keys(log)}) for log in opened]
     assert after == before, "share groups are kept"
     assert not all(before)

@@ -8,7 +8,7 @@ from coordinator.core.cleanup import forget_group
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.group_view import MemberView
-from coordinator.core.groups import group_event, moved
+from coordinator.core.groups import group_event, report_move
 from coordinator.core.kinds.kind import Description, Kind
 from coordinator.core.limits import Limits
 from coordinator.core.moves import LoseMembers
@@ -107,7 +107,7 @@ TOY = Kind(
     keys={ToyKey: apply_record},
     tombstones=tombstones,
     restart=restart,
-    unload=moved,
+    unload=report_move,
     session_timeout_ms=stay_ms,
     expires_since=lambda group: commit_time if group.is_empty else None,
     is_subscribed=lambda group, topic: False,

@@ -69,7 +69,7 @@ def guests(server: InMemory, group: str = "g") -> tuple[str, ...]:
     return found
 
 
-def listed(server: InMemory) -> list[tuple[str, str, str, str]]:
+def list_groups(server: InMemory) -> list[tuple[str, str, str, str]]:
     response = server.connect("tool").ask(ListGroupsRequest(), 5)
     return [(one.group_id, one.protocol_type, one.group_state, one.group_type) for one in response.groups]
 
@@ -78,7 +78,7 @@ def test_it_is_served_listed_and_described() -> None:
     server = InMemory()
     peer = server.connect("c")
     assert [visit(peer), visit(peer, "bob"), visit(peer)] == [(0, 1), (0, 2), (0, 3)]
-    assert listed(server) == [("g", "toys", "Playing", "toy")]
+    assert list_groups(server) == [("g", "toys", "Playing", "toy")]
     assert guests(server) == ("ann", "bob")
     filtered = peer.ask(ListGroupsRequest(types_filter=("toy",), states_filter=("playing",)), 5)
     assert [one.group_id for one in filtered.groups] == ["g"]
@@ -127,7 +127,7 @@ def test_offsets_are_committed_by_its_rules_and_expire() -> None:
     server.operator.clock.advance(STAY_MS, server.operator.clock.keep_named([]))
     assert server.node.world.partitions.owner("g").shard.offsets.count == 1
     server.operator.clock.advance(DAY_MS, server.operator.clock.keep_named([]))
-    assert (listed(server), server.node.world.partitions.owner("g").shard.offsets.count) == ([], 0)
+    assert (list_groups(server), server.node.world.partitions.owner("g").shard.offsets.count) == ([], 0)
     assert server.causes()[-1] == "group_expired"
 
 
@@ -144,7 +144,7 @@ def test_it_is_written_and_replayed_and_its_end_too() -> None:
     assert guests(again) == (), "sessions run from the start on"
     assert [one.error_code for one in again.connect("c").ask(DeleteGroupsRequest(("g", "h")), 2).results] == [0, 0]
     again.node.close()
-    assert listed(InMemory(server.files)) == []
+    assert list_groups(InMemory(server.files)) == []
 
 
 def test_it_is_in_a_snapshot() -> None:
@@ -194,7 +194,7 @@ def test_an_operator_sees_and_drives_it() -> None:
         check_state("state", "Plying")
     assert {entry.api_key for entry, _ in server.operator.requests.journal.entries(Filter(group="g"))} == {990}
     server.operator.groups.forget("g")
-    assert listed(server) == []
+    assert list_groups(server) == []
 
 
 def test_the_timeline_the_log_and_the_metrics_show_it() -> None:

@@ -153,7 +153,7 @@ class Catalog:
             ]
         )
 
-    def colliding(self, name: str) -> str | None:
+    def find_collision(self, name: str) -> str | None:
         """Return a topic whose metrics could not be told from those of a topic called `name`, if there is one."""
         return self._metric_names.get(metric_name(name))
 
@@ -177,7 +177,7 @@ class Catalog:
                 return value, 4
         return known.default, 5
 
-    def governing(self, topic: str) -> TopicSettings:
+    def settings_of(self, topic: str) -> TopicSettings:
         """Return the settings that govern a topic's records; cached until a setting changes."""
         found = self._governing.get(topic)
         if found is None:

@@ -85,7 +85,7 @@ def _of_name(catalog: Catalog, name: str) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if name in catalog.topics_by_name or name in INTERNAL:
         return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    if (other := catalog.colliding(name)) is not None:
+    if (other := catalog.find_collision(name)) is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
     return None
 

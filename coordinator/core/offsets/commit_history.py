@@ -48,7 +48,7 @@ class CommitHistory:
     def note_end(self, producer_id: int, offsets: OffsetStore) -> None:
         """Note the commits of a transaction that is committed, before its end is applied: one for each group."""
         by_group: dict[str, list[Change]] = {}
-        for key, value in offsets.pending_by(producer_id):
+        for key, value in offsets.pending_offsets_by(producer_id):
             change = Change(key, offsets.get(key.group, key.topic, key.partition), value)
             by_group.setdefault(key.group, []).append(change)
         for changes in by_group.values():

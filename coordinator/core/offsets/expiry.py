@@ -68,7 +68,7 @@ def find_orphaned_offsets(group_id: str, offsets: OffsetStore, gone: Collection[
     """Find all offsets of the group, pending ones too, that belong to topics in `gone`."""
     committed = offsets.of_group(group_id)
     found = {(topic, partition) for topic in committed if topic in gone for partition in committed[topic]}
-    found |= {(topic, partition) for topic, partition in offsets.pending_of(group_id) if topic in gone}
+    found |= {(topic, partition) for topic, partition in offsets.pending_offsets_of(group_id) if topic in gone}
     return [OffsetCommitKey(group_id, topic, partition) for topic, partition in sorted(found)]
 
 
@@ -79,7 +79,7 @@ def find_forgotten_offsets(
 
     Offsets of other topics stay, whether there are such topics or not: a log that was copied from a cluster has them.
     """
-    named = {*offsets.of_group(group_id), *(topic for topic, _ in offsets.pending_of(group_id))}
+    named = {*offsets.of_group(group_id), *(topic for topic, _ in offsets.pending_offsets_of(group_id))}
     touched = [name for name in named if name in gone]  # nearly always none: groups are many, and may be asked at once
     keys = find_orphaned_offsets(group_id, offsets, [name for name in touched if name not in topics])
     again = {name: gone[name] for name in touched if name in topics}

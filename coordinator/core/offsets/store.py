@@ -101,7 +101,7 @@ class OffsetStore:
         """Return whether any open transaction has an offset of the group."""
         return group_id in self._open
 
-    def pending_of(self, group_id: str) -> Mapping[tuple[str, int], set[int]]:
+    def pending_offsets_of(self, group_id: str) -> Mapping[tuple[str, int], set[int]]:
         """Return the partitions with pending offsets of a group, with their producers. To be read at once, not kept."""
         return self._open.get(group_id, _NOBODY)
 
@@ -111,7 +111,7 @@ class OffsetStore:
         for topic, partitions in committed.items():
             for partition in partitions:
                 yield OffsetCommitKey(group_id, topic, partition)
-        for topic, partition in self.pending_of(group_id):
+        for topic, partition in self.pending_offsets_of(group_id):
             if partition not in committed.get(topic, {}):
                 yield OffsetCommitKey(group_id, topic, partition)
 
@@ -120,12 +120,12 @@ class OffsetStore:
         for topic, partitions in self.of_group(group_id).items():
             for partition, value in partitions.items():
                 yield OffsetCommitKey(group_id, topic, partition), value
-        for (topic, partition), producers in self.pending_of(group_id).items():
+        for (topic, partition), producers in self.pending_offsets_of(group_id).items():
             key = OffsetCommitKey(group_id, topic, partition)
             for producer_id in producers:
                 yield key, self._pending[producer_id][key].value
 
-    def pending_by(self, producer_id: int) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue]]:
+    def pending_offsets_by(self, producer_id: int) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue]]:
         """Return the offsets that the end of a producer's transaction commits: those that no later one overtook."""
         pending = self._pending.get(producer_id, {})
         return ((key, entry.value) for key, entry in pending.items() if not entry.overtaken)

@@ -11,7 +11,7 @@ from coordinator.core.durations import parse_duration_ms
 from coordinator.core.share_partitions.load import load_partition
 from coordinator.core.share_state.values import NO_OFFSET, ShareState, StateKey
 from coordinator.dataplane.brokers import LEADER_EPOCH
-from coordinator.dataplane.pace import READ_WORK, Pace
+from coordinator.dataplane.pace import READ_WORK, PartitionPace
 from coordinator.dataplane.share.changes import NOT_SERVED, told
 from coordinator.dataplane.state import State
 from protocol.compression import Meter
@@ -27,7 +27,7 @@ def open_partitions(state: State, keys: Iterable[StateKey], now_ms: int) -> Step
 
     One whose state is being loaded is served later, and wakes the fetches that wait for it then.
     """
-    pace, errors = Pace(state.logs), dict[StateKey, ErrorCode]()
+    pace, errors = PartitionPace(state.logs), dict[StateKey, ErrorCode]()
     for key in keys:
         if key in state.share.served:
             continue

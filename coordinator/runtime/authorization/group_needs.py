@@ -11,7 +11,7 @@ from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.decision import Steps
 from coordinator.core.kinds.streams.topology import names_in
 from coordinator.core.offsets.offset_fetch import GROUPS_SINCE
-from coordinator.core.pace import Pace, paced_steps
+from coordinator.core.pace import Pace, chain_steps
 from coordinator.runtime.authorization.guard import Asking, Judge, Whole, need
 from coordinator.runtime.authorization.shapes import deny_nothing
 from coordinator.runtime.find_coordinator import GROUP as GROUP_KEY
@@ -113,7 +113,7 @@ def offset_fetch_topics(asking: Asking, response: Response) -> Steps[Response]:
         found, wanted = group
         return replace(found, topics=(yield from hide_denied_topics(found.topics, wanted.topics is not None)))
 
-    groups = yield from paced_steps(zip(response.groups, request.groups, strict=True), hide)
+    groups = yield from chain_steps(zip(response.groups, request.groups, strict=True), hide)
     return replace(response, groups=tuple(groups))
 
 
@@ -171,7 +171,7 @@ def hide_groups(
                 known.add(name)
         return group
 
-    return replace(response, groups=tuple((yield from paced_steps(response.groups, look_at))))
+    return replace(response, groups=tuple((yield from chain_steps(response.groups, look_at))))
 
 
 def hide_topologies(asking: Asking, response: Response) -> Steps[Response]:
@@ -238,7 +238,7 @@ def hide_share_offsets(asking: Asking, response: Response) -> Steps[Response]:
                 pace.is_due(len(topic.partitions))
         return replace(group, topics=(*found, *denied))
 
-    return replace(response, groups=tuple((yield from paced_steps(response.groups, hide))))
+    return replace(response, groups=tuple((yield from chain_steps(response.groups, hide))))
 
 
 def _deny_share_offsets(topic: Entry) -> Entry:

@@ -47,7 +47,7 @@ from coordinator.runtime.authorization.shapes import (
 )
 from coordinator.runtime.authorization.topic_needs import (
     before_cursor,
-    deletable,
+    deletable_topics,
     each_config,
     hide_configs,
     name_deleted_topic,
@@ -229,7 +229,7 @@ NEEDS: Final[Mapping[str, Guard]] = {
               "TOPIC_AUTHORIZATION_FAILED in topic_config_error_code",),
     ),
     "DeleteTopics": Guard(each=tuple(
-        Each(array, "responses", deletable(), LAST, AUTHORIZATION_FAILED,
+        Each(array, "responses", deletable_topics(), LAST, AUTHORIZATION_FAILED,
              "DELETE on the topic or the cluster, for each topic: TOPIC_AUTHORIZATION_FAILED", name_deleted_topic)
         for array in ("topics", "topic_names")
     )),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from coordinator.core.acls.names import CLUSTER_NAME, NOT_ASKED, Operation, Resource
 from coordinator.core.decision import Steps
-from coordinator.core.pace import paced
+from coordinator.core.pace import map_in_steps
 from coordinator.runtime.authorization.guard import (
     LAST,
     Asking,
@@ -113,7 +113,7 @@ def hide_what_is_denied(array: str, kind: Resource, field: str, unless: Need | N
         if unless is not None and all(unless.is_met(asking, name) for name in cluster(asking)):
             return response
         entries = getattr(response, array)
-        is_seen = yield from paced(entries, lambda one: describes.is_met(asking, getattr(one, field)))
+        is_seen = yield from map_in_steps(entries, lambda one: describes.is_met(asking, getattr(one, field)))
         return replace(response, **{array: tuple(compress(entries, is_seen))})
 
     return see
@@ -128,7 +128,7 @@ def authorized_operations(array: str, kind: Resource, field: str, name: str) -> 
                 return one
             return replace(one, **{field: asking.rights.operations(kind, getattr(one, name))})
 
-        told = yield from paced(getattr(response, array), tell, units=lambda one: _OPERATIONS)
+        told = yield from map_in_steps(getattr(response, array), tell, units=lambda one: _OPERATIONS)
         return replace(response, **{array: tuple(told)})
 
     return see

@@ -11,7 +11,7 @@ from coordinator.core.catalog.catalog import BROKER, BROKER_LOGGER, CLIENT_METRI
 from coordinator.core.catalog.describe_configs import validate_broker
 from coordinator.core.catalog.names import RESERVED, reason_invalid
 from coordinator.core.decision import Steps
-from coordinator.core.pace import Pace, paced
+from coordinator.core.pace import Pace, map_in_steps
 from coordinator.core.topics import NO_ID
 from coordinator.dataplane.metadata import wants_all
 from coordinator.runtime.authorization.guard import ERRORS, Asking, Each, Judge, need
@@ -81,10 +81,10 @@ def hide_configs(asking: Asking, response: Response) -> Steps[Response]:
             topic, topic_config_error_code=_TOPIC_DENIED, num_partitions=-1, replication_factor=-1, configs=()
         )
 
-    return replace(response, topics=tuple((yield from paced(response.topics, hide))))
+    return replace(response, topics=tuple((yield from map_in_steps(response.topics, hide))))
 
 
-def deletable() -> Callable[[Asking], Judge]:
+def deletable_topics() -> Callable[[Asking], Judge]:
     """DeleteTopics: what may be described and is not there is not there; all else that may not be deleted is denied."""
     deletes, describes = need(_R.TOPIC, _O.DELETE), need(_R.TOPIC, _O.DESCRIBE)
 

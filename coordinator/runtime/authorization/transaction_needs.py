@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.decision import Steps
-from coordinator.core.pace import paced
+from coordinator.core.pace import map_in_steps
 from coordinator.core.transactions.add_partitions_to_txn import BATCHED_SINCE
 from coordinator.dataplane.produce import is_transactional
 from coordinator.runtime.authorization.guard import Asking, cluster
@@ -28,7 +28,7 @@ def transaction_topics(asking: Asking, response: Response) -> Steps[Response]:
         topics = [one for one in state.topics if asking.rights.may(_O.DESCRIBE, _R.TOPIC, one.topic)]
         return replace(state, topics=tuple(topics))
 
-    states = yield from paced(
+    states = yield from map_in_steps(
         response.transaction_states, hide_denied_topics, units=lambda state: 1 + len(state.topics)
     )
     return replace(response, transaction_states=tuple(states))

@@ -68,7 +68,7 @@ class BrokerVerbs:
             self._brokers.addresses(node_id),
             groups=coordinators.of_groups.count(node_id),
             transactions=coordinators.of_transactions.count(node_id),
-            loading=sum(maps[kind][index] == node_id for kind in maps for index in loads.loading(kind)),
+            loading=sum(maps[kind][index] == node_id for kind in maps for index in loads.loading_partitions(kind)),
         )
 
     def coordinator(self, key: str, kind: str = "group") -> CoordinatorView:

@@ -62,18 +62,18 @@ def test_a_topics_value_is_its_own_else_the_brokers_else_the_default(catalog: Ca
         entry = describe(catalog, TOPIC, "t", "retention.ms")["retention.ms"]
         assert [(one.name, one.value, one.source) for one in entry.synonyms] == expected[::-1]
         assert (entry.value, entry.config_source, entry.is_default) == (value, source, False)
-        assert catalog.governing("t").retention_ms == int(value)
+        assert catalog.settings_of("t").retention_ms == int(value)
     change(catalog, TOPIC, "t", "retention.ms", None)
-    assert catalog.governing("t").retention_ms == 999
+    assert catalog.settings_of("t").retention_ms == 999
 
 
 def test_a_change_of_one_topic_is_worked_out_for_that_topic_alone(catalog: Catalog) -> None:
     catalog.replay(CatalogRecord(TopicKey("u"), TopicValue(b"u" * 16, 1, 1)))
-    before = catalog.governing("u")
+    before = catalog.settings_of("u")
     change(catalog, TOPIC, "t", "retention.ms", "5")
-    assert catalog.governing("u") is before
+    assert catalog.settings_of("u") is before
     change(catalog, BROKER, "", "log.retention.ms", "6")
-    assert [catalog.governing(name).retention_ms for name in "tu"] == [5, 6]
+    assert [catalog.settings_of(name).retention_ms for name in "tu"] == [5, 6]
 
 
 def test_the_brokers_own_settings_are_described(catalog: Catalog) -> None:

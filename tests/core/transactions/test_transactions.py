@@ -206,16 +206,16 @@ def test_transactions_are_found_by_how_long_they_last_and_by_their_ids(driver: T
     driver.add((1, 0), 0, name="a-2")
     driver.now_ms = 9_000
 
-    def listed(*fields: Any) -> list[str]:
+    def list_ids(*fields: Any) -> list[str]:
         answer = finish(driver.ask(ListTransactionsRequest(*fields), 2))
         return [one.transactional_id for one in answer.transaction_states]
 
-    assert listed(("Ongoing",), (), 6_999) == ["a-2"]
-    assert listed(("Ongoing",), (), 7_000) == []
-    assert listed((), (), 7_000) == ["a-1", "b-1"]  # those that never began are in, as in Kafka
-    assert listed((), (), -1, "a-.*") == ["a-1", "a-2"]
-    assert listed((), (), -1, "a") == []
-    assert listed((), (), -1, "") == ["a-1", "a-2", "b-1"]
+    assert list_ids(("Ongoing",), (), 6_999) == ["a-2"]
+    assert list_ids(("Ongoing",), (), 7_000) == []
+    assert list_ids((), (), 7_000) == ["a-1", "b-1"]  # those that never began are in, as in Kafka
+    assert list_ids((), (), -1, "a-.*") == ["a-1", "a-2"]
+    assert list_ids((), (), -1, "a") == []
+    assert list_ids((), (), -1, "") == ["a-1", "a-2", "b-1"]
 
 
 def test_many_transactions_are_listed_in_steps(driver: TransactionsDriver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def leave_group(group: ClassicGroup | None, request: LeaveGroupRequest, env: Env
             after, gone = remove_member(after, why)
             effects += gone
     result = _rebalance_without(group, after, env.call.now_ms, env.limits, whys) if whys else Result(group)
-    return result.prepend(*effects).answering(leave_response(named, errors, env.call.version))
+    return result.prepend(*effects).with_response(leave_response(named, errors, env.call.version))
 
 
 def named_members(request: LeaveGroupRequest, version: int) -> tuple[LeaveGroupRequestMemberIdentity, ...]:

@@ -59,7 +59,7 @@ def give_up_assignment(group: ClassicGroup, request: SyncGroupRequest, env: Env)
         effects += (Reply(member.sync_ticket, refusal), session_timer(group.group_id, member, env.call.now_ms))
     why = Why(Cause.ASSIGNMENT_TOO_LARGE, "SyncGroup", group.members[request.member_id])
     begun = prepare_rebalance(after, env.call.now_ms, env.limits, why)
-    return begun.prepend(*effects).answering(refusal)
+    return begun.prepend(*effects).with_response(refusal)
 
 
 def _validate(group: ClassicGroup | None, request: SyncGroupRequest, call: Call) -> ErrorCode:

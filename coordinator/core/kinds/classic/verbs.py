@@ -3,7 +3,7 @@
 from coordinator.core.cleanup import forget_group
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.groups import moved
+from coordinator.core.groups import report_move
 from coordinator.core.kinds.classic.events import Why, event
 from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.kinds.classic.rebalance import prepare_rebalance
@@ -22,7 +22,7 @@ def remove_member(group: ClassicGroup, verb: RemoveMember, env: Env) -> Result[C
     if member_id not in group.members and member_id not in group.pending:
         return Result(response=VerbResponse(f"there is no member {member_id!r} in group {verb.group_id!r}"))
     why = Why(verb.cause, BY, group.members.get(member_id), member_id, verb.reason)
-    return remove_and_rebalance(group, why, env.call.now_ms, env.limits).answering(VerbResponse())
+    return remove_and_rebalance(group, why, env.call.now_ms, env.limits).with_response(VerbResponse())
 
 
 def rebalance(group: ClassicGroup, verb: Rebalance, env: Env) -> Result[ClassicGroup]:
@@ -32,7 +32,7 @@ def rebalance(group: ClassicGroup, verb: Rebalance, env: Env) -> Result[ClassicG
     if group.state is State.PREPARING_REBALANCE:
         return Result(group, VerbResponse())  # that is under way already
     why = Why(Cause.REBALANCE_REQUESTED, BY, reason=verb.reason)
-    return prepare_rebalance(group, env.call.now_ms, env.limits, why).answering(VerbResponse())
+    return prepare_rebalance(group, env.call.now_ms, env.limits, why).with_response(VerbResponse())
 
 
 def set_target(group: ClassicGroup, verb: SetTarget, env: Env) -> Result[ClassicGroup]:
@@ -57,7 +57,7 @@ def lose_members(group: ClassicGroup, verb: LoseMembers, env: Env) -> Result[Cla
     whys = [Why(Cause.MEMBERS_LOST, BY, member) for member in group.members.values()]
     told = tuple(event(group, group, env.call.now_ms, why) for why in whys[:-1])
     result = prepare_rebalance(group.with_members({}), env.call.now_ms, env.limits, whys[-1])
-    return result.prepend(events=told).answering(VerbResponse())
+    return result.prepend(events=told).with_response(VerbResponse())
 
 
 def unload(group: ClassicGroup, env: Env, reason: str) -> Result[ClassicGroup]:
@@ -65,4 +65,4 @@ def unload(group: ClassicGroup, env: Env, reason: str) -> Result[ClassicGroup]:
     waiting: list[Effect] = []
     for member in group.members.values():
         waiting += refuse_parked_requests(member, ErrorCode.NOT_COORDINATOR, member.member_id)
-    return moved(group, env, reason).prepend(*waiting)
+    return report_move(group, env, reason).prepend(*waiting)

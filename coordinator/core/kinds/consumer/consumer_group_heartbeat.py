@@ -139,7 +139,7 @@ def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env)
     if is_full(transition.group, request.member_id, request.instance_id, limits):
         return group_full(limits)
     member_id = request.member_id or call.fresh_uuid()
-    found = _joining(transition, request, member_id) if is_joining else _find_member(transition.group, request)
+    found = _join(transition, request, member_id) if is_joining else _find_member(transition.group, request)
     if isinstance(found, Refusal):
         return found
     changes = advance(transition, found, _metadata(found, request, call), request.topic_partitions, call)
@@ -152,7 +152,7 @@ def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env)
     return transition.result(_response(found, changes, request, limits))
 
 
-def _joining(transition: GroupTransition, request: ConsumerGroupHeartbeatRequest, member_id: str) -> Member | Refusal:
+def _join(transition: GroupTransition, request: ConsumerGroupHeartbeatRequest, member_id: str) -> Member | Refusal:
     """Return the member that joins: a new one, one that rejoins, or one that takes over from a static member."""
     instance_id = request.instance_id
     old = None if instance_id is None else transition.group.by_instance(instance_id)

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from coordinator.core.cleanup import forget_group
-from coordinator.core.groups import moved
+from coordinator.core.groups import report_move
 from coordinator.core.growth import brings_more
 from coordinator.core.kinds import modern
 from coordinator.core.kinds.consumer import replay
@@ -86,7 +86,7 @@ CONSUMER: Final = Kind(
     keys=dict.fromkeys(replay.KEYS, replay.apply_record),
     tombstones=late(f"{__package__}.downgrade", "tombstones"),
     restart=late(f"{__package__}.timers", "restart_timers"),
-    unload=moved,  # no request of a member is ever parked
+    unload=report_move,  # no request of a member is ever parked
     session_timeout_ms=_session_timeout_ms,
     expires_since=lambda group: commit_time,
     is_subscribed=is_subscribed,

@@ -37,13 +37,13 @@ def move_ownership(
     changed: dict[bytes, array[int]] = {}
     for held in before:
         for topic_id, partitions in held.items():
-            epochs = _writable(owners, changed, topic_id, 0)
+            epochs = _own_copy(owners, changed, topic_id, 0)
             for partition in partitions:
                 if partition < len(epochs) and epochs[partition] == old_epoch:
                     epochs[partition] = FREE
     for held in after:
         for topic_id, partitions in held.items():
-            epochs = _writable(owners, changed, topic_id, max(partitions) + 1)
+            epochs = _own_copy(owners, changed, topic_id, max(partitions) + 1)
             for partition in partitions:
                 if epochs[partition] != FREE and epochs[partition] >= epoch:
                     raise Inconsistent(
@@ -63,7 +63,7 @@ def holders(owners: Owners) -> dict[tuple[bytes, int], int]:
     }
 
 
-def _writable(owners: Owners, changed: "dict[bytes, array[int]]", topic_id: bytes, size: int) -> "array[int]":
+def _own_copy(owners: Owners, changed: "dict[bytes, array[int]]", topic_id: bytes, size: int) -> "array[int]":
     epochs = changed.get(topic_id)
     if epochs is None:
         epochs = changed[topic_id] = array("i", owners.get(topic_id, ()))

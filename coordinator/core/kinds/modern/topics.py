@@ -33,9 +33,9 @@ class GroupWithTopics(Protocol):
 
 def existing_topics(group: GroupWithTopics, topics: Topics) -> AbstractSet[str]:
     """Return the topics that the group subscribes to and that exist. Its members may name many more."""
-    found = topics.existing(group.names.keys())
+    found = topics.existing_names(group.names.keys())
     for resolved in group.resolved.values():
-        found = found | topics.existing(resolved.topics)
+        found = found | topics.existing_names(resolved.topics)
     return found
 
 

@@ -75,7 +75,7 @@ def end_all_states(group: ShareGroup, request: EndAllShareStates, env: Env) -> R
     return transition.result()
 
 
-def note_ended(group: ShareGroup, told: NoteEndedStates, env: Env) -> Result[Any]:
+def note_ended_states(group: ShareGroup, told: NoteEndedStates, env: Env) -> Result[Any]:
     """Write that the states of topics are gone. Kafka: `completeDeleteShareGroupOffsets`."""
     transition = GroupTransition(group, env, "ShareStates")
     deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in told.topics}

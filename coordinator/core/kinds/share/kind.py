@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from coordinator.core.cleanup import forget_group
-from coordinator.core.groups import moved
+from coordinator.core.groups import report_move
 from coordinator.core.growth import brings_more
 from coordinator.core.kinds import modern
 from coordinator.core.kinds.kind import Description, Kind, late
@@ -41,8 +41,8 @@ SHARE: Final = Kind(
         AlterShareGroupOffsetsRequest: _alter,
         DeleteShareGroupOffsetsRequest: _delete,
         NoteBegunStates: late(f"{__package__}.state_partitions", "note_begun"),
-        NoteFailedStates: late(f"{__package__}.state_partitions", "note_failed"),
-        NoteEndedStates: late(f"{__package__}.delete_share_group_offsets", "note_ended"),
+        NoteFailedStates: late(f"{__package__}.state_partitions", "note_failed_states"),
+        NoteEndedStates: late(f"{__package__}.delete_share_group_offsets", "note_ended_states"),
         EndAllShareStates: late(f"{__package__}.delete_share_group_offsets", "end_all_states"),
         TakeTarget: late(f"{__package__}.target", "take_target"),
         RemoveMember: late(f"{__package__}.verbs", "remove_member"),
@@ -72,7 +72,7 @@ SHARE: Final = Kind(
     keys=dict.fromkeys(replay.KEYS, replay.apply_record),
     tombstones=late(f"{__package__}.record_builders", "tombstones"),
     restart=late(f"{__package__}.timers", "restart_timers"),
-    unload=moved,  # no request of a member is ever parked
+    unload=report_move,  # no request of a member is ever parked
     session_timeout_ms=lambda group, member_id, limits: limits.group_share_session_timeout_ms,
     expires_since=None,
     has_share_states=True,

@@ -44,7 +44,7 @@ def find_missing(group: ShareGroup, topics: Topics, limits: Limits, now_ms: int)
     Kafka: `subscribedTopicsChangeMap`.
     """
     missing: dict[bytes, StatePartitions] = {}
-    for name in topics.existing(group.names.keys()):
+    for name in topics.existing_names(group.names.keys()):
         topic = topics[name]
         known = set(_partitions(group.initialized.get(topic.id)))
         asked = group.initializing.get(topic.id)
@@ -73,7 +73,7 @@ def note_begun(group: ShareGroup, told: NoteBegunStates, env: Env) -> Result[Any
     return transition.result()
 
 
-def note_failed(group: ShareGroup, told: NoteFailedStates, env: Env) -> Result[Any]:
+def note_failed_states(group: ShareGroup, told: NoteFailedStates, env: Env) -> Result[Any]:
     """Write that the states of partitions could not be begun. Kafka: `uninitializeShareGroupState`."""
     if not group.initializing or not told.topics:
         return Result()

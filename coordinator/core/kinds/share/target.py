@@ -54,6 +54,7 @@ def spec_of(group: ShareGroup, topics: Topics) -> Steps[GroupSpec]:
             found = (topics.get(name) for name in member.names)
             subscribed[member.names] = tuple([topic.id for topic in found if topic is not None])
         members[member_id] = MemberSpec(subscribed[member.names], group.target(member_id))
-    counts = {topic.id: topic.partitions for name in topics.existing(group.names.keys()) if (topic := topics[name])}
+    names = topics.existing_names(group.names.keys())
+    counts = {topic.id: topic.partitions for name in names if (topic := topics[name])}
     is_homogeneous = all(count == len(members) for count in group.names.values())
     return GroupSpec(members, counts, is_homogeneous)

@@ -74,7 +74,7 @@ def configure_topology(topology: Topology, topics: Topics) -> ConfiguredTopology
             number: _configure(topology.subtopologies[number], sizes, topics)
             for number in sorted(topology.subtopologies)
         }
-        missing = _missing(configured.values(), topics)
+        missing = _find_missing_topics(configured.values(), topics)
     except WrongSizeError as wrong:
         return _not_ready(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, str(wrong))
     if not missing:
@@ -116,7 +116,7 @@ def _internal(
     return tuple(found[name] for name in sorted(found))
 
 
-def _missing(configured: Iterable[ConfiguredSubtopology], topics: Topics) -> tuple[InternalTopic, ...]:
+def _find_missing_topics(configured: Iterable[ConfiguredSubtopology], topics: Topics) -> tuple[InternalTopic, ...]:
     """Return the internal topics that do not exist. Raises WrongSizeError if one that does is of another size."""
     wanted = {topic.name: topic for each in configured for topic in (*each.repartitions, *each.changelogs)}
     for name in sorted(wanted):

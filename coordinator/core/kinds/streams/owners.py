@@ -57,13 +57,13 @@ def _move_active(owners: Actives, old: str, before: list[Held], new: str, after:
     changed: dict[str, dict[int, str]] = {}
     for held in before:
         for number, partitions in held.items():
-            mine = _writable(owners, changed, number)
+            mine = _own_copy(owners, changed, number)
             for partition in partitions:
                 if mine.get(partition) == old:
                     del mine[partition]
     for held in after:
         for number, partitions in held.items():
-            _writable(owners, changed, number).update(dict.fromkeys(partitions, new))
+            _own_copy(owners, changed, number).update(dict.fromkeys(partitions, new))
     return {**owners, **changed} if changed else owners
 
 
@@ -71,18 +71,18 @@ def _move_copies(owners: Copies, old: str, before: list[Held], new: str, after: 
     changed: dict[str, dict[int, frozenset[str]]] = {}
     for held in before:
         for number, partitions in held.items():
-            mine = _writable(owners, changed, number)
+            mine = _own_copy(owners, changed, number)
             for partition in partitions:
                 mine[partition] = mine.get(partition, _NOBODY) - {old}
     for held in after:
         for number, partitions in held.items():
-            mine = _writable(owners, changed, number)
+            mine = _own_copy(owners, changed, number)
             for partition in partitions:
                 mine[partition] = mine.get(partition, _NOBODY) | {new}
     return {**owners, **changed} if changed else owners
 
 
-def _writable(owners: Mapping[str, Mapping[int, V]], changed: dict[str, dict[int, V]], number: str) -> dict[int, V]:
+def _own_copy(owners: Mapping[str, Mapping[int, V]], changed: dict[str, dict[int, V]], number: str) -> dict[int, V]:
     mine = changed.get(number)
     if mine is None:
         mine = changed[number] = dict(owners.get(number, ()))

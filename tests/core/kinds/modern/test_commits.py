@@ -25,7 +25,7 @@ EPOCH = 6
 Held = Mapping[tuple[str, int], int]  # since which epoch
 
 
-def nested(held: Held, key: Callable[[str], Any]) -> dict[Any, dict[int, int]]:
+def nest(held: Held, key: Callable[[str], Any]) -> dict[Any, dict[int, int]]:
     found: dict[Any, dict[int, int]] = {}
     for (name, partition), since in held.items():
         found.setdefault(key(name), {})[partition] = since
@@ -33,14 +33,14 @@ def nested(held: Held, key: Callable[[str], Any]) -> dict[Any, dict[int, int]]:
 
 
 def consumers(assigned: Held, pending: Held) -> tuple[Any, Any]:
-    owned = [nested(held, lambda name: TOPICS[name].id) for held in (assigned, pending)]
+    owned = [nest(held, lambda name: TOPICS[name].id) for held in (assigned, pending)]
     member = consumer.Member("m", epoch=EPOCH, assigned=owned[0], pending=owned[1])
     return consumer.ConsumerGroup("g", epoch=EPOCH).with_member(member), validate_of_consumers
 
 
 def applications(assigned: Held, pending: Held) -> tuple[Any, Any]:
     """Two subtopologies, each of which reads one topic."""
-    tasks = [HeldTasks(active=nested(held, lambda name: name.upper())) for held in (assigned, pending)]
+    tasks = [HeldTasks(active=nest(held, lambda name: name.upper())) for held in (assigned, pending)]
     member = streams.Member("m", epoch=EPOCH, assigned=tasks[0], pending=tasks[1])
     group = streams.StreamsGroup("g", epoch=EPOCH, topology=topology(part("A", ["a"]), part("B", ["b"])))
     return group.with_member(member), validate_of_streams
@@ -58,7 +58,7 @@ def test_a_member_commits_at_its_epoch_or_what_it_has_owned_since(
 ) -> None:
     pending = {place: since for place, since in pending.items() if place not in assigned}
     group, validate = kind(assigned, pending)
-    offsets: dict[str, dict[int, int]] = nested(dict.fromkeys(wanted, 1), str)
+    offsets: dict[str, dict[int, int]] = nest(dict.fromkeys(wanted, 1), str)
     call = Call(1, 0, 9, "c", "/h", str)
     request = commit("g", offsets, epoch, member_id="m")
     code = validate(group, request, Env(call, Limits(), TOPICS))

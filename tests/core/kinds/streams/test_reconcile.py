@@ -70,10 +70,10 @@ def tasks_of(held: Held) -> list[tuple[str, int]]:
 
 
 def report(tasks: HeldTasks) -> ReportedTasks:
-    def listed(held: Held) -> list[TaskIds]:
+    def list_tasks(held: Held) -> list[TaskIds]:
         return [TaskIds(number, tuple(partitions)) for number, partitions in held.items()]
 
-    return ReportedTasks(listed(tasks.active), listed(tasks.standby), listed(tasks.warmup))
+    return ReportedTasks(list_tasks(tasks.active), list_tasks(tasks.standby), list_tasks(tasks.warmup))
 
 
 Step = st.one_of(
