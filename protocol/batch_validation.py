@@ -17,6 +17,7 @@ from protocol.compression import Compression, DecompressionTooLargeError, Meter
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.record_batch import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader
 from protocol.record_walk import NAMED_MAX, RecordWalk
+from protocol.steps import finish_steps
 
 MAGIC_AT: Final = 16
 LEGACY_BYTES_MIN: Final = 14
@@ -94,7 +95,7 @@ Steps = Generator[None, None, Refusal | AcceptedBatch]
 
 def validate(data: bytes | None, version: int, rules: Rules, now_ms: int) -> Refusal | AcceptedBatch:
     """Validate one batch in one go."""
-    return record_batch.run(validate_in_steps(data, version, rules, now_ms, Allowance()))
+    return finish_steps(validate_in_steps(data, version, rules, now_ms, Allowance()))
 
 
 def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: int, allowance: Allowance) -> Steps:

@@ -29,10 +29,10 @@ from protocol.checksum import crc32c
 from protocol.compression import Meter
 from protocol.errors import BatchTooLarge, ProtocolError
 from protocol.records import EndMarker, Record
+from protocol.steps import finish_steps
 
 Buffer = bytes | bytearray | memoryview
 F = TypeVar("F", contravariant=True)
-V = TypeVar("V")
 
 HEADER = construct.Struct(
     "base_offset" / construct.Int64sb,
@@ -177,7 +177,7 @@ PlainRecords = tuple[bytes, int, int]
 
 def plain(buffer: bytes, position: int, header: BatchHeader, meter: Meter) -> PlainRecords:
     """Return the records of the batch at `position` in one step, for callers that may block. Raises `ProtocolError`."""
-    return run(plain_in_steps(buffer, position, header, meter))
+    return finish_steps(plain_in_steps(buffer, position, header, meter))
 
 
 def plain_in_steps(
@@ -189,16 +189,6 @@ def plain_in_steps(
         return buffer, start, end
     unpacked = yield from compression.unpack_in_steps(header.compression, buffer[start:end], limit, meter)
     return unpacked, 0, len(unpacked)
-
-
-def run(steps: Generator[None, None, V]) -> V:
-    """Take all steps at once, and return what they end with."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            value: V = stop.value
-            return value
 
 
 def encode(

@@ -11,7 +11,7 @@ walk looks for such a run, which costs a tenth of going from record to record.
 from __future__ import annotations
 
 from protocol.errors import ProtocolError
-from protocol.records import RECORD_BYTES_MIN
+from protocol.records import RECORD_BYTES_MIN, finish_varint
 
 HEADERS_MAX = 65_536
 """Headers of one record, which are walked over in one go."""
@@ -122,7 +122,7 @@ class RecordWalk:
                     length += (second << 7) - 0x80
                     position += 2
                 else:
-                    length, position = _long(data, position + 1, length)
+                    length, position = finish_varint(data, position + 1, length)
                 stop = position + (length >> 1)
                 if length & 1 or stop > end:
                     raise ProtocolError("a record reaches beyond its batch", path="records", offset=position)
@@ -134,7 +134,7 @@ class RecordWalk:
                     time += (second << 7) - 0x80
                     position += 3
                 else:
-                    time, position = _long(data, position + 2, time)
+                    time, position = finish_varint(data, position + 2, time)
                 if time != before:
                     before = time
                     time = (time >> 1) ^ -(time & 1)
@@ -152,14 +152,14 @@ class RecordWalk:
                     place += (second << 7) - 0x80
                     position += 2
                 else:
-                    place, position = _long(data, position + 1, place)
+                    place, position = finish_varint(data, position + 1, place)
                 if place != index << 1 and self.misplaced is None:
                     self.misplaced = index
 
                 key = data[position]
                 position += 1
                 if key > 0x7F:
-                    key, position = _long(data, position, key)
+                    key, position = finish_varint(data, position, key)
                 if key & 1:
                     if key != 1:
                         _check_null(key, position)
@@ -176,7 +176,7 @@ class RecordWalk:
                     value += (second << 7) - 0x80
                     position += 2
                 else:
-                    value, position = _long(data, position + 1, value)
+                    value, position = finish_varint(data, position + 1, value)
                 if value & 1:
                     _check_null(value, position)
                 else:
@@ -263,18 +263,6 @@ class RecordWalk:
             self.untimely.append((index, (raw >> 1) ^ -(raw & 1)))
 
 
-def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """Return the raw (still zigzag) number whose first byte asked for more, and the position after it."""
-    number = first & 0x7F
-    for shift in range(7, 70, 7):
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80 and number < 1 << 64:
-            return number, position
-    raise ProtocolError("a varint of more than 64 bits", path="records", offset=position)
-
-
 def _check_null(raw: int, position: int) -> None:
     """Raise unless a negative length is that of null: -1."""
     if raw != 1:
@@ -317,4 +305,4 @@ def _behind(data: bytes, position: int) -> int:
 
 def _number(data: bytes, position: int) -> tuple[int, int]:
     raw = data[position]
-    return _long(data, position + 1, raw) if raw > 0x7F else (raw, position + 1)
+    return finish_varint(data, position + 1, raw) if raw > 0x7F else (raw, position + 1)

@@ -100,7 +100,7 @@ def read(data: bytes, position: int, end: int, count: int, base_offset: int, bas
             if length & 0x80:  # most records are of 64 to 8191 bytes, which takes two
                 length, position = length & 0x7F | data[position] << 7, position + 1
                 if length & 0x4000:
-                    length, position = _rest(data, position - 1, data[position - 2], 5)
+                    length, position = finish_varint(data, position - 1, data[position - 2], 5)
             stop = position + (length >> 1)
             if length & 1 or stop > end:
                 raise ProtocolError("a record reaches beyond its batch", path="records", offset=position)
@@ -124,7 +124,7 @@ def read(data: bytes, position: int, end: int, count: int, base_offset: int, bas
             size = data[position]
             position += 1
             if size & 0x80:
-                size, position = _rest(data, position, size, 5)
+                size, position = finish_varint(data, position, size, 5)
             if size & 1:
                 if size != 1:
                     raise _negative(size, position)
@@ -182,20 +182,20 @@ def outlines(data: bytes, position: int, end: int, count: int, base_offset: int,
             if length & 0x80:  # most records are of 64 to 8191 bytes, which takes two
                 length, position = length & 0x7F | data[position] << 7, position + 1
                 if length & 0x4000:
-                    length, position = _rest(data, position - 1, data[position - 2], 5)
+                    length, position = finish_varint(data, position - 1, data[position - 2], 5)
             stop = position + (length >> 1)
             timestamp = data[position + 1]  # after the attributes, which no reader looks at
             position += 2
             if timestamp & 0x80:
-                timestamp, position = _rest(data, position, timestamp, 10)
+                timestamp, position = finish_varint(data, position, timestamp, 10)
             delta = data[position]
             position += 1
             if delta & 0x80:
-                delta, position = _rest(data, position, delta, 5)
+                delta, position = finish_varint(data, position, delta, 5)
             size = data[position]
             position += 1
             if size & 0x80:
-                size, position = _rest(data, position, size, 5)
+                size, position = finish_varint(data, position, size, 5)
             key_end = position if size & 1 else position + (size >> 1)
             if length & 1 or not key_end < stop <= end:
                 raise ProtocolError("a record reaches beyond its batch", path="records", offset=position)
@@ -254,7 +254,7 @@ def read_keys(data: bytes, position: int, end: int, count: int) -> tuple[list[by
             if length & 0x80:  # most records are of 64 to 8191 bytes, which takes two
                 length, position = length & 0x7F | data[position] << 7, position + 1
                 if length & 0x4000:
-                    length, position = _rest(data, position - 1, data[position - 2], 5)
+                    length, position = finish_varint(data, position - 1, data[position - 2], 5)
             stop = position + (length >> 1)
             _, timestamp, place, size = four_bytes(data, position)
             if (timestamp | place | size) & 0x80:
@@ -274,22 +274,28 @@ def read_keys(data: bytes, position: int, end: int, count: int) -> tuple[list[by
     return (keys, places) if position == end else None
 
 
-def _rest(data: bytes, position: int, first: int, bytes_max: int) -> tuple[int, int]:
-    """Return the raw (still zigzag) number whose first byte asked for more, and the position after it."""
+def finish_varint(data: bytes, position: int, first: int, bytes_max: int = 10) -> tuple[int, int]:
+    """Return the raw (still zigzag) number whose first byte asked for more, and the position after it. Raises
+    `ProtocolError`, and IndexError where the data ends before it.
+
+    Varints are read in six places, each with a reason: here, for `record_walk` as well; `slow_paths`, the unsigned ones
+    of messages; `constructs`, the slow truth about them; `pipeline/decode/plain`, the slow truth about the pipeline's
+    kernels; and these, which are compiled: `kernels` of up to 64 bits, `offset_kernels` of up to 32.
+    """
     number = first & 0x7F
     for shift in range(7, 7 * bytes_max, 7):
         byte = data[position]
         position += 1
         number |= (byte & 0x7F) << shift
-        if byte < 0x80:
+        if byte < 0x80 and number < 1 << 64:  # ten bytes have room for more
             return number, position
-    raise ProtocolError(f"a varint of more than {bytes_max} bytes", path="records", offset=position)
+    raise ProtocolError(f"a varint of more than {min(7 * bytes_max, 64)} bits", path="records", offset=position)
 
 
 def _raw(data: bytes, position: int, bytes_max: int) -> tuple[int, int]:
     """Return the zigzag number at `position`, and the position after it."""
     first = data[position]
-    return _rest(data, position + 1, first, bytes_max) if first & 0x80 else (first, position + 1)
+    return finish_varint(data, position + 1, first, bytes_max) if first & 0x80 else (first, position + 1)
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:

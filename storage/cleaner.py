@@ -14,6 +14,7 @@ import msgspec
 
 from protocol import record_batch
 from protocol.compression import Meter
+from protocol.steps import finish_steps
 from storage import layout
 from storage.compaction import Batch, DecidedTransactions, KeyIndex, Repacker, Survivors
 from storage.files import File, Files, StorageError
@@ -95,13 +96,7 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
 
 def run(log: Log, now_ms: int) -> CompactionReport | None:
     """Run a whole compaction at once, for tools and tests."""
-    steps = compact(log, now_ms)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            result: CompactionReport | None = stop.value
-            return result
+    return finish_steps(compact(log, now_ms))
 
 
 def _sync_ahead(files: Files, path: str) -> Wait:

@@ -9,10 +9,9 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, UsageError, check
+from coordinator.cli.cluster import Cluster, UsageError, act, check
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, one_of
 from coordinator.cli.tables import count, print_json, print_table
-from coordinator.client import ClientError
 from coordinator.client.explanations import explain
 from coordinator.core.acls.names import ANY, CLUSTER_NAME, WILDCARD, Operation, Pattern, Permission, Resource
 from protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestAclCreation
@@ -82,14 +81,7 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        with Cluster.of(args) as cluster:
-            code: int = ACTIONS[args.action](cluster, args)
-            return code
-    except UsageError as error:
-        return fail("acls", error, 2)
-    except ClientError as error:
-        return fail("acls", error)
+    return act("acls", ACTIONS, args)
 
 
 def _list(cluster: Cluster, args: argparse.Namespace) -> int:

@@ -3,16 +3,17 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
-from typing import Final, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Self
 
 from coordinator.addresses import EXPECTED, parse_addresses
+from coordinator.cli import fail
 from coordinator.client import ClientError, Security
 from coordinator.client import cluster as any_cluster
 from coordinator.client.cluster import PAUSE_SECONDS, TIMEOUT_SECONDS, BrokerError, check
 from coordinator.setting import ConfigError
 
-__all__ = ["PAUSE_SECONDS", "TIMEOUT_SECONDS", "BrokerError", "Cluster", "UsageError", "check"]
+__all__ = ["PAUSE_SECONDS", "TIMEOUT_SECONDS", "BrokerError", "Cluster", "UsageError", "act", "check"]
 
 BOOTSTRAP_VARIABLE: Final = "MUSTER_BOOTSTRAP"
 COMMAND_CONFIG_VARIABLE: Final = "MUSTER_COMMAND_CONFIG"
@@ -37,6 +38,17 @@ class Cluster(any_cluster.Cluster):
             if addresses is BOOTSTRAP_DEFAULT:
                 raise ClientError(f"{error} (give --bootstrap-server or {BOOTSTRAP_VARIABLE})") from None
             raise
+
+
+def act(command: str, actions: Mapping[str, Callable[[Cluster, Any], int]], args: argparse.Namespace) -> int:
+    """Do the action of a command that was asked for, on its cluster. Returns the exit code."""
+    try:
+        with Cluster.of(args) as cluster:
+            return actions[args.action](cluster, args)
+    except UsageError as error:
+        return fail(command, error, 2)
+    except ClientError as error:
+        return fail(command, error)
 
 
 def bootstrap_of(args: argparse.Namespace) -> Sequence[str]:

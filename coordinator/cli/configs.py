@@ -7,7 +7,7 @@ import argparse
 from typing import Any, Final
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, UsageError, check
+from coordinator.cli.cluster import Cluster, act, check
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, name_and_value
 from coordinator.cli.tables import print_json, print_table
 from coordinator.client import ClientError
@@ -58,14 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        with Cluster.of(args) as cluster:
-            code: int = ACTIONS[args.action](cluster, args)
-            return code
-    except UsageError as error:
-        return fail("configs", error, 2)
-    except ClientError as error:
-        return fail("configs", error)
+    return act("configs", ACTIONS, args)
 
 
 def _resource(args: argparse.Namespace) -> tuple[str, str]:

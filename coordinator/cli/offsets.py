@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, UsageError
+from coordinator.cli.cluster import Cluster, act
 from coordinator.cli.group_offsets import (
     commit,
     delete_offsets,
@@ -20,7 +20,6 @@ from coordinator.cli.group_offsets import (
 from coordinator.cli.offset_transfer import add_export_arguments, add_import_arguments, export, import_offsets
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, expect, parse_integer
 from coordinator.cli.tables import print_json, print_table
-from coordinator.client import ClientError
 from coordinator.client.offsets import TopicPartition
 from coordinator.setting import INT_MAX, LONG_MAX
 
@@ -67,13 +66,7 @@ def parse_offset(text: str) -> tuple[TopicPartition, int]:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        with Cluster.of(args) as cluster:
-            return ACTIONS[args.action](cluster, args)
-    except UsageError as error:
-        return fail("offsets", error, 2)
-    except ClientError as error:
-        return fail("offsets", error)
+    return act("offsets", ACTIONS, args)
 
 
 def _show(cluster: Cluster, args: argparse.Namespace) -> int:

@@ -26,6 +26,7 @@ from protocol.compression import Compression, Meter, pack_in_steps
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
+from protocol.steps import finish_steps
 
 EXAMPLES: Final = """\
 echo hello | muster produce orders
@@ -219,13 +220,8 @@ def compress(batch: bytes, compression: Compression) -> bytes:
     if compression is Compression.NONE:
         return batch
     ((_, header),) = record_batch.batches(batch)
-    packing = pack_in_steps(compression, [batch[record_batch.HEADER_BYTES :]], Meter())
-    while True:
-        try:
-            next(packing)
-        except StopIteration as end:
-            packed: bytes = end.value
-            return record_batch.seal(replace(header, attributes=header.attributes | compression), packed)
+    packed = finish_steps(pack_in_steps(compression, [batch[record_batch.HEADER_BYTES :]], Meter()))
+    return record_batch.seal(replace(header, attributes=header.attributes | compression), packed)
 
 
 def find_leaders(cluster: Cluster, topic: str) -> dict[int, Client]:

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, UsageError, check
+from coordinator.cli.cluster import Cluster, UsageError, act, check
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, name_and_value
 from coordinator.cli.tables import print_json, print_table
-from coordinator.client import ClientError
 from coordinator.client.explanations import explain
 from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -57,14 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        with Cluster.of(args) as cluster:
-            code: int = ACTIONS[args.action](cluster, args)
-            return code
-    except UsageError as error:
-        return fail("quotas", error, 2)
-    except ClientError as error:
-        return fail("quotas", error)
+    return act("quotas", ACTIONS, args)
 
 
 def _entity(args: argparse.Namespace) -> dict[str, str | None]:

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, UsageError, check
+from coordinator.cli.cluster import Cluster, UsageError, act, check
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, integer, name_and_value
 from coordinator.cli.tables import count, print_json, print_table
-from coordinator.client import ClientError
 from coordinator.client.explanations import explain, name_of
 from coordinator.client.offsets import EARLIEST, LATEST, list_offsets
 from coordinator.setting import INT_MAX
@@ -81,14 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        with Cluster.of(args) as cluster:
-            code: int = ACTIONS[args.action](cluster, args)
-            return code
-    except UsageError as error:
-        return fail("topics", error, 2)
-    except ClientError as error:
-        return fail("topics", error)
+    return act("topics", ACTIONS, args)
 
 
 def _list(cluster: Cluster, args: argparse.Namespace) -> int:

@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, UsageError, check
+from coordinator.cli.cluster import Cluster, UsageError, act, check
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, integer, one_of
 from coordinator.cli.tables import print_json, print_table
-from coordinator.client import ClientError
 from coordinator.client.explanations import explain
 from protocol.errors import ErrorCode
 from protocol.messages.alter_user_scram_credentials import (
@@ -59,14 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        with Cluster.of(args) as cluster:
-            code: int = ACTIONS[args.action](cluster, args)
-            return code
-    except UsageError as error:
-        return fail("users", error, 2)
-    except ClientError as error:
-        return fail("users", error)
+    return act("users", ACTIONS, args)
 
 
 def _list(cluster: Cluster, args: argparse.Namespace) -> int:

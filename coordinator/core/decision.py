@@ -10,14 +10,17 @@ A handler that has nothing to say but a response may return just that: `answers`
 and `in_steps` one of a generator that returns the response.
 """
 
-from collections.abc import Callable, Generator
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final
 
 from msgspec import Struct
 
-T = TypeVar("T")
-Steps = Generator[None, None, T]
-"""Work that gives way to others at each `yield`, and what comes of it."""
+from protocol.steps import Steps
+
+__all__ = [
+    "PARKED", "SILENT", "Decision", "Done", "InSteps", "Outcome", "Parked", "Silent", "Steps", "answers", "begin",
+    "in_steps", "map_response", "respond_in_steps",
+]  # fmt: skip
 
 
 class Done(Struct, frozen=True, gc=False):
@@ -79,16 +82,6 @@ def begin(steps: Steps[Outcome]) -> Decision:
         outcome: Outcome = end.value
         return outcome
     return InSteps(steps)
-
-
-def finish_steps(steps: Steps[T]) -> T:
-    """Do all steps in one piece, and return what comes of them: for work that is known to be little."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 def map_response(decision: Decision, finish: Callable[[Any], Any]) -> Decision:

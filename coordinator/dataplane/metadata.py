@@ -10,7 +10,7 @@ from coordinator.core.acls.names import ALL_OPERATIONS, CLUSTER_NAME, NOT_ASKED,
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import TopicValue
-from coordinator.core.decision import Decision, Done, InSteps, Steps, finish_steps, respond_in_steps
+from coordinator.core.decision import Decision, Done, InSteps, Steps, respond_in_steps
 from coordinator.core.pace import Pace
 from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import STEP_ENTRIES, Call, Result
@@ -26,6 +26,7 @@ from protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from protocol.steps import finish_steps
 
 NAMES_MAY_BE_NULL_SINCE: Final = 12
 TOPIC_OPERATIONS: Final = ALL_OPERATIONS[Resource.TOPIC]

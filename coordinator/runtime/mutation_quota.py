@@ -17,7 +17,9 @@ from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
+from coordinator.runtime.partial_refusal import LAST, divide, join
 from protocol.errors import ErrorCode
+from protocol.steps import finish_steps
 
 if TYPE_CHECKING:
     from protocol.messages.create_partitions import CreatePartitionsRequestTopic
@@ -49,29 +51,29 @@ def limit_mutations(handle: Handler, limit: Limit) -> Handler:
             return handle(engine, request, call, where)
         (entity, rate), buckets, now_ms = found, engine.mutations, engine.real_ms()
         is_strict, throttle_ms = call.version >= limit.strict_since, 0
-        allowed: list[Any] = []
-        refused: list[Any] = []
-        for entry in getattr(request, array):
+
+        def judge(entry: Any) -> ErrorCode | None:
+            nonlocal throttle_ms
             if is_strict and buckets.is_empty(entity, rate, now_ms):
-                refused.append(entry)
                 throttle_ms = max(throttle_ms, buckets.take(entity, rate, 0, now_ms))
-            else:
-                allowed.append(entry)
-                throttle_ms = buckets.take(entity, rate, limit.counts[array](catalog, entry), now_ms)
-        if not refused:
+                return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+            throttle_ms = buckets.take(entity, rate, limit.counts[array](catalog, entry), now_ms)
+            return None
+
+        divided = finish_steps(divide(request, call.version, array, limit.answers, judge))
+        if divided is None:
             decision = handle(engine, request, call, where)
-        elif allowed:
-            decision = handle(engine, replace(request, **{array: tuple(allowed)}), call, where)
+        elif divided.is_empty:
+            decision = Done(error_response(divided.request, call.version, ErrorCode.NONE))
         else:
-            decision = Done(error_response(replace(request, **{array: ()}), call.version, ErrorCode.NONE))
-        part = replace(request, **{array: tuple(refused)})
-        told = getattr(error_response(part, call.version, ErrorCode.THROTTLING_QUOTA_EXCEEDED), limit.answers)
+            decision = handle(engine, divided.request, call, where)
 
-        def tell(response: Any) -> Any:
-            answers = (*getattr(response, limit.answers), *told)
-            return replace(response, throttle_time_ms=throttle_ms, **{limit.answers: answers})
+        def finish(response: Any) -> Any:
+            if divided is not None:
+                response = join(response, divided, limit.answers, LAST)
+            return replace(response, throttle_time_ms=throttle_ms)
 
-        return map_response(decision, tell)
+        return map_response(decision, finish)
 
     return check
 

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import ExitStack
 from typing import Final
 
-from protocol.record_batch import run
+from protocol.steps import finish_steps
 from storage.files import File, Files
 from storage.replacement import Logs, find_files
 
@@ -24,7 +24,7 @@ OPEN_MAX: Final = 128
 
 def read_logs(files: Files, data_dir: str) -> dict[str, bytes]:
     """Return every file of every partition at once. What is gathered must have been flushed."""
-    return run(read_logs_in_steps(files, data_dir))
+    return finish_steps(read_logs_in_steps(files, data_dir))
 
 
 def read_logs_in_steps(files: Files, data_dir: str) -> Generator[None, None, dict[str, bytes]]:

@@ -14,7 +14,7 @@ from coordinator.server.listener import Listener
 from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller, T
 from coordinator.server.virtual_brokers import VirtualBrokers
-from protocol.record_batch import run
+from protocol.steps import finish_steps
 from storage import replacement
 from storage.pending_reset import PendingReset
 from tests.members import ClassicMember
@@ -78,7 +78,7 @@ class SteeredNode(InMemory):
         self.operator.requests.set_journal(journal_bytes)
         self.operator.requests.begin_journal(self.origin)
         self.load()
-        run(self.operator.state.finish_reset_in_steps())
+        finish_steps(self.operator.state.finish_reset_in_steps())
 
     @property
     def is_ready(self) -> bool:
@@ -90,7 +90,7 @@ class SteeredNode(InMemory):
         return read_logs_in_steps(self.files, "data")
 
     def take_snapshot(self) -> Snapshot:
-        return run(self.begin_snapshot())
+        return finish_steps(self.begin_snapshot())
 
     @property
     def pending_reset(self) -> PendingReset:

@@ -9,7 +9,7 @@ from coordinator.config import Config
 from coordinator.runtime.node import Node
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
-from protocol.record_batch import run
+from protocol.steps import finish_steps
 from storage import pending_reset, replacement
 from storage.files import StorageError
 from tests.control.steered import SteeredNode
@@ -121,7 +121,7 @@ def test_a_snapshot_is_taken_again_where_there_is_room_for_one() -> None:
 
 
 def reset_prefix(server: SteeredNode, prefix: str, *keep: str) -> tuple[int, int]:
-    return run(server.operator.state.reset_prefix_in_steps(prefix, keep))
+    return finish_steps(server.operator.state.reset_prefix_in_steps(prefix, keep))
 
 
 PREFIXED = State(
@@ -177,10 +177,10 @@ def test_resets_of_two_prefixes_at_a_time_are_both_finished() -> None:
     second = server.operator.state.reset_prefix_in_steps("b-", ())
     next(second)
     assert serve(disk.copy()).operator.state.contents() == EMPTY
-    run(second)
+    finish_steps(second)
     left = serve(disk.copy()).operator.state.contents()
     assert left == EMPTY
-    run(first)
+    finish_steps(first)
     assert not disk.exists(f"data/{pending_reset.NAME}")
     assert server.operator.state.contents() == EMPTY
 

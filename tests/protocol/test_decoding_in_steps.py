@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.decision import finish_steps
 from protocol import bounds, codec
 from protocol.codec import decode_request, decode_request_in_steps
 from protocol.errors import ProtocolError, UnsupportedVersion
+from protocol.steps import finish_steps
 from tests.protocol.amplification import KINDS, arrays, stuffed
 from tests.protocol.targets import REQUESTS, Target, outcome
 

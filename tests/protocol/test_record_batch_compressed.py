@@ -30,11 +30,12 @@ from protocol.compression import (
 from protocol.errors import ProtocolError
 from protocol.record_batch import encode, header_at, read, seal
 from protocol.records import Record
+from protocol.steps import finish_steps
 from tests.steps import count_steps
 
 
 def decompress(compression: int, data: bytes, limit: int = 1 << 26) -> bytes:
-    return record_batch.run(unpack_in_steps(compression, data, limit, Meter()))
+    return finish_steps(unpack_in_steps(compression, data, limit, Meter()))
 
 
 FACTS = [Record(b"key %d" % n, b"value " * n, (("h", b"x"),), n, 1000 + n) for n in range(50)]
@@ -109,7 +110,7 @@ def test_a_refusal_costs_what_was_read(form: str) -> None:
     bomb = compress(bytes(4_000_000))
     meter = Meter(left=2_500_000, step=1 << 62)
     with pytest.raises(ProtocolError):
-        record_batch.run(unpack_in_steps(codec, bomb[:-1] + bytes((bomb[-1] ^ 0xFF,)), 3_000_000, meter))
+        finish_steps(unpack_in_steps(codec, bomb[:-1] + bytes((bomb[-1] ^ 0xFF,)), 3_000_000, meter))
     raw = form == "snappy as librdkafka sends it"  # refused by what it claims
     assert raw or meter.used >= 2_000_000
     assert meter.left <= (2_500_000 if raw else 500_000)
@@ -129,7 +130,7 @@ def test_unpacking_is_left_and_resumed(form: str) -> None:
     steps = unpack_in_steps(codec, packed, 1 << 26, meter)
     for _ in range(0 if form == "snappy as librdkafka sends it" else 2):
         next(steps)
-    assert record_batch.run(steps) == data
+    assert finish_steps(steps) == data
     count, _ = count_steps(unpack_in_steps(codec, packed, 1 << 26, Meter()))
     assert count <= 1 + 3_400_000 // STEP_BYTES, "others have their turn after each step, and not after each chunk"
     half = unpack_in_steps(codec, packed, 1 << 26, Meter())
@@ -142,7 +143,7 @@ def test_frames_are_counted_and_paid_for(codec: Compression) -> None:
     """An empty frame takes ten or twenty bytes and costs as much as some kilobytes of records."""
     empty = FORMS[codec.name.lower()][1](b"")
     meter = Meter(step=1 << 62)
-    assert record_batch.run(unpack_in_steps(codec, empty * FRAMES_MAX, 1, meter)) == b""
+    assert finish_steps(unpack_in_steps(codec, empty * FRAMES_MAX, 1, meter)) == b""
     assert meter.used >= FRAMES_MAX * 1024
     with pytest.raises(ProtocolError, match="more than 1024 frames"):
         decompress(codec, empty * (FRAMES_MAX + 1))
@@ -151,7 +152,7 @@ def test_frames_are_counted_and_paid_for(codec: Compression) -> None:
 @pytest.mark.parametrize("codec", list(Compression)[1:])
 @given(pieces=st.lists(st.binary(max_size=200) | st.integers(0, 200_000).map(bytes), max_size=5))
 def test_what_is_packed_unpacks_to_the_same(codec: Compression, pieces: list[bytes]) -> None:
-    packed = record_batch.run(pack_in_steps(codec, pieces, Meter()))
+    packed = finish_steps(pack_in_steps(codec, pieces, Meter()))
     assert decompress(codec, packed) == b"".join(pieces)
     if codec == Compression.LZ4:
         assert packed[4] & 0x20, "Java reads no blocks that refer to each other"

@@ -4,8 +4,9 @@ import pytest
 
 from coordinator.runtime import snapshot
 from coordinator.runtime.snapshot import read_logs, read_logs_in_steps
-from protocol.record_batch import encode, run
+from protocol.record_batch import encode
 from protocol.records import Record
+from protocol.steps import finish_steps
 from storage.log import Log, LogConfig
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -71,5 +72,5 @@ def test_so_many_files_are_open_at_most(monkeypatch: pytest.MonkeyPatch) -> None
     steps = read_logs_in_steps(disk, "data")
     next(steps)
     assert disk.handles == handles + 2
-    assert run(steps) == read_logs(disk, "data")
+    assert finish_steps(steps) == read_logs(disk, "data")
     assert disk.handles == handles

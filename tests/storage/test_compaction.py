@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from protocol import record_batch
 from protocol.compression import Compression, Meter, pack_in_steps
-from protocol.record_batch import encode, encode_marker, header_at, run
+from protocol.record_batch import encode, encode_marker, header_at
 from protocol.records import EndMarker, Record
+from protocol.steps import finish_steps
 from storage import cleaner, compaction
 from storage.index import RELATIVE_MAX
 from storage.log import Log, scan
@@ -227,7 +228,7 @@ def test_compressed_batches_are_compacted_too() -> None:
 def packed(codec: Compression, *facts: Record) -> bytes:
     """A batch as a client packs it."""
     plain = encode(list(facts))
-    body = run(pack_in_steps(codec, [plain[61:]], Meter()))
+    body = finish_steps(pack_in_steps(codec, [plain[61:]], Meter()))
     return record_batch.seal(msgspec.structs.replace(header_at(plain), attributes=codec), body)
 
 
@@ -462,4 +463,4 @@ def test_the_time_that_the_broker_has_given_to_a_batch_survives() -> None:
         found = {record.key: record.timestamp for _, batch in scan(log) for record in batch}
         assert found == {b"a": 2000, b"b": 1000, b"d": 3000, b"e": 1} | ({b"c": 3000} if now_ms == 4000 else {})
         put(log, (b"e", b"5"), timestamp=1)
-    assert run(log.offset_for_time(2500, Meter())) == (4, 3000)
+    assert finish_steps(log.offset_for_time(2500, Meter())) == (4, 3000)

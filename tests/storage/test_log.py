@@ -15,8 +15,9 @@ from crc32c import crc32c
 
 from protocol import record_batch
 from protocol.compression import Meter
-from protocol.record_batch import batches, encode, header_at, run
+from protocol.record_batch import batches, encode, header_at
 from protocol.records import Record
+from protocol.steps import finish_steps
 from storage import checkpoint, cleaner, layout, recovery, removal
 from storage.checkpoint import Checkpoint, UnreadableCheckpoint
 from storage.files import StorageError
@@ -56,7 +57,7 @@ def test_nothing_is_made_before_the_first_append() -> None:
     log = new_log(files)
     assert (log.start_offset, log.end_offset, log.last_stable_offset, log.size) == (0, 0, 0, 0)
     assert log.read(0, 100) == b""
-    assert run(log.latest_time(Meter())) is None
+    assert finish_steps(log.latest_time(Meter())) is None
     log.sync()
     log.close()
     assert not files.exists(DIRECTORY)
@@ -213,26 +214,26 @@ def test_an_open_reader_sees_what_is_appended_meanwhile() -> None:
 
 def test_the_first_record_at_or_after_a_time() -> None:
     log = filled()
-    assert run(log.offset_for_time(0, Meter())) == (0, 1000)
-    assert run(log.offset_for_time(1001, Meter())) == (1, 1001)
-    assert run(log.offset_for_time(1002, Meter())) == (2, 1010)
-    assert run(log.offset_for_time(1101, Meter())) == (21, 1101)
-    assert run(log.offset_for_time(1191, Meter())) == (39, 1191)
-    assert run(log.offset_for_time(1192, Meter())) is None
+    assert finish_steps(log.offset_for_time(0, Meter())) == (0, 1000)
+    assert finish_steps(log.offset_for_time(1001, Meter())) == (1, 1001)
+    assert finish_steps(log.offset_for_time(1002, Meter())) == (2, 1010)
+    assert finish_steps(log.offset_for_time(1101, Meter())) == (21, 1101)
+    assert finish_steps(log.offset_for_time(1191, Meter())) == (39, 1191)
+    assert finish_steps(log.offset_for_time(1192, Meter())) is None
 
 
 def test_times_that_go_back_hide_nothing() -> None:
     log = new_log()
     for timestamp in (5000, 1000, 9000, 2000, 8999):
         log.append(batch(1, timestamp))
-    assert run(log.offset_for_time(5001, Meter())) == (2, 9000)
-    assert run(log.latest_time(Meter())) == (2, 9000)
+    assert finish_steps(log.offset_for_time(5001, Meter())) == (2, 9000)
+    assert finish_steps(log.latest_time(Meter())) == (2, 9000)
 
 
 def test_a_deleted_record_is_not_found_by_its_time() -> None:
     log = filled()
     log.delete_before(3)
-    assert run(log.offset_for_time(0, Meter())) == (3, 1011)
+    assert finish_steps(log.offset_for_time(0, Meter())) == (3, 1011)
 
 
 @pytest.mark.parametrize("start", [1, 3, 5])
@@ -244,8 +245,8 @@ def test_the_greatest_time_may_be_that_of_a_deleted_record(start: int) -> None:
     log.append(batch(1, 1000))
     log.append(batch(1, 999))
     log.delete_before(start)
-    assert run(log.latest_time(Meter())) == (0, 2000)
-    assert run(log.offset_for_time(1001, Meter())) == ((2, 1001) if start == 1 else None)
+    assert finish_steps(log.latest_time(Meter())) == (0, 2000)
+    assert finish_steps(log.offset_for_time(1001, Meter())) == ((2, 1001) if start == 1 else None)
 
 
 def test_compressed_records_are_found_by_their_time() -> None:
@@ -253,7 +254,7 @@ def test_compressed_records_are_found_by_their_time() -> None:
     header = msgspec.structs.replace(header_at(plain), attributes=3)
     log = new_log()
     log.append(record_batch.seal(header, bytes(cramjam.lz4.compress(plain[61:]))))
-    assert run(log.offset_for_time(1001, Meter())) == (1, 1001)
+    assert finish_steps(log.offset_for_time(1001, Meter())) == (1, 1001)
 
 
 # -- deleting ----------------------------------------------------------------------------------------------------------
@@ -294,7 +295,7 @@ def test_a_time_is_found_as_by_a_look_at_each_record(seed: int) -> None:
     records = [record for _, batch in scan(log) for record in batch if record.offset >= log.start_offset]
     for time in range(101):
         late = [(record.offset, record.timestamp) for record in records if record.timestamp >= time]
-        assert run(log.offset_for_time(time, Meter())) == (late[0] if late else None), (seed, time)
+        assert finish_steps(log.offset_for_time(time, Meter())) == (late[0] if late else None), (seed, time)
 
 
 def test_a_time_that_only_deleted_records_have_is_not_looked_for_in_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,8 +312,8 @@ def test_a_time_that_only_deleted_records_have_is_not_looked_for_in_the_rest(mon
             yield found
 
     monkeypatch.setattr("storage.segment.walk", count)
-    assert run(log.offset_for_time(900, Meter())) is None
-    assert run(log.offset_for_time(700, Meter())) == (602, 800)
+    assert finish_steps(log.offset_for_time(900, Meter())) is None
+    assert finish_steps(log.offset_for_time(700, Meter())) == (602, 800)
     assert looks < 40
 
 
@@ -380,7 +381,7 @@ def test_closing_and_opening_changes_nothing() -> None:
     before = dict(log.files.contents())
     again = Log.open(log.files, DIRECTORY, SMALL)
     assert again.cut is None
-    assert (again.end_offset, run(again.latest_time(Meter()))) == (40, (39, 1191))
+    assert (again.end_offset, finish_steps(again.latest_time(Meter()))) == (40, (39, 1191))
     again.close()
     assert log.files.contents() == before
 

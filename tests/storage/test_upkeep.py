@@ -7,8 +7,9 @@ import errno
 import pytest
 
 from protocol.compression import Meter
-from protocol.record_batch import encode, header_at, run, seal
+from protocol.record_batch import encode, header_at, seal
 from protocol.records import Record
+from protocol.steps import finish_steps
 from storage import cleaner, layout
 from storage.files import StorageError
 from storage.index import RELATIVE_MAX, Index
@@ -107,7 +108,11 @@ def test_a_file_that_changes_under_a_reader_is_a_failed_read() -> None:
     files = log.files
     assert isinstance(files, CrashingDisk)
     files.put(log.segments[0].path, b"\0" * 20)
-    for read in (lambda: log.read(0, 1000), lambda: list(log.batches()), lambda: run(log.offset_for_time(0, Meter()))):
+    for read in (
+        lambda: log.read(0, 1000),
+        lambda: list(log.batches()),
+        lambda: finish_steps(log.offset_for_time(0, Meter())),
+    ):
         with pytest.raises(StorageError, match=r"byte 0: .*EIO"):
             read()
     files.remove(log.segments[0].path)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 from coordinator.core.assignors.spec import Assignment, Assignor, GroupSpec
 from coordinator.core.assignors.task_spec import TaskAssignment, TaskAssignor, TaskGroupSpec
-from coordinator.core.decision import Steps, finish_steps
+from coordinator.core.decision import Steps
+from protocol.steps import finish_steps
 
 
 class SteppedAssignor:

@@ -12,10 +12,11 @@ from coordinator.core.decision import Steps
 from coordinator.core.kinds.streams.topology import names_in
 from coordinator.core.offsets.offset_fetch import GROUPS_SINCE
 from coordinator.core.pace import Pace, chain_steps
-from coordinator.runtime.authorization.guard import Asking, Judge, Whole, need
+from coordinator.runtime.authorization.guard import Asking, Whole, need
 from coordinator.runtime.authorization.shapes import deny_nothing
 from coordinator.runtime.find_coordinator import GROUP as GROUP_KEY
 from coordinator.runtime.find_coordinator import MANY_KEYS_SINCE, SHARE, SHARES_SINCE, TRANSACTION
+from coordinator.runtime.partial_refusal import Judge
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import (
     FindCoordinatorRequest,

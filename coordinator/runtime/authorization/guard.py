@@ -29,11 +29,9 @@ from coordinator.dataplane.brokers import Where
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.long_commits import decide_in_parts, is_long
+from coordinator.runtime.partial_refusal import IN_ORDER, DividedRequest, Judge, divide, join
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
-
-_REFUSED_AT_ONCE: Final = 200  # entries of a request
-FIRST, LAST, IN_ORDER = "first", "last", "in order"  # where the response has what is denied
 
 ERRORS: Final = {
     Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -105,10 +103,6 @@ class Whole(Struct, frozen=True):
         return None
 
 
-Judge = Callable[[Any], ErrorCode | None]
-"""Says why an entry of a request is denied, None if it is not."""
-
-
 class Each(Struct, frozen=True):
     """A check of each entry of an array of the request."""
 
@@ -122,68 +116,21 @@ class Each(Struct, frozen=True):
     refuse: Refuse = error_response  # makes the response about what is denied
     is_asked_empty: bool = False  # whether the handler is asked though all entries are denied: it may refuse the rest
 
-    def divide(self, asking: Asking) -> "Steps[DividedRequest | None]":
+    def divide(self, asking: Asking) -> Steps[DividedRequest | None]:
         """Return the request in two parts, None if nothing of it is denied."""
-        entries = getattr(asking.request, self.array)
-        if not entries:
-            return None
-        judge, pace = self.judge(asking), Pace()
-        by_error: dict[ErrorCode, list[int]] = {}  # the places of those that are denied
-        allowed: list[Any] = []
-        for at, entry in enumerate(entries):
-            if pace.is_due():
-                yield
-            if (error := judge(entry)) is None:
-                allowed.append(entry)
-            else:
-                by_error.setdefault(error, []).append(at)
-        if not by_error:
-            return None
-        refused: dict[int, Any] = {}
-        for error, places in by_error.items():
-            for first in range(0, len(places), _REFUSED_AT_ONCE):
-                if first:
-                    yield
-                some = places[first : first + _REFUSED_AT_ONCE]
-                part = replace(asking.request, **{self.array: tuple([entries[at] for at in some])})
-                answered = getattr(self.refuse(part, asking.version, error), self.answers)
-                assert len(answered) == len(some), f"{self.array}: {len(some)} entries have {len(answered)} answers"
-                refused |= zip(some, [self._finish_entry(asking, one) for one in answered], strict=True)
-        return DividedRequest(replace(asking.request, **{self.array: tuple(allowed)}), refused, len(entries))
+        return divide(
+            asking.request, asking.version, self.array, self.answers, self.judge(asking), refuse=self.refuse,
+            finish=lambda entry: self._finish_entry(asking, entry),
+        )  # fmt: skip
 
     def _finish_entry(self, asking: Asking, entry: Any) -> Any:
         if self.message is not None and hasattr(entry, "error_message"):
             entry = replace(entry, error_message=self.message)
         return entry if self.finish is None else self.finish(asking, entry)
 
-    def join(self, response: Any, divided: "DividedRequest") -> Any:
-        """Return the response to the allowed part, with the answers about what is denied in their places.
-
-        A response that is an error as a whole stays so.
-        """
-        if getattr(response, "error_code", ErrorCode.NONE):
-            return response
-        allowed, refused = getattr(response, self.answers), divided.refused
-        denied = tuple([refused[at] for at in sorted(refused)])
-        if self.place == IN_ORDER and len(allowed) + len(denied) == divided.count:
-            rest = iter(allowed)
-            joined = tuple([refused[at] if at in refused else next(rest) for at in range(divided.count)])
-        else:
-            joined = denied + tuple(allowed) if self.place == FIRST else tuple(allowed) + denied
-        return replace(response, **{self.answers: joined})
-
-
-class DividedRequest(Struct, frozen=True):
-    """A request of which some entries are denied."""
-
-    request: Any  # about the others
-    refused: dict[int, Any]  # the answers about those that are denied, by their places in the request
-    count: int  # of entries in all
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is left to be asked."""
-        return len(self.refused) == self.count
+    def join(self, response: Any, divided: DividedRequest) -> Any:
+        """Return the response to the allowed part, with the answers about what is denied."""
+        return join(response, divided, self.answers, self.place)
 
 
 class Guard(Struct, frozen=True):

@@ -24,7 +24,7 @@ from coordinator.runtime.authorization.group_needs import (
     subscription_topics,
     topology_topics,
 )
-from coordinator.runtime.authorization.guard import FIRST, IN_ORDER, LAST, Each, Guard, Whole, need
+from coordinator.runtime.authorization.guard import Each, Guard, Whole, need
 from coordinator.runtime.authorization.refusals import (
     AUTHORIZATION_FAILED,
     refuse_credentials,
@@ -67,6 +67,7 @@ from coordinator.runtime.authorization.transaction_needs import (
 from coordinator.runtime.error_response import error_everywhere
 from coordinator.runtime.find_coordinator import GROUP as GROUP_KEY
 from coordinator.runtime.find_coordinator import TRANSACTION
+from coordinator.runtime.partial_refusal import FIRST, IN_ORDER, LAST
 from protocol.errors import ErrorCode
 
 _O, _R = Operation, Resource

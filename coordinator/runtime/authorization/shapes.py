@@ -9,20 +9,9 @@ from msgspec.structs import replace
 from coordinator.core.acls.names import CLUSTER_NAME, NOT_ASKED, Operation, Resource
 from coordinator.core.decision import Steps
 from coordinator.core.pace import map_in_steps
-from coordinator.runtime.authorization.guard import (
-    LAST,
-    Asking,
-    Each,
-    Judge,
-    Need,
-    Refuse,
-    Seen,
-    Whole,
-    cluster,
-    describe,
-    need,
-)
+from coordinator.runtime.authorization.guard import Asking, Each, Need, Refuse, Seen, Whole, cluster, describe, need
 from coordinator.runtime.error_response import error_response
+from coordinator.runtime.partial_refusal import LAST, Judge
 from protocol.errors import ErrorCode
 
 Entry = Any

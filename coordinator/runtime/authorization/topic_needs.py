@@ -14,10 +14,11 @@ from coordinator.core.decision import Steps
 from coordinator.core.pace import Pace, map_in_steps
 from coordinator.core.topics import NO_ID
 from coordinator.dataplane.metadata import wants_all
-from coordinator.runtime.authorization.guard import ERRORS, Asking, Each, Judge, need
+from coordinator.runtime.authorization.guard import ERRORS, Asking, Each, need
 from coordinator.runtime.authorization.refusals import AUTHORIZATION_FAILED
 from coordinator.runtime.authorization.shapes import deny_nothing
 from coordinator.runtime.error_response import error_response
+from coordinator.runtime.partial_refusal import Judge
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataResponseTopic
 

@@ -18,7 +18,7 @@ from coordinator.server.frontend import Frontend
 from coordinator.server.poller import Poller
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.requests import RequestVerbs
-from protocol.record_batch import run
+from protocol.steps import finish_steps
 
 _FORGET_UNITS: Final = 10  # to remove a group, in a turn of its own
 
@@ -37,7 +37,7 @@ class GroupVerbs:
 
     def views(self, prefix: str = "") -> list[GroupView]:
         """Return every group whose id begins with `prefix`, sorted by id."""
-        return run(self.views_in_steps(prefix))
+        return finish_steps(self.views_in_steps(prefix))
 
     def views_in_steps(self, prefix: str = "") -> Generator[None, None, list[GroupView]]:
         """Return the same in steps. Groups that go meanwhile are left out."""
@@ -114,7 +114,7 @@ class GroupVerbs:
 
     def forget(self, group_id: str) -> None:
         """Remove a group with its members and offsets, whatever its state is."""
-        run(self.forget_in_steps(group_id))
+        finish_steps(self.forget_in_steps(group_id))
 
     def forget_in_steps(self, group_id: str) -> Generator[None, None, None]:
         """Do the same in steps. It is gone after the first one, and there can be another when this returns."""
@@ -125,7 +125,7 @@ class GroupVerbs:
 
     def forget_all(self, prefix: str, keep: tuple[str, ...] = ()) -> int:
         """Remove every group whose id begins with `prefix`, and with none of `keep`. Returns how many."""
-        return run(self.forget_all_in_steps(prefix, keep))
+        return finish_steps(self.forget_all_in_steps(prefix, keep))
 
     def forget_all_in_steps(self, prefix: str, keep: tuple[str, ...] = ()) -> Generator[None, None, int]:
         """Do the same in steps. Groups that go meanwhile count as well."""

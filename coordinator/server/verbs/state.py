@@ -36,7 +36,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.record_batch import run
+from protocol.steps import finish_steps
 from storage.files import StorageError
 from storage.pending_reset import PendingReset
 
@@ -160,7 +160,7 @@ class StateVerbs:
 
     def take_snapshot(self, name: str) -> int:
         """Keep the contents of the logs under a name, read at once."""
-        return run(self.take_snapshot_in_steps(name))
+        return finish_steps(self.take_snapshot_in_steps(name))
 
     def take_snapshot_in_steps(self, name: str) -> Generator[None, None, int]:
         """Keep what the logs hold now under a name. Return its size in bytes. Parked requests are not included."""
@@ -217,7 +217,7 @@ class StateVerbs:
 
     def contents(self, prefix: str = "") -> State:
         """Return topics, and groups with their offsets, whose names begin with `prefix`."""
-        return run(self.contents_in_steps(prefix))
+        return finish_steps(self.contents_in_steps(prefix))
 
     def contents_in_steps(self, prefix: str = "") -> Generator[None, None, State]:
         """Return the same in steps."""

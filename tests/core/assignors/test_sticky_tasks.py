@@ -12,7 +12,7 @@ import pytest
 from coordinator.core.assignors import TASK_ASSIGNORS
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.assignors.task_spec import SubtopologyTasks, TaskAssignment, TaskGroupSpec, TaskMemberSpec
-from coordinator.core.decision import finish_steps
+from protocol.steps import finish_steps
 from tests.core.assignors.kafka_sticky.histories import as_answer, play
 
 GOLDEN = Path(__file__).parent / "golden" / "sticky-tasks-4.3.1.jsonl"

@@ -7,23 +7,38 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Callable
 from types import FrameType
-
-from confluent_kafka import Consumer
+from typing import Any
 
 
 def main() -> None:
-    consumer = Consumer(json.loads(sys.argv[1]))
-    topics, wishes = sys.argv[2:3], list[int]()
+    from confluent_kafka import Consumer  # kafka-python's member imports this module without it
+
+    def report(_consumer: Consumer, partitions: list[Any]) -> None:
+        print("assigned", len(partitions), flush=True)
+
+    consumer, wishes = Consumer(json.loads(sys.argv[1])), note_signals()
+    consumer.subscribe(sys.argv[2:3], on_assign=report)
+    consume(consumer, lambda: consumer.poll(0.2), wishes)
+
+
+def note_signals() -> list[int]:
+    """Return a list to which the signals that come are added."""
+    wishes = list[int]()
 
     def note(number: int, _frame: FrameType | None) -> None:
         wishes.append(number)
 
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, note)
-    consumer.subscribe(topics, on_assign=lambda _consumer, parts: print("assigned", len(parts), flush=True))
+    return wishes
+
+
+def consume(consumer: Any, poll: Callable[[], object], wishes: list[int]) -> None:
+    """Poll until a signal says to close, and do what the others say. The consumer has subscribed to the first topic."""
     while True:
-        consumer.poll(0.2)
+        poll()
         wish = wishes.pop(0) if wishes else 0
         if wish == signal.SIGTERM:
             consumer.close()

@@ -4,11 +4,11 @@ python -m tests.pipeline.staged.python_member '{"bootstrap.servers": ...}' topic
 """
 
 import json
-import signal
 import sys
-import time
 
 from kafka import KafkaConsumer
+
+from tests.pipeline.staged.member import consume, note_signals
 
 NAMES = {
     "bootstrap.servers": "bootstrap_servers", "group.id": "group_id", "auto.offset.reset": "auto_offset_reset",
@@ -19,21 +19,10 @@ NAMES = {
 
 
 def main() -> None:
-    conf, wishes = json.loads(sys.argv[1]), list[int]()
+    conf, wishes = json.loads(sys.argv[1]), note_signals()
     consumer = KafkaConsumer(**{NAMES[name]: value for name, value in conf.items() if name in NAMES})
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, lambda number, _frame: wishes.append(number))
     consumer.subscribe(sys.argv[2:3])
-    while True:
-        consumer.poll(200)
-        wish = wishes.pop(0) if wishes else 0
-        if wish == signal.SIGTERM:
-            consumer.close()
-            return
-        if wish == signal.SIGUSR1:
-            consumer.subscribe(sys.argv[2:])
-        if wish == signal.SIGUSR2:
-            time.sleep(15)
+    consume(consumer, lambda: consumer.poll(200), wishes)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from typing import Any
 
 from coordinator.core.assignors.spec import NOTHING, AssignorError
-from coordinator.core.decision import finish_steps
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.kinds.consumer import record_builders
@@ -18,6 +17,7 @@ from coordinator.core.moves import LoseMembers
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Result
 from coordinator.core.verbs import BY, Rebalance, RemoveMember, SetTarget, VerbResponse
+from protocol.steps import finish_steps
 
 
 def remove_member(group: ConsumerGroup, verb: RemoveMember, env: Env) -> Result[Any]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.decision import Steps, finish_steps
+from coordinator.core.decision import Steps
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.kinds.modern.transition import GroupTransition
@@ -26,6 +26,7 @@ from coordinator.core.kinds.registry import kind_of
 from coordinator.core.pace import Pace
 from coordinator.core.records import EncodedRecord, Record, encode
 from coordinator.core.result import ComputedTarget, ComputeTarget, LongTarget, Result, TakeTarget
+from protocol.steps import finish_steps
 
 AT_ONCE: Final = 1_000  # members, and what they are assigned, as far as that takes as long: some milliseconds
 

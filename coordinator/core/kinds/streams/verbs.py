@@ -5,7 +5,6 @@ from typing import Any
 
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.assignors.task_spec import TaskAssignment, Tasks
-from coordinator.core.decision import finish_steps
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.kinds.modern import verbs
@@ -17,6 +16,7 @@ from coordinator.core.kinds.streams.transition import GroupTransition
 from coordinator.core.moves import LoseMembers
 from coordinator.core.result import Result
 from coordinator.core.verbs import BY, Rebalance, RemoveMember, SetTarget, VerbResponse
+from protocol.steps import finish_steps
 
 
 def remove_member(group: StreamsGroup, verb: RemoveMember, env: Env) -> Result[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from coordinator.core.assignors import TASK_ASSIGNORS
 from coordinator.core.assignors.task_spec import SubtopologyTasks, TaskGroupSpec, TaskMemberSpec
-from coordinator.core.decision import finish_steps
+from protocol.steps import finish_steps
 
 
 def play(dice: Random, questions: int) -> Iterator[TaskGroupSpec]:

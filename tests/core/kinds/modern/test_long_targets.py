@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from coordinator.core.assignors import BUILT_IN
-from coordinator.core.decision import finish_steps
 from coordinator.core.kinds.modern import long_targets
 from coordinator.core.limits import Limits
 from coordinator.core.records import EncodedRecord, Record
@@ -16,6 +15,7 @@ from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatReq
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequestTopicPartitions as Owned
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.messages.streams_group_heartbeat import StatusCode
+from protocol.steps import finish_steps
 from tests.core.driver import ShardDriver
 from tests.core.kinds.streams.topologies import topics
 from tests.members import StreamsMember
