@@ -3,7 +3,7 @@
 Shown by tests/core/scripts/offsets/{delete_*group,topic_deleted}.txt and tests/conformance/stories/admin_groups.py.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -14,10 +14,8 @@ from coordinator.core.groups import group_event
 from coordinator.core.kinds.kind import DEAD, Group
 from coordinator.core.kinds.registry import kind_of
 from coordinator.core.offsets import expiry
-from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.records import OffsetCommitKey, Record
 from coordinator.core.result import RemoveGroup, RemoveOffsets, Result
-from coordinator.core.topics import Topics
 from coordinator.core.verbs import BY, Forget, VerbResponse
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeleteGroupsResponseDeletableGroupResult
@@ -60,29 +58,9 @@ def _nothing(topic: str) -> bool:
     return False
 
 
-def cut_forgotten(
-    group_id: str, offsets: OffsetStore, topics: Callable[[], Topics], gone: Mapping[str, Collection[bytes]]
-) -> Iterator[list[OffsetCommitKey]]:
-    """Yield the group's offsets of topics that are gone, so many at a time. The group stays until it expires.
-
-    What was committed anew between two steps is left out: `topics` returns those of the moment.
-    """
-    keys = expiry.find_forgotten_offsets(group_id, offsets, topics(), gone)
-    for at in range(0, len(keys), TOMBSTONES_A_STEP):
-        some = keys[at : at + TOMBSTONES_A_STEP]
-        yield [key for key in some if expiry.is_forgotten(key, offsets, topics(), gone)] if at else some
-
-
 def remove_offsets(keys: Collection[OffsetCommitKey], _group_id: str) -> Result[Any]:
     """Remove these offsets of a group."""
     return Result(records=_tombstones(keys))
-
-
-def remove_forgotten(
-    group_id: str, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
-) -> Result[Any]:
-    """Remove, at a start, the offsets of topics that were deleted before their tombstones were written."""
-    return Result(records=_tombstones(expiry.find_forgotten_offsets(group_id, offsets, topics, gone)))
 
 
 def remove_group(group: Group, env: Env, cause: Cause, by: str) -> Result[Any]:

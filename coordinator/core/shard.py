@@ -36,7 +36,7 @@ from coordinator.core.kinds.registry import BY_KEY, GROWING, LONG_TIMERS, WEIGHE
 from coordinator.core.limits import Limits
 from coordinator.core.list_groups import list_group
 from coordinator.core.offset_records import Commits
-from coordinator.core.offsets.expiry import Part, cut_offsets
+from coordinator.core.offsets.expiry import Part, cut_forgotten_offsets, cut_offsets
 from coordinator.core.offsets.offset_fetch import fetch_offsets
 from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.offsets.tally import Tally, offsets_in
@@ -82,16 +82,21 @@ _OF_THE_RUNTIME: Final = frozenset(
 )
 CLEANED_AT_ONCE: Final = 10_000  # units of a pass before the next turn, offsets that are looked at: some milliseconds
 _GROUP_UNITS: Final = 30  # of a group that is looked at
+MEMBERS_A_TIMER: Final = 50  # of a group, which make a timer of it take twice as long
+_UNLOAD_UNITS: Final = 5  # of a group whose coordinator has moved
 _RECORD_UNITS: Final = 20  # of one that is written
 
 _Uncleaned = tuple[str, Part, bool]  # a group with a part of its offsets, and whether it is the last one
-_NO_TOPICS: Final[Mapping[str, Collection[bytes]]] = {}
-
 GROUP_BYTES: Final = 512  # of memory that a group without members takes beside its id, in the tables around it too
 
 
 def _bytes_of(group_id: str) -> int:
     return getsizeof(group_id) + GROUP_BYTES
+
+
+def _timer_units(group: Group | None) -> int:
+    """Return how many timers of a small group take as long as one of this group, beside that one."""
+    return 0 if group is None else len(group.members) // MEMBERS_A_TIMER
 
 
 def _no_write(result: Result[Any], now_ms: int) -> None:
@@ -213,6 +218,8 @@ class Shard:
             result = self._attempt(f"timer {due.key[0]}", partial(self._fire, due, now_ms))
             if result is not None:
                 results.append(result)
+            for _ in range(_timer_units(self.groups.get(due.key[1]))):
+                may_go_on()  # it has taken as long as several of a small group
         return results
 
     def forget_topics(self, gone: Mapping[str, Collection[bytes]], now_ms: int) -> Iterator[list[Result[Any]]]:
@@ -223,7 +230,8 @@ class Shard:
         """
         # Select these groups first: they are few among tens of thousands, and a step costs a hundred times a look-up.
         for group_id in self.offsets.groups_of(gone.keys()):
-            for keys in cleanup.cut_forgotten(group_id, self.offsets, lambda: self.topics, gone):
+            cut = cut_forgotten_offsets(group_id, self.offsets, lambda: self.topics, gone, cleanup.TOMBSTONES_A_STEP)
+            for keys in cut:
                 yield self._for_groups("topics", (group_id,), partial(cleanup.remove_offsets, keys), now_ms)
         ids, pace = frozenset[bytes]().union(*gone.values()), Pace()
         for group_id in tuple(self.groups):
@@ -316,41 +324,34 @@ class Shard:
             if group not in self.groups:
                 self._put(new_group(group))
 
-    def finish_loading(self, now_ms: int, gone: Mapping[str, Collection[bytes]] = _NO_TOPICS) -> list[Result[Any]]:
+    def finish_loading(self, now_ms: int) -> list[Result[Any]]:
         """Finish loading, after all records were applied: sessions run from now on, though members may have been gone
         for long.
 
-        `gone` has, by name, the ids of topics that are no more: what was committed to them goes now, if the server
-        stopped before it went, or if they were deleted meanwhile.
+        Topics that were deleted before their tombstones were written, or meanwhile, are forgotten in steps afterwards
+        (`forget_topics`).
         """
         self.timers.set(EXPIRY, now_ms + self.limits.offsets_retention_check_interval_ms)
         results = self._attempt_all("load", [
             partial(self._restart, group, now_ms) for group in self.groups.values() if group.members
         ])  # fmt: skip
-        results += [  # of groups whose removal the server has not lived to see
+        return results + [  # of groups whose removal the server has not lived to see
             Result(effects=(RemoveOffsets(group_id, now_ms),))
             for group_id in self.offsets.groups()
             if group_id not in self.groups
         ]
-        if not gone:
-            return results
-        offsets, topics = self.offsets, self.topics
-        return (
-            results
-            + self._for_groups(
-                "load", offsets.groups(), lambda group: cleanup.remove_forgotten(group, offsets, topics, gone), now_ms
-            )
-            + self._forget_topics("load", self.groups, frozenset().union(*gone.values()), now_ms)
-        )
 
-    def unload(self, now_ms: int, reason: str) -> list[Result[Any]]:
-        """Answer the parked requests of all groups, because another broker takes the groups over.
-
-        What the shard holds is forgotten afterwards, and rebuilt from the log.
-        """
-        return self._attempt_all("unload", [
-            partial(self._unload, group, now_ms, reason) for group in self.groups.values()
-        ])  # fmt: skip
+    def unload(self, now_ms: int, reason: str) -> Iterator[list[Result[Any]]]:
+        """Answer the parked requests of all groups, because another broker takes the groups over, and forget them, in
+        steps. Another shard is in the place of this one already."""
+        pace = Pace()
+        for group_id in tuple(self.groups):
+            group = self.groups.pop(group_id)
+            if pace.is_due(_UNLOAD_UNITS + len(group.members)):
+                yield []
+            yield self._attempt_all("unload", [partial(self._unload, group, now_ms, reason)])
+        for _ in self.offsets.forget():
+            yield []
 
     def end_renewals(self) -> None:
         """End all renewals, because another shard takes the place of this one."""

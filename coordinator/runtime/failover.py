@@ -151,6 +151,7 @@ class Failover:
             self._engine.do_in_steps(self._replay(key, load, replaying))
 
     def _replay(self, key: Key, load: Load, replaying: Iterator[int]) -> Generator[None, None, None]:
+        yield  # all of the partitions are unloaded first, in the step that has begun this
         for _ in replaying:
             yield
             if not self._engine.world.coordinators.loads.is_current(key, load):

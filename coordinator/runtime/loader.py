@@ -33,7 +33,11 @@ def replay(partition: Partition) -> Iterator[int]:
                 _end_transaction(partition, header.producer_id, facts[0])
             else:
                 producer_id = header.producer_id if header.is_transactional else -1
-                shard.replay_batch(_decode(facts, source), producer_id)
+                for at in range(0, len(facts), STEP_RECORDS):
+                    if at:
+                        yield STEP_RECORDS
+                        since -= STEP_RECORDS
+                    shard.replay_batch(_decode(facts[at : at + STEP_RECORDS], source), producer_id)
         except (ProtocolError, Inconsistent) as error:
             raise describe_damage(source, header.base_offset, error) from error
         since += header.count

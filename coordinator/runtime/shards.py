@@ -6,6 +6,7 @@ from functools import partial
 from coordinator.config import limits
 from coordinator.core.assignors.spec import Assignor
 from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.decision import Steps
 from coordinator.core.shard import Shard
 from coordinator.core.surroundings import Surroundings, Write
 from coordinator.runtime.engine import Engine
@@ -44,7 +45,10 @@ class Shards:
         engine = self._engine
         partition.served_by = engine.world.coordinators.of_groups[partition.index]
         self._abort_unknown_transactions(partition, now_ms)
-        engine.take_all(partition, partition.shard.finish_loading(now_ms, engine.world.ledger.catalog.gone))
+        engine.take_all(partition, partition.shard.finish_loading(now_ms))
+        if gone := engine.world.ledger.catalog.gone:
+            forgotten = {name: tuple(ids) for name, ids in gone.items()}
+            engine.do_in_steps(engine.take_steps(partition, partition.shard.forget_topics(forgotten, now_ms)))
 
     def _abort_unknown_transactions(self, partition: Partition, now_ms: int) -> None:
         """Abort what is open in a partition's log and in no transaction, because a power cut took its beginning."""
@@ -58,12 +62,18 @@ class Shards:
                 )
 
     def unload(self, partition: Partition, now_ms: int, reason: str) -> None:
-        """Append what the partition's coordinator has decided, answer who waits for it, and forget all else."""
-        engine, old = self._engine, partition.shard
-        if partition.is_loaded:
-            engine.take_all(partition, old.unload(now_ms, reason))
-            if size := partition.flush():
-                engine.world.dataplane.wake_fetches_of_offsets(partition.index, size)
+        """Append what the partition's coordinator has decided, and forget it: who waits for it is answered in steps."""
+        engine, old, is_loaded = self._engine, partition.shard, partition.is_loaded
+        if is_loaded and (size := partition.flush()):
+            engine.world.dataplane.wake_fetches_of_offsets(partition.index, size)
         engine.memory.hold_members(-old.members_bytes)
         engine.memory.hold_offsets(-old.offsets.bytes)
         partition.unload()
+        engine.do_in_steps(self._dismiss(partition, old, now_ms, reason, is_told=is_loaded))
+
+    def _dismiss(self, partition: Partition, old: Shard, now_ms: int, reason: str, *, is_told: bool) -> Steps[None]:
+        """Answer who waits for a coordinator that is no more. Nobody waits for one that was not serving yet."""
+        for results in old.unload(now_ms, reason):
+            if is_told:
+                self._engine.take_all(partition, results)
+            yield

@@ -6,16 +6,20 @@ from typing import Any
 
 import pytest
 
-from coordinator.core import cleanup, regex
+from coordinator.core import regex, shard
+from coordinator.core.events import Cause
+from coordinator.core.moves import StartBroker, StopBroker
 from coordinator.core.timers import IMMEDIATELY
 from coordinator.core.transactions.states import State
+from coordinator.runtime import loader
 from coordinator.runtime.engine import TIMERS_A_TURN
+from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.members import ConsumerMember
-from tests.requests import commit
+from tests.requests import commit, commit_in_transaction, join
 from tests.server.in_memory import InMemory
 
 
@@ -127,13 +131,70 @@ def test_the_end_of_a_topic_is_a_step_of_those_groups_alone_that_know_it(monkeyp
     for number in (3, 40):
         peer.ask(commit(f"g{number}", {"few": {0: 1}}), 8)
     asked: list[str] = []
-    cut_forgotten = cleanup.cut_forgotten
+    cut = shard.cut_forgotten_offsets
 
     def note(group_id: str, *args: Any) -> Any:
         asked.append(group_id)
-        return cut_forgotten(group_id, *args)
+        return cut(group_id, *args)
 
-    monkeypatch.setattr(cleanup, "cut_forgotten", note)
+    monkeypatch.setattr(shard, "cut_forgotten_offsets", note)
     assert peer.ask(DeleteTopicsRequest(topic_names=("few", "none")), 5).responses[0].error_code == 0
     assert sorted(asked) == ["g3", "g40"]
     assert sum(partition.shard.offsets.count for partition in server.node.world.partitions) == 60
+
+
+def test_timers_of_a_large_group_count_for_several() -> None:
+    """Each session that ends makes another target for all members."""
+    server = InMemory(topics={"orders": 1}, group_consumer_max_size=300, offsets_topic_num_partitions=1)
+    peer = server.connect()
+    for number in range(120):
+        joining = {"rebalance_timeout_ms": 60_000, "topic_partitions": (), "subscribed_topic_names": ("none",)}
+        peer.ask(ConsumerGroupHeartbeatRequest("g", f"m{number}", 0, **joining), 1)
+    groups = server.node.world.partitions.owner("g").shard.groups
+    server.seconds += 60
+    server.node.engine.fire(server.clock.now_ms())
+    large = 120 - len(groups["g"].members)
+    assert 0 < large <= TIMERS_A_TURN // 2
+    while groups["g"].members:
+        server.turn()
+
+
+def test_a_broker_that_stops_forgets_its_groups_in_steps() -> None:
+    """They are no longer served at once, and who waits is told of the move one after the other."""
+    server = InMemory(topics={"orders": 1}, offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3_000)
+    waiting, peer = server.connect(), server.connect()
+    for number in range(40):
+        peer.ask(commit(f"g{number}", {"orders": {0: 1}}), 8)
+    assert waiting.ask(join("waits"), 3) is None
+    node, (partition,) = server.node, server.node.world.partitions
+    old = partition.shard
+    node.command(StopBroker(0), server.clock.now_ms(), lambda: "id")
+    assert not partition.is_loaded and not partition.shard.groups
+    assert node.world.partitions.owner("g0").shard.offsets.bytes == 0
+    counts = [len(old.groups)]
+    while node.engine.unfinished:
+        node.engine.long_requests.step()
+        counts.append(len(old.groups))
+    assert counts[-1] == 0 and len(set(counts)) > 3
+    server.turn()
+    assert waiting.answers[-1][1].error_code == ErrorCode.NOT_COORDINATOR
+    assert [event.group for event in server.events if event.cause is Cause.COORDINATOR_MOVED] == ["waits"]
+    node.command(StartBroker(0), server.clock.now_ms(), lambda: "id")
+    server.rest()
+    assert partition.is_loaded and len(partition.shard.groups) == 40
+
+
+def test_a_large_batch_is_loaded_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction of many offsets is one batch: its records are read at once, and applied a few at a time."""
+    monkeypatch.setattr(loader, "STEP_RECORDS", 10)
+    server = InMemory(topics={"orders": 95})
+    peer = server.connect()
+    ids = peer.ask(InitProducerIdRequest("x", 60_000), 4)
+    asked = commit_in_transaction(
+        "x", "g", (ids.producer_id, ids.producer_epoch), {"orders": dict.fromkeys(range(95), 1)}
+    )
+    assert not peer.ask(asked, 5).topics[0].partitions[0].error_code
+    again = InMemory(server.files, is_loaded=False)
+    counts = [step.records for step in again.loading if step.records]
+    assert max(counts) == 10 and sum(counts) == 95
+    assert len(again.node.world.partitions.owner("g").shard.offsets.pending_of("g")) == 95

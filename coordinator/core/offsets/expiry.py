@@ -64,36 +64,31 @@ def find_expired_offsets(
                 yield OffsetCommitKey(group_id, topic, partition)
 
 
-def find_orphaned_offsets(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> list[OffsetCommitKey]:
-    """Find all offsets of the group, pending ones too, that belong to topics in `gone`."""
-    committed = offsets.of_group(group_id)
-    found = {(topic, partition) for topic in committed if topic in gone for partition in committed[topic]}
-    found |= {(topic, partition) for topic, partition in offsets.pending_offsets_of(group_id) if topic in gone}
-    return [OffsetCommitKey(group_id, topic, partition) for topic, partition in sorted(found)]
+Gone = Mapping[str, Collection[bytes]]  # topics that are no more: their ids by name
 
 
-def find_forgotten_offsets(
-    group_id: str, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
-) -> list[OffsetCommitKey]:
-    """Return the group's offsets of topics that are `gone`: those of a topic that is there again by its old ids.
+def cut_forgotten_offsets(
+    group_id: str, offsets: OffsetStore, topics: Callable[[], Topics], gone: Gone, most: int
+) -> Iterator[list[OffsetCommitKey]]:
+    """Yield the group's offsets of topics that are `gone`, pending ones too, of `most` partitions at a time.
 
-    Offsets of other topics stay, whether there are such topics or not: a log that was copied from a cluster has them.
+    Of a topic that is there again they are those with one of its old ids. What was committed anew between two steps is
+    left out: `topics` returns those of the moment. Offsets of other topics stay, whether there are such topics or not:
+    a log that was copied from a cluster has them.
     """
-    named = {*offsets.of_group(group_id), *(topic for topic, _ in offsets.pending_offsets_of(group_id))}
-    touched = [name for name in named if name in gone]  # nearly always none: groups are many, and may be asked at once
-    keys = find_orphaned_offsets(group_id, offsets, [name for name in touched if name not in topics])
-    again = {name: gone[name] for name in touched if name in topics}
-    if again:
-        of_old = (key for key, value in offsets.entries(group_id) if value.topic_id in again.get(key.topic, ()))
-        keys += dict.fromkeys(of_old)
-    return keys
+    pending: dict[str, list[int]] = {}
+    for topic, partition in offsets.pending_offsets_of(group_id):
+        if topic in gone:
+            pending.setdefault(topic, []).append(partition)
+    committed = offsets.of_group(group_id)
+    for topic in sorted({*gone.keys() & committed.keys(), *pending}):
+        partitions = sorted({*offsets.of_group(group_id).get(topic, ()), *pending.get(topic, ())})
+        for at in range(0, len(partitions), most):
+            keys = (OffsetCommitKey(group_id, topic, partition) for partition in partitions[at : at + most])
+            yield [key for key in keys if _is_forgotten(key, offsets, topics(), gone)]
 
 
-def is_forgotten(
-    key: OffsetCommitKey, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
-) -> bool:
-    """Return whether an offset that was found is still one of those."""
-    if key.topic not in topics:
-        return True
-    value = offsets.get(key.group, key.topic, key.partition)
-    return value is not None and value.topic_id in gone[key.topic]
+def _is_forgotten(key: OffsetCommitKey, offsets: OffsetStore, topics: Topics, gone: Gone) -> bool:
+    """Return whether there is an offset of a topic that is gone."""
+    values = offsets.values_at(key)
+    return bool(values) and (key.topic not in topics or any(value.topic_id in gone[key.topic] for value in values))

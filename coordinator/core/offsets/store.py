@@ -115,6 +115,13 @@ class OffsetStore:
             if partition not in committed.get(topic, {}):
                 yield OffsetCommitKey(group_id, topic, partition)
 
+    def values_at(self, key: OffsetCommitKey) -> list[OffsetCommitValue]:
+        """Return all offsets of a partition, committed and pending."""
+        committed = self.get(key.group, key.topic, key.partition)
+        producers = self.pending_offsets_of(key.group).get((key.topic, key.partition), ())
+        pending = [self._pending[producer_id][key].value for producer_id in producers]
+        return pending if committed is None else [committed, *pending]
+
     def entries(self, group_id: str) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue]]:
         """Yield all offsets of the group, committed and pending."""
         for topic, partitions in self.of_group(group_id).items():
@@ -267,6 +274,14 @@ class OffsetStore:
         if not keys:
             del self._detached[group_id]
         return keys
+
+    def forget(self) -> Iterator[None]:
+        """Forget everything, a topic of a group at a time: what a store takes is long to free. It is of no use then."""
+        while self._committed:
+            _, topics = self._committed.popitem()
+            while topics:
+                topics.popitem()
+                yield
 
     def _drop_committed(self, value: OffsetCommitValue) -> None:
         self._grow(-1)
