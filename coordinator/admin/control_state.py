@@ -46,7 +46,8 @@ class StateControl:
             counts = await take_steps(self._operator.state.reset_prefix_in_steps(prefix, keep))
             removal = Removal(*counts)
         else:
-            do(self._operator.state.reset)
+            with trio.CancelScope(shield=True):  # it is done to its end, though the client leaves
+                await take_steps(self._operator.state.reset_in_steps())
         self._requests.note_reset(prefix)
         return removal
 
@@ -75,8 +76,8 @@ class StateControl:
         do(self._operator.state.remove_snapshot, given.path["name"])
         return self._snapshots(given)
 
-    def _restore(self, given: Input) -> Snapshots:
-        with doing(SNAPSHOTS):
-            do(self._operator.state.restore, given.path["name"])
+    async def _restore(self, given: Input) -> Snapshots:
+        with doing(SNAPSHOTS), trio.CancelScope(shield=True):
+            await take_steps(self._operator.state.restore_in_steps(given.path["name"]))
         self._requests.note_reset()
         return self._snapshots(given)

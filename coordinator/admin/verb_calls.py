@@ -1,6 +1,6 @@
 """How handlers of the control API call the operator's verbs: a refusal becomes an answer, a number has its bounds."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import trio
@@ -8,6 +8,8 @@ import trio
 from coordinator.admin.operations import Refusal as Refused
 from coordinator.control.names import SpecError
 from coordinator.server.verbs.refusal import Refusal
+from coordinator.server.verbs.waits import Waits
+from storage.files import StorageError
 
 T = TypeVar("T")
 
@@ -43,15 +45,23 @@ def check_bounds(name: str, value: int, least: int, most: int) -> int:
     return value
 
 
-async def take_steps(steps: Generator[None, None, T]) -> T:
+async def take_steps(steps: Waits[T]) -> T:
     """Do what a verb does in steps, and serve clients in between. Returns what it ends with."""
+    failure: StorageError | None = None
     try:
         while True:
             try:
-                do(next, steps)
+                wait = do(next, steps) if failure is None else do(steps.throw, failure)
             except StopIteration as stop:
                 value: T = stop.value
                 return value
-            await trio.lowlevel.checkpoint()
+            failure = None
+            if wait is None:
+                await trio.lowlevel.checkpoint()
+                continue
+            try:
+                await trio.to_thread.run_sync(wait)
+            except StorageError as error:
+                failure = error
     finally:
         steps.close()

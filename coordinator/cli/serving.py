@@ -66,10 +66,12 @@ if TYPE_CHECKING:  # what not every server needs is imported where it is made
     from coordinator.cli.beside import Beside
     from coordinator.server.operator import Operator
     from coordinator.server.sasl.issuer import Issuer
+    from coordinator.server.verbs.waits import Waits
 
 log = logging.getLogger("muster")
 group_log = logging.getLogger("muster.group")
 
+LOADING_SECONDS: Final = 0.05  # between two looks whether what is restored is loaded
 TEND_SECONDS: Final = 1.0  # between two rounds of the janitor, who has nothing to do in most of them
 
 
@@ -322,8 +324,8 @@ class Server:
         """Make the logs of a snapshot the truth. Raises StorageError if nothing has changed."""
         replacement.prepare(self._files, self._data_dir, snapshot)
 
-    def restart(self, opened: Callable[[], None]) -> None:
-        """Close every connection, and start again with the logs that were prepared.
+    def restart_in_steps(self, opened: Callable[[], None]) -> "Waits[None]":
+        """Close every connection, and start again with the logs that were prepared, which are loaded in steps.
 
         The cluster keeps its id: a client that finds another one warns of it, in the report of the next test. There is
         no way back: a failure of the disk ends the process, and the next start does what is left.
@@ -332,14 +334,18 @@ class Server:
         self._setup = replace(self._setup, cluster_id=self._node.cluster_id)
         self._brokers.start_all()
         self._node.abandon()
+        self._is_ready = False
         try:
             replacement.finish(self._files, self._data_dir)
             self._node = Node(self._setup)
             self._frontend.set_engine(self._node.engine)
             self._open()
             opened()
-            for _ in self._node.load(self._clock.now_ms):
-                pass
+            for step in self._node.load(self._clock.now_ms):
+                if not self._node.began_empty:  # else there is nothing to load, and the journal has no steps of it
+                    self._poller.set_alarm()
+                    yield step.opens
+            self._is_ready = True
         except (StorageError, DamagedLog) as failure:
             self._failure = failure
             raise
@@ -413,6 +419,9 @@ class Server:
         trimmer = Trimmer()
         has_reserve, has_warned = self._options.data_dir is None, False
         while True:
+            if not self._is_ready:  # a restore is loading another node
+                await trio.sleep(LOADING_SECONDS)
+                continue
             if node is not self._node:  # a reset has made another
                 node, janitor = self._node, self._make_janitor()
             for wait in janitor.round(self._clock.now_ms()):

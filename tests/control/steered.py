@@ -13,6 +13,7 @@ from coordinator.runtime.snapshot import Snapshot, read_logs_in_steps
 from coordinator.server.listener import Listener
 from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller, T
+from coordinator.server.verbs.waits import Waits
 from coordinator.server.virtual_brokers import VirtualBrokers
 from protocol.steps import finish_steps
 from storage import replacement
@@ -116,7 +117,7 @@ class SteeredNode(InMemory):
     def prepare_restart(self, snapshot: Snapshot) -> None:
         replacement.prepare(self.files, "data", snapshot)
 
-    def restart(self, opened: Callable[[], None]) -> None:
+    def restart_in_steps(self, opened: Callable[[], None]) -> Waits[None]:
         for connection in self.receivers():
             self.frontend.disconnect(connection)
         self.brokers.start_all()
@@ -128,8 +129,9 @@ class SteeredNode(InMemory):
         self._opened_ms, self._ids_before = self.clock.now_ms(), self._fresh_ids.count
         self.node.open(self._opened_ms)
         opened()
-        for _ in self.node.load(self.clock.now_ms):
-            pass
+        for step in self.node.load(self.clock.now_ms):
+            if not self.node.began_empty:
+                yield step.opens
 
     def causes(self) -> list[str]:
         """The causes of all events so far."""

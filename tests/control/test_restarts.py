@@ -6,13 +6,16 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.config import Config
+from coordinator.runtime import loader
 from coordinator.runtime.node import Node
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
+from protocol.errors import ErrorCode
 from protocol.steps import finish_steps
 from storage import pending_reset, replacement
 from storage.files import StorageError
 from tests.control.steered import SteeredNode
+from tests.requests import commit, fetch_offsets
 from tests.storage.crashing_disk import CrashingDisk, ProcessKill
 
 BEFORE = State({"orders": 2, "new": 1}, {"g1": {"orders": {"0": 7}}, "g2": {"new": {"0": 3}}})
@@ -207,3 +210,30 @@ def test_a_reset_of_a_prefix_that_is_refused_is_not_done_by_the_next_start(monke
     with pytest.raises(Refusal, match="is being loaded"):
         reset_prefix(server, "a-")
     assert serve(disk.copy()).operator.state.contents().offsets == PREFIXED.offsets
+
+
+def test_clients_are_served_between_the_steps_of_a_restore(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The logs are written by a thread, and loaded in steps: until then their groups are being loaded."""
+    monkeypatch.setattr(loader, "STEP_RECORDS", 1)
+    server, disk = prepare()
+    peer = server.connect()
+    steps = server.operator.state.restore_in_steps("kept")
+    wait = next(steps)
+    assert wait is not None, "the logs are written first, by a thread"
+    calls = disk.calls
+    assert server.operator.state.contents() == BEFORE
+    assert not peer.ask(commit("g1", {"orders": {0: 9}}), 8).topics[0].partitions[0].error_code
+    for again in (server.operator.state.reset, lambda: server.operator.state.restore("kept")):
+        with pytest.raises(Refusal, match="a reset or a restore is under way"):
+            again()
+    wait()
+    assert disk.calls > calls
+    codes = []
+    for wait in steps:
+        if wait is not None:
+            wait()  # opens a log
+        (partition,) = server.connect().ask(fetch_offsets("g1", {"orders": (0,)}), 8).groups
+        codes.append(partition.error_code)
+    assert ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in codes
+    assert server.operator.state.contents() == KEPT
+    server.operator.state.restore("kept")

@@ -181,7 +181,7 @@ def test_a_broker_that_stops_forgets_its_groups_in_steps() -> None:
     assert [event.group for event in server.events if event.cause is Cause.COORDINATOR_MOVED] == ["waits"]
     node.command(StartBroker(0), server.clock.now_ms(), lambda: "id")
     server.rest()
-    assert partition.is_loaded and len(partition.shard.groups) == 40
+    assert partition.is_loaded and len(partition.shard.groups) == 41
 
 
 def test_a_large_batch_is_loaded_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:

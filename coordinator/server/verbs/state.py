@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -26,6 +27,7 @@ from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.requests import RequestVerbs
 from coordinator.server.verbs.scenarios import ScenarioVerbs
 from coordinator.server.verbs.topic_portions import cut_topics
+from coordinator.server.verbs.waits import Waits, finish_waits
 from protocol.apis import api_of
 from protocol.codec import encode_request
 from protocol.errors import ErrorCode
@@ -75,8 +77,8 @@ class World(Protocol):
         """Make the logs of a snapshot the truth, with which `restart` begins. Raises StorageError if nothing has
         changed."""
 
-    def restart(self, opened: Callable[[], None]) -> None:
-        """Start another node, with the logs that were prepared. `opened` is called before it loads."""
+    def restart_in_steps(self, opened: Callable[[], None]) -> Waits[None]:
+        """Start another node, with the logs that were prepared. `opened` is called before it loads, in steps."""
 
 
 class StateVerbs:
@@ -104,14 +106,19 @@ class StateVerbs:
         self._scenarios = scenarios
         self._snapshots: dict[str, Snapshot] = {}
         self._resets: list[PrefixReset] = []  # that are going on
+        self._is_restarting = False
 
     def reset(self) -> None:
         """Start again with an empty state: the topics of the start, no groups, no connections, no faults.
 
         Members of before are kept out, as far as they can be told from new ones.
         """
-        member_ids = self._groups.member_ids()
-        self._restart({})
+        finish_waits(self.reset_in_steps())
+
+    def reset_in_steps(self) -> Waits[None]:
+        """Do the same in steps. It is to be done to its end."""
+        member_ids = list[str]()
+        yield from self._restart({}, lambda: member_ids.extend(self._groups.member_ids()))
         self._requests.keep_out(member_ids)
 
     def reset_prefix_in_steps(self, prefix: str, keep: tuple[str, ...]) -> Generator[None, None, tuple[int, int]]:
@@ -182,7 +189,11 @@ class StateVerbs:
 
     def restore(self, name: str) -> None:
         """Start again with the logs of a snapshot. Every connection is closed, and its members may come back."""
-        self._restart(self.snapshot(name))
+        finish_waits(self.restore_in_steps(name))
+
+    def restore_in_steps(self, name: str) -> Waits[None]:
+        """Do the same in steps. It is to be done to its end."""
+        yield from self._restart(self.snapshot(name), lambda: None)
         self._requests.let_in()
 
     def snapshot(self, name: str) -> Snapshot:
@@ -200,16 +211,24 @@ class StateVerbs:
         self.snapshot(name)
         del self._snapshots[name]
 
-    def _restart(self, snapshot: Snapshot) -> None:
+    def _restart(self, snapshot: Snapshot, prepared: Callable[[], None]) -> Waits[None]:
+        """Start again with these logs. `prepared` is called once they are written, before anything else has changed."""
         self._check_ready()
+        if self._is_restarting:
+            raise Refusal("a reset or a restore is under way", is_conflict=True)
+        self._is_restarting = True
         try:
-            self._world.prepare_restart(snapshot)
-        except StorageError as failure:
-            raise Refusal(f"nothing has changed: {failure}", failure=failure) from None
-        self._scenarios.clear()
-        self._requests.remove_faults()
-        self._clock.set_rate(1.0)
-        self._world.restart(lambda: self._requests.begin_journal(self._world.origin))
+            try:
+                yield partial(self._world.prepare_restart, snapshot)
+            except StorageError as failure:
+                raise Refusal(f"nothing has changed: {failure}", failure=failure) from None
+            prepared()
+            self._scenarios.clear()
+            self._requests.remove_faults()
+            self._clock.set_rate(1.0)
+            yield from self._world.restart_in_steps(lambda: self._requests.begin_journal(self._world.origin))
+        finally:
+            self._is_restarting = False
 
     def _check_ready(self) -> None:
         if not self._world.is_ready:
