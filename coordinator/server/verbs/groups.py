@@ -120,8 +120,8 @@ class GroupVerbs:
         """Do the same in steps. It is gone after the first one, and there can be another when this returns."""
         self._do(group_id, Forget(group_id))
         while self._node().world.partitions.owner(group_id).shard.offsets.is_detached(group_id):
-            self._poller.turn()
             yield
+            self._poller.turn()
 
     def forget_all(self, prefix: str, keep: tuple[str, ...] = ()) -> int:
         """Remove every group whose id begins with `prefix`, and with none of `keep`. Returns how many."""
