@@ -5,26 +5,32 @@ What this sees. In the folders of `FOLDERS`, of each function with its own body 
 - a `for` and a comprehension, and a call of a builtin of `CALLERS`, which calls a function of Python for each entry, is
   looked at if what it goes through reads a field of `request`, or of a variable that such a loop has given
   (`for topic in request.topics: for one in topic.partitions`), or has an attribute of `STATE`, by which the server's
-  state is called everywhere, or a variable that was assigned from any of these (`names = sorted(request.names)`);
+  state is called everywhere, or is a call of a generator of ours, which may walk anything, or a variable that was
+  assigned from any of these (`names = sorted(request.names)`);
+- a builtin of `COLLECTORS` that is given a generator of ours (`list(offsets.keys(group_id))`) is a loop as well;
 - it gives way if its body yields itself. What is given to `map_in_steps` or `chain_steps` is no loop of the function.
 
 What this does not see: copies that builtins make (`sorted`, `tuple`, `dict`, `b"".join`) without calling a function,
-which take some ten nanoseconds an entry, state that a function gets as an argument of another name, recursion, and how
-often a function is called. `python -m tests.worst` measures; this finds what nobody has thought of.
+which take some ten nanoseconds an entry, state that a function gets as an argument of another name, `in` a tuple,
+recursion, how often a function is called, and whether a bound that is said is true. `python -m tests.worst` measures;
+this finds what nobody has thought of.
 """
 
 import ast
 import builtins
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = ("core", "dataplane", "runtime", "control", "admin", "server/verbs")  # of `coordinator`
-STATE: Final = frozenset({
-    "acls", "by_id", "configs", "entries", "groups", "initialized", "logs", "members", "offsets", "partitions",
+STATE: Final = frozenset({  # private ones too: the store of offsets has `_committed`
+    "acls", "committed", "detached", "loads", "pending", "by_id", "configs", "entries", "groups", "initialized", "logs", "members", "offsets", "partitions",
     "producers", "quotas", "resources", "scram", "targets", "topics", "topics_by_name", "transactions",
 })  # fmt: skip
+PACED: Final = frozenset({"chain_steps", "map_in_steps"})
+COLLECTORS: Final = frozenset({"all", "any", "dict", "frozenset", "list", "set", "sum", "tuple"})
 CALLERS: Final = frozenset({"filter", "map", "max", "min", "sorted", "sort", "starmap"})
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -73,7 +79,7 @@ def _loops_of_function(function: ast.AST, path: str, names: tuple[str, ...]) -> 
     for node in own:
         if isinstance(node, ast.For) and _gives_way(node):
             continue
-        for source in [source for source, _ in _sources(node)] + _called_over(node):
+        for source in [source for source, _ in _sources(node)] + _called_over(node) + _collected(node):
             if _is_sized_by_others(source, named) or _names_in(source) & assigned:
                 yield Loop(path, ".".join(names), source.lineno, ast.unparse(source))
 
@@ -107,6 +113,33 @@ def _called_over(node: ast.AST) -> list[ast.expr]:
     return [node.func.value] if isinstance(node.func, ast.Attribute) and name == "sort" else node.args
 
 
+def _collected(node: ast.AST) -> list[ast.expr]:
+    """What a builtin collects of a generator of ours: a loop of Python, wherever it stands."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in COLLECTORS):
+        return []
+    return [one for one in node.args if isinstance(one, ast.Call) and _name_of(one.func) in generators()]
+
+
+def _is_generator_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and _name_of(node.func) in generators() - PACED
+
+
+def _name_of(function: ast.expr) -> str:
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
+@cache
+def generators(root: Path = ROOT / "coordinator") -> frozenset[str]:
+    """The names of functions of ours that yield, but for those that give way by it."""
+    return frozenset(
+        node.name
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        if any(isinstance(one, ast.Yield | ast.YieldFrom) for one in _own_nodes(node))
+    )
+
+
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, _SCOPES):
@@ -137,7 +170,8 @@ def _targets_of(nodes: list[ast.AST], named: set[str]) -> set[str]:
 
 def _is_sized_by_others(source: ast.expr, named: set[str]) -> bool:
     return _reads(source, named) or any(
-        isinstance(node, ast.Attribute) and node.attr in STATE for node in ast.walk(source)
+        (isinstance(node, ast.Attribute) and node.attr.lstrip("_") in STATE) or _is_generator_call(node)
+        for node in ast.walk(source)
     )
 
 

@@ -1,7 +1,7 @@
 """Requests about groups: each is given to the partition that owns the group, or split over all and put together
 again."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from coordinator.core.acls.names import ALL_OPERATIONS, Resource
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.cleanup import TOMBSTONES_A_STEP
-from coordinator.core.decision import PARKED, Decision, Done, InSteps, Outcome, Steps, respond_in_steps
+from coordinator.core.decision import PARKED, Decision, Done, InSteps, Outcome, Steps, begin, respond_in_steps
 from coordinator.core.kinds.kind import Kind
 from coordinator.core.kinds.registry import KINDS, kind_of
 from coordinator.core.limits import Limits
@@ -289,10 +289,15 @@ def _end_share_states(engine: Engine, partition: Partition, group_id: str, call:
     return code
 
 
-def share_group_offsets(engine: Engine, request: Any, call: Call, where: Where) -> Outcome:
-    """Alter or delete the offsets of a share group. The response rests on the states of its partitions, too."""
+def share_group_offsets(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
+    """Alter or delete the offsets of a share group. The response rests on the states of its partitions, too, which are
+    begun in steps."""
     outcome = one_group(engine, request, call, where)
-    return Done(outcome.response) if isinstance(outcome, Done) else outcome
+    if not isinstance(outcome, Done):
+        return outcome
+    if isinstance(outcome.response, Generator):
+        return begin(respond_in_steps(outcome.response))
+    return Done(outcome.response)
 
 
 def add_offsets_to_txn(engine: Engine, request: AddOffsetsToTxnRequest, call: Call, where: Where) -> Any:

@@ -43,24 +43,38 @@ _MESSAGES: Final = {
 
 
 def perform(engine: Engine, partition: Partition, effect: BeginShareStates | EndShareStates, response: Any) -> Any:
-    """Do what a group asks of the share coordinator. Returns the response of the request, with what came of it."""
+    """Do what a group asks of the share coordinator. Returns the response of the request, with what came of it, or the
+    steps that lead to it (`group_requests.share_group_offsets`): an administrator may name very many partitions."""
     if isinstance(effect, EndShareStates):
         return _end(engine, partition, effect)
-    if effect.response is None:  # nobody waits for it, and a group may subscribe to very many partitions
-        engine.do_in_steps(_begin_in_steps(engine, partition, effect))
-        return response
-    codes = {key: _begin_one(engine, effect, key, offset) for key, offset in effect.offsets.items()}
-    return _with_errors(effect.response, _conclude(engine, partition, effect, codes))
+    if effect.response is not None:
+        return _answer_in_steps(engine, partition, effect)
+    engine.do_in_steps(_begin_in_steps(engine, partition, effect))  # nobody waits for it
+    return response
+
+
+def _answer_in_steps(engine: Engine, partition: Partition, effect: BeginShareStates) -> Steps[Any]:
+    codes = yield from _begin_all(engine, effect)
+    if partition.is_loaded:
+        failed = _conclude(engine, partition, effect, codes)
+    else:
+        failed = dict.fromkeys(codes, ErrorCode.NOT_COORDINATOR)
+    return _with_errors(effect.response, failed)
 
 
 def _begin_in_steps(engine: Engine, partition: Partition, effect: BeginShareStates) -> Steps[None]:
+    codes = yield from _begin_all(engine, effect)
+    if partition.is_loaded:  # else the next heartbeat asks again
+        _conclude(engine, partition, effect, codes)
+
+
+def _begin_all(engine: Engine, effect: BeginShareStates) -> Steps[Codes]:
     pace, codes = Pace(), Codes()
     for key, offset in effect.offsets.items():
         if pace.is_due(_STATE_UNITS):
             yield
         codes[key] = _begin_one(engine, effect, key, offset)
-    if partition.is_loaded:  # else the next heartbeat asks again
-        _conclude(engine, partition, effect, codes)
+    return codes
 
 
 def _conclude(engine: Engine, partition: Partition, effect: BeginShareStates, codes: Codes) -> Codes:

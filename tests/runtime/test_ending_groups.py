@@ -6,11 +6,16 @@ from typing import Any
 import pytest
 
 from coordinator.core import cleanup
-from coordinator.core.decision import Done
+from coordinator.core.decision import Done, Parked
 from coordinator.core.moves import MoveGroup
 from coordinator.core.result import Call
 from protocol.apis import api_of
 from protocol.errors import ErrorCode
+from protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from tests.control.steered import SteeredNode
@@ -103,3 +108,22 @@ def test_an_operator_is_told_when_there_can_be_another() -> None:
     assert peer.ask(commit("g", {"orders": {39: 7}}), 8).topics[0].partitions[0].error_code == 0
     assert server.operator.groups.forget_all("") == 2
     assert left(server) == 0
+
+
+def test_the_offsets_of_a_share_group_are_altered_in_steps() -> None:
+    """30,000 partitions took half a second in one step."""
+    asked = Asked()
+    partition = AlterShareGroupOffsetsRequestPartition
+    topic = AlterShareGroupOffsetsRequestTopic("orders", tuple(partition(index, 3) for index in range(40)))
+    request, engine = AlterShareGroupOffsetsRequest("queue", (topic,)), asked.server.node.engine
+    call = Call(7, asked.server.clock.now_ms(), 0, "c", "/127.0.0.1", lambda: "0" * 32)
+    outcome = engine.handle(api_of(request).key, request, call, asked.server.listeners[0].where)
+    assert isinstance(outcome, Parked)
+    steps, answers = 0, list[Any]()
+    while not answers:
+        engine.long_requests.step()
+        answers = [one for ticket, one in engine.replies() if ticket == 7]
+        steps += 1
+    (answered,) = answers[0].response.responses
+    assert steps > 2 and [one.error_code for one in answered.partitions] == [0] * 40
+    assert engine.share_states.states(), "they have begun"

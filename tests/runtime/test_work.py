@@ -197,4 +197,4 @@ def test_a_large_batch_is_loaded_in_steps(monkeypatch: pytest.MonkeyPatch) -> No
     again = InMemory(server.files, is_loaded=False)
     counts = [step.records for step in again.loading if step.records]
     assert max(counts) == 10 and sum(counts) == 95
-    assert len(again.node.world.partitions.owner("g").shard.offsets.pending_of("g")) == 95
+    assert len(again.node.world.partitions.owner("g").shard.offsets.pending_offsets_of("g")) == 95

@@ -10,7 +10,7 @@ committed overtakes all that is pending from before it, and the committed values
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -26,6 +26,9 @@ _NOBODY: Final[dict[tuple[str, int], set[int]]] = {}
 
 OFFSET_BYTES: Final = 256
 """What a committed offset takes in memory with its place in the tables, beside its metadata; in columns it is less."""
+
+
+FREED_AT_ONCE: Final = 1_000  # pending offsets
 
 
 def _hold_nothing(more_bytes: int) -> None:
@@ -276,11 +279,18 @@ class OffsetStore:
         return keys
 
     def forget(self) -> Iterator[None]:
-        """Forget everything, a topic of a group at a time: what a store takes is long to free. It is of no use then."""
+        """Forget everything in steps: what a store takes is long to free. It is of no use then."""
+        pending: list[dict[Any, Any]] = [*self._pending.values(), *self._open.values()]
+        self._pending, self._open = {}, {}
+        for entries in pending:
+            while entries:
+                for _ in range(min(len(entries), FREED_AT_ONCE)):
+                    entries.popitem()
+                yield
         while self._committed:
             _, topics = self._committed.popitem()
             while topics:
-                topics.popitem()
+                topics.popitem()  # of at most 10,000 partitions
                 yield
 
     def _drop_committed(self, value: OffsetCommitValue) -> None:

@@ -1,0 +1,23 @@
+"""What a server holds ends in short steps: some cases on a small server. `python -m tests.worst --held` has all, and large ones."""
+
+import pytest
+
+from tests.worst.held import FEW, Held
+from tests.worst.verbs import STEP_BYTES, STEP_S
+
+CASES = ("DeleteGroups of a group", "DeleteTopics of 3 topics", "a broker stops", "an operator forgets")
+
+
+@pytest.fixture(scope="module")
+def held() -> Held:
+    return Held(FEW)
+
+
+def test_every_case_is_named_once(held: Held) -> None:
+    assert len(held.cases()) > len(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_end_is_made_in_short_steps(held: Held, name: str) -> None:
+    (cost,) = held.measure(name)
+    assert cost.longest_s < STEP_S and cost.longest_bytes < STEP_BYTES, f"{name}: {cost}"
