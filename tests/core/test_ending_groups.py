@@ -129,3 +129,13 @@ def test_a_group_that_gets_an_offset_while_it_expires_stays(monkeypatch: pytest.
     driver.fire()
     assert isinstance(driver.shard.groups["g"], ClassicGroup)
     assert {key.partition for key in driver.shard.offsets.keys("g")} == {0, 8}
+
+
+def test_a_store_of_no_use_is_freed_a_topic_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To free 150,000 offsets at once took 90 ms."""
+    monkeypatch.setattr("coordinator.core.offsets.store.FREED_AT_ONCE", 1)
+    offsets = group_with_offsets().shard.offsets
+    assert len(list(offsets.forget())) == 4 + 3 + 3, (
+        "pending offsets by producer, and by partition; topics of two groups"
+    )
+    assert not list(offsets.groups())

@@ -1,6 +1,6 @@
 """Work that takes many steps is rationed: a turn does one of them, whoever has asked for it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from coordinator.core.timers import IMMEDIATELY
 from coordinator.core.transactions.states import State
 from coordinator.runtime import loader
 from coordinator.runtime.engine import TIMERS_A_TURN
+from coordinator.runtime.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -159,7 +160,7 @@ def test_timers_of_a_large_group_count_for_several() -> None:
         server.turn()
 
 
-def test_a_broker_that_stops_forgets_its_groups_in_steps() -> None:
+def test_a_broker_that_stops_forgets_its_groups_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are no longer served at once, and who waits is told of the move one after the other."""
     server = InMemory(topics={"orders": 1}, offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3_000)
     waiting, peer = server.connect(), server.connect()
@@ -167,7 +168,13 @@ def test_a_broker_that_stops_forgets_its_groups_in_steps() -> None:
         peer.ask(commit(f"g{number}", {"orders": {0: 1}}), 8)
     assert waiting.ask(join("waits"), 3) is None
     node, (partition,) = server.node, server.node.world.partitions
-    old = partition.shard
+    old, read, replay = partition.shard, list[str](), loader.replay
+
+    def note(partition: Partition) -> Iterator[int]:
+        read.append("a part of the log")
+        return (yield from replay(partition))
+
+    monkeypatch.setattr(loader, "replay", note)
     node.command(StopBroker(0), server.clock.now_ms(), lambda: "id")
     assert not partition.is_loaded and not partition.shard.groups
     assert node.world.partitions.owner("g0").shard.offsets.bytes == 0
@@ -180,7 +187,9 @@ def test_a_broker_that_stops_forgets_its_groups_in_steps() -> None:
     assert waiting.answers[-1][1].error_code == ErrorCode.NOT_COORDINATOR
     assert [event.group for event in server.events if event.cause is Cause.COORDINATOR_MOVED] == ["waits"]
     node.command(StartBroker(0), server.clock.now_ms(), lambda: "id")
+    assert not read, "the log is read later"
     server.rest()
+    assert read
     assert partition.is_loaded and len(partition.shard.groups) == 41
 
 
