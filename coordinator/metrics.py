@@ -35,7 +35,7 @@ LATENCY_SECONDS: Final = (
 
 SHORT_TURN_SECONDS: Final = 0.001  # shorter turns are not told apart
 LONG_TURN_SECONDS: Final = 0.010
-CPU_LOOK_SECONDS: Final = 0.005  # between two looks at the processor time: what a long turn's may be over by
+CPU_LOOK_SECONDS: Final = 0.005  # between two looks at the processor time, and the greatest error of a long turn's
 
 
 class Latency:

@@ -250,7 +250,7 @@ def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict
     size = sum(file.size for file in Store.of(out).tree("raw"))
     form = getattr(args, "format", None) or _format(out)
     settings = _settings(args, size < SMALL_BYTES and not args.master, DELTA if form == "delta" else None)
-    # Locked before Spark starts, which takes long: who comes second is told at once.
+    # Locked before Spark starts, which takes long: a second process is told at once.
     with locks.lock_tables(out, locks.BUILDER, progress) as check, _spark(args, settings, progress) as spark:
         from pipeline.jobs.build import Tables
         from pipeline.jobs.build import build as job

@@ -2,10 +2,10 @@
 
 On this machine's file systems a lock is that of a file, which says who holds it, and ends with the process. An object
 store has no locks, and not each can refuse to write a file that is there. So a lock there is a *claim*: a file of a
-random name in one directory, which its holder writes anew every `RENEW_S`. Who wants the lock writes a claim and then
-lists the directory. Stores list what was written before, so of two processes the later one, at least, sees the other's
-claim. It watches that claim: one that changes is alive, and one that stays the same for `LEASE_S` belongs to a process
-that was killed, and is removed.
+random name in one directory, which its holder writes anew every `RENEW_S`. A process that wants the lock writes a claim
+and then lists the directory. Stores list what was written before, so of two processes the later one, at least, sees the
+other's claim. It watches that claim: one that changes is alive, and one that stays the same for `LEASE_S` belongs to a
+process that was killed, and is removed.
 
 A holder that was suspended for longer than that may find its claim gone. It calls `check` before it publishes.
 """
@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pipeline.decode.files import Place, Store
 from pipeline.errors import TablesInUseError
 
-WRITER, BUILDER = "manifest.lock", "build.lock"  # who reads logs, and who makes derived tables: not in each other's way
+WRITER, BUILDER = "manifest.lock", "build.lock"  # of jobs that read logs, and of those that make derived tables
 RENEW_S, LEASE_S = 10.0, 40.0
 CLAIMS = "claims"
 Report = Callable[[str], None]

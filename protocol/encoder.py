@@ -5,7 +5,7 @@ the length that ends the run; what is of fixed size as a whole is one `pack` and
 value has no bytes; `protocol.interpret` knows which.
 
 An encoder in pieces is a generator: it hands out what it has after each `PIECE_ELEMENTS` elements of arrays, so that
-whoever asks can do something else in between. It is slower: each element is a turn of a loop, and is counted, and long
+the caller can do something else in between. It is slower: each element is a turn of a loop, and is counted, and long
 strings count as more. Opaque bytes may be given to it as anything that has a length, such as a range of a file: that is
 a piece of its own.
 """

@@ -4,7 +4,7 @@ from functools import cache
 from struct import Struct
 from typing import Final
 
-SHORT_UNITS: Final = 256  # of most texts: the masks of longer ones, 256 KiB, are made for the first of them
+SHORT_UNITS: Final = 256  # most texts are shorter; the masks of longer ones, 256 KiB, are made with the first of them
 UNITS_MAX: Final = 33_024
 """Of a text that is hashed: a string of the protocol has at most 32,767 bytes, and the name of a share partition is
 that of its group with 35 characters more."""

@@ -1,8 +1,8 @@
 """Messages in columns: the form in which a decoder hands out an array of structs that are all of one size, and in
 which a handler may hand one to the encoder.
 
-A commit of a hundred partitions is three columns then, and not a hundred messages. Who does not look for columns need
-not know: `Rows` reads as the tuple of its messages, which are made when they are asked for, and is equal to it.
+A commit of a hundred partitions is three columns then, and not a hundred messages. Other code need not
+know: `Rows` reads as the tuple of its messages, which are made when they are asked for, and is equal to it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Shape(Generic[M]):
         """Fields in neither have the default of the class."""
         self._cls, self.fields, self.constants = cls, fields, constants
         self.read: RowReader | None = None  # where such rows are read
-        self.row_bytes = 0  # of each of them, there
+        self.row_bytes = 0  # of each such row
 
     def constant(self, name: str) -> Any:
         """Return the value of a field that has no column."""

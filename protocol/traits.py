@@ -43,7 +43,7 @@ class Trait(Flag):
 READ = Trait.READS
 CHANGE = Trait.CHANGES
 MEMBER = Trait.CHANGES | Trait.URGENT | Trait.INLINE
-"""What the members of a group send in order to stay members: who is late loses its partitions."""
+"""What the members of a group send in order to stay members: one that is late loses its partitions."""
 HEARTBEAT = MEMBER | Trait.HEARTBEAT | Trait.REPEATS
 BEAT = HEARTBEAT | Trait.CONSTANT
 """Heartbeat of the classic protocol: one response tells of every success."""

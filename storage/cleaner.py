@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from storage.log import Log
 
 STEP_BYTES = 64 * 1024
-"""Two to three milliseconds of work: who asks meanwhile waits for one of them, on a busy machine a few times that."""
+"""Two to three milliseconds of work: a client that asks meanwhile waits for one of them, on a busy machine a few times
+that."""
 KEYS_MAX = 1_000_000
 """How many keys one compaction takes note of; the rest of a longer log waits for the next one. Some 200 bytes each."""
 

@@ -46,7 +46,7 @@ class TornWrite(msgspec.Struct, frozen=True):
 
 
 class RecoveryReport(msgspec.Struct):
-    """A log as its files tell it."""
+    """What the files of a log hold."""
 
     segments: list[Segment]
     producers: Producers

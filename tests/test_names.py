@@ -1,6 +1,7 @@
 """A predicate asks, and changes nothing; functions are named by verbs or nouns: found by the syntax tree."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,22 @@ def test_a_predicate_changes_nothing() -> None:
 def test_one_that_does_is_found(line: str, change: str | None) -> None:
     found = dict(impure_predicates(f"class A:\n    def _is_over(self, topic):\n        {line}\n        return True\n"))
     assert [changes[0] for changes in found.values()] == ([] if change is None else [change])
+
+
+WITHOUT_SUBJECT = re.compile(
+    r'(?:^|[.:;] |""" ?|# ?)(who(?:ever)? (?!is a\b|may do\b)[a-z]+s) ', re.MULTILINE | re.IGNORECASE
+)
+
+
+def test_a_sentence_names_its_subject() -> None:
+    """ "Who asks gets one" makes its readers look for the one who asks: a client, a member, the caller."""
+    found = [
+        (str(path.relative_to(ROOT)), sentence)
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for sentence in WITHOUT_SUBJECT.findall(path.read_text("utf-8"))
+    ]
+    assert not found
 
 
 PREPOSITIONS = frozenset({"at", "by", "from", "in", "of", "to", "together", "with"})

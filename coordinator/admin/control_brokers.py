@@ -33,19 +33,19 @@ class MoveBody(Struct, frozen=True, forbid_unknown_fields=True):
 
     to: int
     type: Literal["group", "transaction"] = "group"
-    load_ms: int = 0  # at least, by the coordinator's clock
+    load_ms: int = 0  # the shortest time that loading takes, by the coordinator's clock
     lose_last_commits: int = 0  # of the group
     keep_members: bool = True
 
 
 class LoadBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long the brokers that take over load at least, by the coordinator's clock."""
+    """The shortest time that brokers which take over spend loading, by the coordinator's clock."""
 
     load_ms: int = 0
 
 
 class RestartBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long each broker is down, in real time, and how long what it has coordinated is loaded at least."""
+    """How long each broker is down, in real time, and the shortest time that loading takes afterwards."""
 
     down_ms: int = 0
     load_ms: int = 0

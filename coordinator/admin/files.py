@@ -19,7 +19,7 @@ HEADERS: Final = (
 
 
 def add_page(router: Router, *, is_read_only: bool = False) -> None:
-    """Let the router answer `/`, and what the page is made of under `/page`. A page to read only has no buttons."""
+    """Serve the page at `/` and its files under `/page`. A read-only page has no buttons."""
     folder = files(__package__) / "page"
     names = sorted(one.name for one in folder.iterdir() if one.name.rpartition(".")[2] in MEDIA_TYPES)
 

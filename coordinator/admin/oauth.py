@@ -1,4 +1,4 @@
-"""A token endpoint and keys for development: `--oauth-dev`. Whoever can reach it can be whoever it likes.
+"""A token endpoint and keys for development: `--oauth-dev`. A client that reaches it can become any user.
 
 POST /oauth/token   grant_type=client_credentials, the client's id by Basic authentication or as client_id
 GET /oauth/jwks     the public key

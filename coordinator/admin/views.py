@@ -1,4 +1,4 @@
-"""Read the values that operators see off the node. Nothing here changes anything."""
+"""Read from the node the values that operators see. Nothing here changes anything."""
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
@@ -35,7 +35,7 @@ def count_in_steps(
 ) -> Generator[None, None, Snapshot]:
     """Count all that a scrape shows. Walks over the groups, and over as many offsets as have series of their own.
 
-    Groups may change between two steps: what is counted is of some moment in between.
+    Groups may change between two steps, so the counts are of no single moment.
     """
     groups: Counter[tuple[str, str]] = Counter()  # a series begins at zero, and stays
     members: Counter[str] = Counter()

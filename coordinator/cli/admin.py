@@ -23,7 +23,7 @@ EXPECTED: Final = "HOST[:PORT] or http://HOST:PORT"
 
 
 def add_admin_options(parser: argparse.ArgumentParser) -> None:
-    """Let a command say where the admin port is."""
+    """Add the options that say where the admin port is."""
     parser.add_argument(
         "--admin",
         type=expect(EXPECTED, parse_admin),
@@ -33,7 +33,7 @@ def add_admin_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_directory_option(parser: argparse.ArgumentParser) -> None:
-    """Let a command read the events that a server has written, where there is none to ask."""
+    """Add --data-dir: read the events that a server has written, without asking one."""
     parser.add_argument(
         "--data-dir", metavar="DIR", help="read the events that a server has written there, instead of asking one"
     )

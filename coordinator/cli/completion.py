@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from argcomplete.shell_integration import shellcode  # who asks for help need not wait for it
+    from argcomplete.shell_integration import shellcode  # a command that shows its help need not wait for it
 
     print(shellcode(["muster"], shell=args.shell))
     return 0

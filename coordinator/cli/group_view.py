@@ -33,7 +33,7 @@ from protocol.messages.streams_group_describe import (
 NOT_OF_THIS_TYPE = frozenset(
     {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID, ErrorCode.UNSUPPORTED_VERSION}
 )
-"""Errors that leave another API to be asked: DescribeGroups knows a group with an empty id too, and a Kafka 3.9 whose
+"""With these errors the next API is asked: DescribeGroups knows a group with an empty id too, and a Kafka 3.9 whose
 consumer protocol is switched off offers ConsumerGroupDescribe and refuses it."""
 CONSUMER_PROTOCOL = "consumer"  # the protocol type of classic groups whose opaque bytes can be read
 Partitions = Mapping[str, tuple[int, ...]]
@@ -66,7 +66,7 @@ class GroupView(Struct, frozen=True):
 
 
 def describe_group(cluster: Cluster, group: str) -> GroupView | None:
-    """Describe a group of whichever type; None if no group has this id. Raises ClientError."""
+    """Describe a group of any type; None if no group has this id. Raises ClientError."""
     for request, entries, view in _DESCRIBED:
         if not cluster.any.versions(request()):
             continue

@@ -1,8 +1,7 @@
 """Words of Kafka's tools, read as ours: `groups --describe --group shop` is `groups describe shop`. Not a subcommand.
 
-Kafka's tools name the action and what it is about by options; here they are words. Who types from habit is understood,
-and the help shows the words.
-"""
+Kafka's tools name the action and what it is about by options; here they are words. A command line that is typed from
+habit is understood, and the help shows the words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -108,7 +108,7 @@ class Repeats:
 
 
 class QueuedHandler(logging.Handler):
-    """Writes lines to a descriptor from a thread of its own. Whoever logs never waits for the descriptor."""
+    """Writes lines to a descriptor from a thread of its own. Logging never waits for the descriptor."""
 
     def __init__(self, fd: int, bytes_max: int = QUEUE_BYTES_MAX) -> None:
         super().__init__()

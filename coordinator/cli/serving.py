@@ -261,7 +261,8 @@ class Server:
         self._stop.cancel()
 
     async def _stop_with_input(self) -> None:
-        """Stop at the end of standard input, which is a pipe: whoever holds its other end has died, or closed it."""
+        """Stop at the end of standard input, which is a pipe: the process at its other end has died, or has closed
+        it."""
         while True:
             await trio.lowlevel.wait_readable(0)
             if not os.read(0, 65_536):

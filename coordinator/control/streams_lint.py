@@ -29,7 +29,7 @@ def find_holdups(entries: Iterable[Entry]) -> Iterator[Finding]:
         request = decode_request(entry.frame)
         try:
             response = decode_response(entry.api_key, entry.version, entry.response[4:]).body
-        except ProtocolError:  # a fault has cut it
+        except ProtocolError:  # a fault has cut the response short
             continue
         said, client = request.body, request.client_id or ""
         member = (said.group_id, said.member_id)

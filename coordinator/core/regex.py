@@ -33,7 +33,7 @@ def _options() -> Any:
 
 
 def compile_pattern(pattern: str) -> Any:
-    """Compile a pattern. Raises ValueError, in the engine's words, for one that is none."""
+    """Compile a pattern. Raises ValueError with the engine's message if it is invalid."""
     import re2
 
     try:
@@ -44,7 +44,7 @@ def compile_pattern(pattern: str) -> Any:
 
 
 def reason_invalid(pattern: str) -> str | None:
-    """Return why the pattern is none, in the engine's words, or None when it is one."""
+    """Return the engine's message if the pattern is invalid, else None."""
     try:
         compile_pattern(pattern)
     except ValueError as error:
@@ -57,13 +57,13 @@ class Progress(NamedTuple):
 
     names: tuple[str, ...]  # that the pattern matches as a whole
     end: int  # index of the first name that was not looked at
-    units: int  # the work that it was
+    units: int  # the work that was done
 
 
 def match(pattern: str, names: Sequence[str], start: int = 0, units_max: int = STEP_UNITS) -> Progress:
-    """Match names from `start` on, until they are `units_max` of work; one name at least.
+    """Match names from `start` on, one at least, until `units_max` of work is done.
 
-    Raises `re2.error` for a pattern that is none.
+    Raises `re2.error` if the pattern is invalid.
     """
     import re2
 

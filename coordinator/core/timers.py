@@ -188,7 +188,7 @@ class Timers:
             self.cancel(key)
 
     def find(self, key: TimerKey) -> Timer | None:
-        """Return the timer with this key, None if there is none. Whoever keeps it may call `postpone`, and no more."""
+        """Return the timer with this key, None if there is none. The caller may keep it, and call `postpone` only."""
         return self._timers.get(key)
 
     def deadline(self, key: TimerKey) -> int | None:

@@ -1,4 +1,4 @@
-"""DescribeProducers (KIP-664): who has written to a partition, and whose transaction is open in it.
+"""DescribeProducers (KIP-664): which producers have written to a partition, and whose transaction is open in it.
 
 Shown by tests/conformance/stories/{admin_features,transactions}.py.
 """

@@ -390,7 +390,7 @@ def _answer(state: State, wanted: Fetch, found: list[_Read]) -> FetchResponse:
     if session is not None:
         news = [(asked, data) for asked, data in found if asked.take_news(data)]
         for asked, data in news:
-            if data.records:  # who has just been served is served last next time
+            if data.records:  # a partition that has just been served is served last next time
                 key: Key = (asked.topic_id if wanted.by_ids else asked.name or "", asked.partition)
                 if key in session.partitions:
                     session.partitions[key] = session.partitions.pop(key)

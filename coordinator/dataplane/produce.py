@@ -1,6 +1,6 @@
 """Produce: batches are judged, then kept as they came, but for their place in the log.
 
-Who asks for no acknowledgement gets no answer, not even of an error: SILENT.
+A producer that asks for no acknowledgement gets no response, not even to an error: SILENT.
 
 Shown by tests/dataplane/test_produce.py and tests/conformance/stories/produce.py.
 """

@@ -122,7 +122,7 @@ def _resolve_request(
 
 
 def _wait_for_a_session(state: State, member: SessionKey, request: ShareFetchRequest, env: Env) -> Outcome:
-    """Refuse a session for which there is no room, so late that the client does not ask again at once."""
+    """Refuse a session for which there is no room, after a delay: the client would ask again at once."""
     poll = SharePoll(_resolve_request(state, member, (), request), env, error=ErrorCode.SHARE_SESSION_LIMIT_REACHED)
     if request.max_wait_ms <= 0:
         return Done(ShareFetchResponse(error_code=poll.error))

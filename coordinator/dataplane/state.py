@@ -104,7 +104,8 @@ class State:
 
     @property
     def fetch_room(self) -> int:
-        """The most bytes of records that an answer may hold now: who does not read must not make us keep a log."""
+        """The most bytes of records that an answer may hold now: a client that does not read must not make us keep a
+        log."""
         return max(min(self.fetch_bytes_max, HELD_BYTES_MAX - self.unsent_bytes - self.given_bytes), 0)
 
     def open_in_steps(self, partitions: Iterable[TopicPartition]) -> Generator[None, None, None]:

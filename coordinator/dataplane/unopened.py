@@ -37,7 +37,7 @@ class UnopenedLogs:
             except StopIteration as end:
                 self.known[partition] = end.value
                 del self._left[partition]
-            except StorageError:  # whoever opens it is told why
+            except StorageError:  # the client that has it opened is told why
                 del self._left[partition]
             if not has_time():
                 return

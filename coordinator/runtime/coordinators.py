@@ -2,7 +2,7 @@
 
 To its clients a node is one broker or several, which share its logs. Each partition of `__consumer_offsets` has one of
 them as the coordinator of its groups. Transactional ids have one in the same way, by a map of their own (Kafka: by the
-partitions of `__transaction_state`). Who moves a coordinator is `failover.py`; what is being loaded after a move,
+partitions of `__transaction_state`). `failover.py` moves coordinators; what is being loaded after a move,
 `loads` has.
 """
 

@@ -48,9 +48,9 @@ class Janitor:
         self._prune_at_ms = now_ms + node.world.config[PRUNE_INTERVAL]
         self._compact_at_ms: dict[str, int] = {}  # not before, by the directory of a log whose compaction has failed
         self._rest_rounds = rest_rounds
-        self.is_busy = False  # with a round
-        self.done: deque[tuple[str, str]] = deque(maxlen=DONE_MAX)  # lately
-        self._rounds = 0  # there were; not a time, for the clock may be stopped
+        self.is_busy = False  # whether a round is being done
+        self.done: deque[tuple[str, str]] = deque(maxlen=DONE_MAX)  # the latest that was done, and to what
+        self._rounds = 0  # so far; not a time, because the clock may be stopped
         self._rests_until: dict[str, int] = {}  # the round from which on a log may be compacted again, by its directory
         newest_ms = _newest_ms(node)
         if newest_ms >= 0 and (away_ms := now_ms - newest_ms) > AWAY_MS:
@@ -71,7 +71,7 @@ class Janitor:
             self.is_busy = False
 
     def deadlines(self) -> Iterator[tuple[str, int]]:
-        """Yield what is done at a time of the clock, and when next."""
+        """Yield the names of what is done at a time of the clock, and that time."""
         yield "retention", self._retain_at_ms
         yield "transactional_ids", self._forget_at_ms
         yield "share_states", self._prune_at_ms

@@ -73,9 +73,8 @@ class Setup(Struct, frozen=True):
 class Loading(Struct, frozen=True):
     """A step of the start: so many records were read, or a log is opened next.
 
-    To open a log is to read all of it. Who serves others meanwhile calls `opens` on a thread of its own before it asks
-    for the next step; where nobody does, the next step does it.
-    """
+    To open a log is to read all of it. A caller that serves others meanwhile calls `opens` on a thread of its own
+    before it asks for the next step; where nobody does, the next step does it."""
 
     records: int = 0
     opens: Callable[[], None] | None = None

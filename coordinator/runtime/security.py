@@ -45,7 +45,7 @@ _DECIDE: Final[Mapping[type, Callable[[Catalog, Any, Call], Decisions]]] = {
 
 
 def acls(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
-    """Handle a request about ACLs. Without an authorizer it is SECURITY_DISABLED, each rule and filter of it."""
+    """Handle a request about ACLs. Without an authorizer each rule or filter is answered SECURITY_DISABLED."""
     _refuse_unknown_elements(request)
     if engine.authorizer is None:
         return Done(_told(error_response(request, call.version, ErrorCode.SECURITY_DISABLED), _NO_AUTHORIZER))
@@ -55,7 +55,7 @@ def acls(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
 
 @answers
 def delegation_token(engine: Engine, request: Any, call: Call, where: Where) -> Any:
-    """Refuse what is asked about delegation tokens, as a Kafka without a secret key for them.
+    """Refuse every request about delegation tokens, as Kafka does without a secret key for them.
 
     A client that has not authenticated itself may not even ask.
     """
@@ -78,7 +78,8 @@ def delegation_token(engine: Engine, request: Any, call: Call, where: Where) -> 
 
 
 def _refuse_unknown_elements(request: CreateAclsRequest | DeleteAclsRequest | DescribeAclsRequest) -> None:
-    """Refuse a 0, which stands for the unknown, like bytes that cannot be read. Kafka: `CreateAclsRequest.validate`."""
+    """Refuse the code 0, which stands for unknown, like bytes that cannot be read. Kafka:
+    `CreateAclsRequest.validate`."""
     for what, numbers in _numbers(request):
         if 0 in numbers:
             raise UnreadableValue(f"{what} has unknown elements: {numbers}")

@@ -62,7 +62,7 @@ class Shards:
                 )
 
     def unload(self, partition: Partition, now_ms: int, reason: str) -> None:
-        """Append what the partition's coordinator has decided, and forget it: who waits for it is answered in steps."""
+        """Append what a coordinator has decided, and forget it; clients that wait are answered in steps."""
         engine, old, is_loaded = self._engine, partition.shard, partition.is_loaded
         if is_loaded and (size := partition.flush()):
             engine.world.dataplane.wake_fetches_of_offsets(partition.index, size)
@@ -72,7 +72,7 @@ class Shards:
         engine.do_in_steps(self._dismiss(partition, old, now_ms, reason, is_told=is_loaded))
 
     def _dismiss(self, partition: Partition, old: Shard, now_ms: int, reason: str, *, is_told: bool) -> Steps[None]:
-        """Answer who waits for a coordinator that is no more. Nobody waits for one that was not serving yet."""
+        """Answer clients that wait for a coordinator that is no more. Nobody waits for one that was not serving yet."""
         for results in old.unload(now_ms, reason):
             if is_told:
                 self._engine.take_all(partition, results)

@@ -1,4 +1,4 @@
-"""The sockets that clients connect to: who is accepted, and when nobody is for a moment."""
+"""The sockets that clients connect to: which connections are accepted, and when accepting pauses."""
 
 import errno
 import logging
@@ -50,7 +50,7 @@ class Acceptor:
         self.room = room
         self.names = frozenset(listener.name for listener in listeners)
         self.listening = {listener.sock.fileno(): listener for listener in listeners}
-        self._paused: set[int] = set()  # of these sockets, those that nobody looks at for a moment
+        self._paused: set[int] = set()  # those of them whose accepting is paused
         self._is_paused = False
         self._nursery: trio.Nursery | None = None
 
@@ -109,7 +109,8 @@ class Acceptor:
                 sock.close()
 
     def _pause(self, listener: Listener, why: str) -> None:
-        """Look at a listener no more for a moment: those who are connected go on, the others wait in the kernel."""
+        """Stop accepting from a listener for a moment: clients that are connected go on, new ones wait in the
+        kernel."""
         if not self._is_paused:  # once, not with every try of a long scarcity
             log.warning("accept paused: %s", why)
         self._is_paused = True

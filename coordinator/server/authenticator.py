@@ -126,7 +126,7 @@ class Authenticator:
     def _settle(
         self, connection: Connection, authentication: Authentication, outcome: Settled, parked: ParkedRequest
     ) -> int:
-        """Owe the response to a token, or hold it back for a while if the client has failed."""
+        """Queue the response to a token, or hold it back for a while if the client has failed."""
         lifetime_ms = 0
         if isinstance(outcome, Success):
             completed = authentication.complete(outcome, self._turn.checked_s)

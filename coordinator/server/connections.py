@@ -65,7 +65,7 @@ class Connections:
         self.touch(connection)
 
     def refuse(self, connection: Connection, error: ProtocolError, start: bytes = b"") -> None:
-        """Say once why the bytes of a connection cannot be read, and close it behind the responses that it is owed."""
+        """Say once why the bytes of a connection cannot be read, and close it behind its responses."""
         self._stats.connections_refused += 1
         foreign = foreign_protocol(start) if connection.client_id is None else None
         self.close(connection, "unreadable")

@@ -212,7 +212,7 @@ class Encoder:
         self._update_backpressure()
 
     def _end_encoding(self, connection: Connection, encoding: Encoding) -> None:
-        """Owe a response that is encoded, or close the connection if it is too large."""
+        """Queue a response that is encoded, or close the connection if it is too large."""
         request = self._connections.unpark(connection)
         if encoding.is_done:
             if not encoding.is_counted:
@@ -233,7 +233,7 @@ class Encoder:
     # -- faults --------------------------------------------------------------------------------------------------------
 
     def _pass(self, connection: Connection, parked: ParkedRequest, gated: "GatedRequest", data: bytes) -> None:
-        """Owe the bytes of a response, what a fault has left of them, or all of them later."""
+        """Queue the bytes of a response, or what a fault has left of them, now or later."""
         assert self.gate is not None, "a gated is the gate's"
         action = gated.action
         if action.delay_ms and not gated.is_delayed:
@@ -248,7 +248,7 @@ class Encoder:
             self._connections.close(connection, "fault")
 
     def queue_delayed_responses(self, gate: "Gate") -> None:
-        """Owe the responses whose delay is over."""
+        """Queue the responses whose delay is over."""
         for delayed in gate.pop_due(self._turn.real_s()):
             connection = self._connections.parked.get(delayed.ticket)
             if connection is None or connection.parked is None or connection.parked.gated is None:

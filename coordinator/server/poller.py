@@ -187,7 +187,7 @@ class Poller:
             self.turn()
 
     def set_alarm(self) -> None:
-        """Wake up for the next deadline. Whoever changes the node outside of a turn calls this afterwards."""
+        """Wake up for the next deadline. Code that changes the node outside of a turn calls this afterwards."""
         frontend = self._frontend
         if self._ready or frontend.has_work:
             self._alarm.deadline = -math.inf

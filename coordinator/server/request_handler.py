@@ -165,7 +165,7 @@ class RequestHandler:
         return outcome, gated
 
     def reply(self, connection: Connection, outcome: Done | Silent) -> None:
-        """Owe the response to a parked request, and go on with those behind it."""
+        """Queue the response to a parked request, and go on with those behind it."""
         parked = self._connections.unpark(connection)
         now_s = self._turn.checked_s
         connection.restart_wait(now_s)

@@ -9,11 +9,11 @@ from coordinator.server.connection import Connection
 TURN_S: Final = 0.010  # after which a turn decides nothing more
 TURN_RESPONSE_BYTES_MAX: Final = 4 * 1_048_576  # after which a turn decides nothing more
 HEAVY_S: Final = 0.0005  # of processor time: a connection that keeps a turn for longer is heavy for a while
-CPU_LOOK_S: Final = 0.001  # between two looks at the processor time: what a connection may be charged too much
+CPU_LOOK_S: Final = 0.001  # between two looks at the processor time, and the most that a connection is charged too much
 
 
 class Turn:
-    """The turn, over and over again. The parts of the server read its times, and ask it for more."""
+    """The current turn: one object for all of them. The parts of the server read its times, and ask it for more."""
 
     def __init__(self, real_s: Callable[[], float], cpu_s: Callable[[], float] | None, seconds: float):
         """`real_s` counts real seconds, `cpu_s` those in which the loop's thread had a processor, if anybody does."""

@@ -1,6 +1,6 @@
 """What the pipeline reads, as values: logs, their segments, spans of these, and how far reading got.
 
-Who finds the logs of directories is `layout`, those of a cluster `cluster`.
+`layout` finds the logs of directories, `cluster` those of a cluster.
 """
 
 from pathlib import Path

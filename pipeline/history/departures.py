@@ -31,7 +31,7 @@ from pipeline.history.records import Activity, ClassicMember
 
 LEAVE, UNKNOWN = "leave", "leave_or_timeout"
 SHARE_OF_PATIENCE = 0.5  # in which all that stayed must have committed
-SLEW_MS = 1_000  # by which a time may be earlier than one before it: far less than a session
+SLEW_MS = 1_000  # how much earlier a time may be than the one before it: far less than a session
 
 
 def classify_departure(

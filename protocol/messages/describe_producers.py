@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to a partition, for finding hanging transactions."""
+"""DescribeProducers: which producers write to a partition, for finding hanging transactions."""
 
 from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, INT64, NULLABLE_STRING, STRING, Array

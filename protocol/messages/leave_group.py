@@ -17,7 +17,7 @@ CHANGES = {
 
 
 class LeaveGroupRequestMemberIdentity(Message):
-    member_id: str = ""  # "": whoever has the instance id
+    member_id: str = ""  # "": the member with the instance id
     group_instance_id: str | None = None
     reason: str | None = None
 

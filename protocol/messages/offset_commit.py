@@ -1,6 +1,6 @@
 """OffsetCommit: a group remembers how far it has read.
 
-Who commits outside of a group says so with an empty member id and generation -1.
+A commit from outside of a group has an empty member id and generation -1.
 """
 
 from collections.abc import Sequence

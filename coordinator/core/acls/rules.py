@@ -17,9 +17,9 @@ Decisions = dict[tuple[int, str, Principal, str], bool]
 """By the code of an operation on a type of resource, the name of the resource, the principal and its host."""
 
 Grant = int
-"""What is allowed and denied: a bit for each operation that is allowed, and `DENIED` bits higher one that is denied."""
+"""What is allowed and denied: bit n for an operation n that is allowed, bit n + `DENIED` for one that is denied."""
 DENIED: Final = 32
-SOME: Final = 1  # a grant that says no more than that there is a rule: no operation has this bit
+SOME: Final = 1  # a grant that only says that there is a rule: no operation has this bit
 
 
 class PrefixTable:
@@ -30,7 +30,7 @@ class PrefixTable:
     def __init__(self) -> None:
         self.own: dict[str, Grant] = {}
         self._sorted: list[str] | None = None
-        self._together: list[Grant] = []  # of the prefix and all that are prefixes of it
+        self._together: list[Grant] = []  # by prefix: what holds by it and by its own prefixes
         self._parents: list[int] = []  # the place of the longest other prefix that it begins with, or -1
 
     def set(self, prefix: str, grant: Grant) -> None:
@@ -171,7 +171,7 @@ class AclRules:
             prefixes.set(acl.resource_name, SOME if acl.resource_name in prefixed else 0)
 
     def find_grants(self, kind: int, principal: str, host: str) -> list[Grants]:
-        """Return the grants of the subjects that a principal is which asks from a host."""
+        """Return the grants that apply to a principal who asks from a host."""
         subjects = dict.fromkeys(
             (whom, whence) for whom in (principal, WILDCARD_PRINCIPAL) for whence in (host, WILDCARD)
         )

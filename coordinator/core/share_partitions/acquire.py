@@ -19,7 +19,7 @@ IN_FLIGHT_MAX: Final = 10_000
 """Records of a partition in flight, whatever the settings are and however large a produced batch is: a step may look at
 all of them. The greatest setting is 4,000, and a whole batch may exceed it, as by Kafka, up to here."""
 CUT_FROM_MIN: Final = 2  # deliveries, whatever the limit is
-UNCUT_LIMIT: Final = 2  # with so few deliveries the last one is not cut into single records
+UNCUT_LIMIT: Final = 2  # up to this limit of deliveries the last one is not cut into single records
 
 
 class BatchOffsets(Struct, frozen=True, gc=False):

@@ -38,7 +38,7 @@ class ShareSession(Struct, frozen=True, gc=False):
 
     def note_answer(self, partition: SessionPartition, *, has_records: bool, has_error: bool) -> bool:
         """Return whether the response names a partition. One with records is read last next time; one with an error is
-        named once more when that is over. Kafka: `CachedSharePartition.maybeUpdateResponseData`."""
+        named once more when the error is gone. Kafka: `CachedSharePartition.maybeUpdateResponseData`."""
         is_owed = self.partitions.get(partition)
         if is_owed is None:  # forgotten meanwhile
             return has_records or has_error
@@ -55,9 +55,9 @@ class ShareSessions:
         self._sessions_max = sessions_max
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_connection: dict[int, dict[SessionKey, None]] = {}
-        self._by_group: dict[str, int] = {}  # how many there are
-        self._partitions = 0  # of all
-        self._opened = 0  # since the start
+        self._by_group: dict[str, int] = {}  # how many sessions a group has
+        self._partitions = 0  # of all sessions
+        self._opened = 0  # sessions since the start
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -137,7 +137,8 @@ class ShareSessions:
         return [session for key in keys if (session := self._remove(key)) is not None]
 
     def _has_room(self, partitions: int, before: ShareSession | None) -> bool:
-        """Return whether a session may have so many partitions. They need not exist, so they could be without end."""
+        """Return whether a session may have so many partitions. They need not exist, so a client could name any
+        number."""
         more = partitions - (0 if before is None else len(before.partitions))
         return partitions <= SESSION_PARTITIONS_MAX and (
             more <= 0 or self._partitions + more <= SESSIONS_PARTITIONS_MAX

@@ -1,4 +1,4 @@
-"""An issuer of OAuth tokens for development: whoever asks it for a token gets one, in whatever name."""
+"""An issuer of OAuth tokens for development: every client that asks gets a token, in any name."""
 
 import secrets
 import time

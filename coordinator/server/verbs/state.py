@@ -74,7 +74,7 @@ class World(Protocol):
     def pending_reset(self) -> PendingReset: ...
     def begin_snapshot(self) -> Generator[None, None, Snapshot]: ...
     def prepare_restart(self, snapshot: Snapshot) -> None:
-        """Make the logs of a snapshot the truth, with which `restart` begins. Raises StorageError if nothing has
+        """Put the logs of a snapshot in place, for `restart`. Raises StorageError if nothing has
         changed."""
 
     def restart_in_steps(self, opened: Callable[[], None]) -> Waits[None]:
@@ -111,7 +111,7 @@ class StateVerbs:
     def reset(self) -> None:
         """Start again with an empty state: the topics of the start, no groups, no connections, no faults.
 
-        Members of before are kept out, as far as they can be told from new ones.
+        Members from before the reset are refused, where they can be told from new ones.
         """
         finish_waits(self.reset_in_steps())
 
@@ -134,7 +134,7 @@ class StateVerbs:
             raise Refusal(f"nothing has changed: {failure}", failure=failure) from None
         try:
             counts = yield from self._remove_in_steps(what)
-        except Refusal:  # which is told: no start is to do the rest
+        except Refusal:  # the caller is told of it, so no start has to do the rest
             self._note_resets([one for one in self._resets if one is not what])
             raise
         self._note_resets([one for one in self._resets if one is not what])

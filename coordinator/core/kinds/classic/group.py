@@ -1,9 +1,8 @@
 """A classic group and its members, as frozen values.
 
 What is durable of a group is what its record holds: the generation, the protocol, the leader and each member as of the
-last SyncGroup of a leader. All else is soft and gone when the server stops: who is parked, who is pending, who has yet
-to sync. Counters beside the members (`joined`, `unsynced`, `supports`) answer in one step what would be a walk.
-"""
+last SyncGroup of a leader. All else is soft and gone when the server stops: which members are parked, pending, or have
+yet to sync. Counters beside the members (`joined`, `unsynced`, `supports`) answer in one step what would be a walk."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -35,7 +35,7 @@ def validate_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffse
 
 
 def validate_fetch(group: ClassicGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """Return NONE: whoever asks may read the group's offsets."""
+    """Return NONE: every client may read the group's offsets."""
     return ErrorCode.NONE
 
 

@@ -1,8 +1,8 @@
 """A static member comes back under a new member id (KIP-345): its partitions wait for it.
 
-Whoever used the old id is fenced. If the group is stable and would choose the protocol that it has, nothing moves: the
-new id is written into the group's record and answered with the running generation. A returning leader is told to skip
-the assignment (KIP-814); before version 9, which has no words for that, it is told that its old self leads, and so
+The client with the old id is fenced. If the group is stable and would choose the protocol that it has, nothing moves:
+the new id is written into the group's record and answered with the running generation. A returning leader is told to
+skip the assignment (KIP-814); before version 9, which has no words for that, it is told that its old self leads, and so
 believes itself a follower.
 
 Shown by tests/core/scripts/classic/static_*.txt and tests/conformance/stories/static_members.py.

@@ -1,4 +1,4 @@
-"""Epochs of groups and of their members, and what is said of one that is not the member's."""
+"""Epochs of groups and of their members, and the refusal of a request with another one."""
 
 from typing import Any, Final, Protocol
 
@@ -47,7 +47,7 @@ def is_being_computed(group: GroupWithTarget) -> bool:
 
 
 def refuse_target(group: GroupWithTarget) -> Refusal | None:
-    """Refuse a heartbeat that finds the target due, if the log does not take the target for this epoch of the group.
+    """Refuse a heartbeat that finds the target due, if the log does not take the target of this epoch.
 
     Kafka computes it again for each heartbeat, which is UNKNOWN_SERVER_ERROR then (`CoordinatorRuntime.append`).
     """

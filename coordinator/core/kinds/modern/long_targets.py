@@ -7,7 +7,7 @@ That request is answered at once, as between two targets (KIP-1263), and the mem
 heartbeats. What changes meanwhile raises the group's epoch, and the next target is for that one. KIP-1263 lets Kafka
 compute targets beside requests as well (`assignor.offload.enable`): Kafka 4.3.1 has the settings, and no thread yet.
 
-All records of a target are one batch of the log, as Kafka writes them: who reads the log sees the old target or the
+All records of a target are one batch of the log, as Kafka writes them: a reader of the log sees the old target or the
 new one. The steps have encoded and applied them, so that little is left to be done when the target is taken.
 
 Shown by tests/core/kinds/modern/test_long_targets.py and tests/runtime/test_group_targets.py.

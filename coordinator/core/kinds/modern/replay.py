@@ -1,4 +1,4 @@
-"""How groups with epochs are made of records: what is the same for all of them, at a start and after each write.
+"""Make groups with epochs of their records, at a start and after each write: what their kinds share.
 
 Tombstones of what is not there are ignored, since compaction may have taken what they delete. What no log of a healthy
 coordinator can hold raises `Inconsistent`.
@@ -18,7 +18,7 @@ Apply = Callable[[Any, Any, Any], Any]
 
 
 def record_applier(make_group: Callable[[str], Any], by_key: Mapping[type, Apply]) -> Callable[[Any, Record], Any]:
-    """Return a function of a group, None for none, and a record of its own: the group after it."""
+    """Return the function that applies a record to a group, None where there is none, and returns the new group."""
 
     def apply_record(group: Any, record: Record) -> Any:
         key: Any = record.key

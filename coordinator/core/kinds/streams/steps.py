@@ -1,4 +1,4 @@
-"""The steps of a heartbeat: keep what the member says, hold the topology against the topics, raise the epoch, compute
+"""The steps of a heartbeat: keep what the member says, compare the topology with the topics, raise the epoch, compute
 the target, move the member. Each writes its records in the order that Kafka's log has them.
 """
 
@@ -112,7 +112,7 @@ def _stale_status(group: StreamsGroup, metadata: Metadata) -> tuple[StreamsGroup
 
 
 def _configure(transition: GroupTransition, raised: Cause | None) -> Cause | Refusal | None:
-    """Hold the topology against the topics, and raise the epoch if it has to. Return why it was raised."""
+    """Compare the topology with the topics, and raise the epoch if it has to. Return why it was raised."""
     group, topics = transition.group, transition.topics
     topology = group.topology
     assert topology is not None, "a group without a topology takes that of the first join"
