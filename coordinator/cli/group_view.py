@@ -39,7 +39,7 @@ CONSUMER_PROTOCOL = "consumer"  # the protocol type of classic groups whose opaq
 Partitions = Mapping[str, tuple[int, ...]]
 
 
-class MemberView(Struct, frozen=True):
+class DescribedMember(Struct, frozen=True):
     """A member, whichever protocol it speaks."""
 
     member_id: str
@@ -54,7 +54,7 @@ class MemberView(Struct, frozen=True):
     target: Partitions | None  # None: the response has none
 
 
-class GroupView(Struct, frozen=True):
+class DescribedGroup(Struct, frozen=True):
     """A group of any type."""
 
     group: str
@@ -62,10 +62,10 @@ class GroupView(Struct, frozen=True):
     state: str  # by Kafka's names
     assignor: str
     epoch: int | None  # None: DescribeGroups does not have a classic group's generation
-    members: tuple[MemberView, ...]
+    members: tuple[DescribedMember, ...]
 
 
-def describe_group(cluster: Cluster, group: str) -> GroupView | None:
+def describe_group(cluster: Cluster, group: str) -> DescribedGroup | None:
     """Describe a group of any type; None if no group has this id. Raises ClientError."""
     for request, entries, view in _DESCRIBED:
         if not cluster.any.versions(request()):
@@ -84,8 +84,8 @@ def _find_codes(response: Any) -> list[int]:
     return [one.error_code for one in response.groups]
 
 
-def _view_consumer_group(found: ConsumerGroupDescribeResponseDescribedGroup) -> GroupView:
-    return GroupView(
+def _view_consumer_group(found: ConsumerGroupDescribeResponseDescribedGroup) -> DescribedGroup:
+    return DescribedGroup(
         group=found.group_id,
         type="consumer",
         state=found.group_state,
@@ -95,8 +95,8 @@ def _view_consumer_group(found: ConsumerGroupDescribeResponseDescribedGroup) -> 
     )
 
 
-def _view_consumer_member(member: ConsumerGroupDescribeResponseMember) -> MemberView:
-    return MemberView(
+def _view_consumer_member(member: ConsumerGroupDescribeResponseMember) -> DescribedMember:
+    return DescribedMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
         client_id=member.client_id,
@@ -110,9 +110,9 @@ def _view_consumer_member(member: ConsumerGroupDescribeResponseMember) -> Member
     )
 
 
-def _view_share_group(found: ShareGroupDescribeResponseDescribedGroup) -> GroupView:
+def _view_share_group(found: ShareGroupDescribeResponseDescribedGroup) -> DescribedGroup:
     members = [
-        MemberView(
+        DescribedMember(
             member_id=one.member_id,
             instance_id=None,
             client_id=one.client_id,
@@ -126,17 +126,19 @@ def _view_share_group(found: ShareGroupDescribeResponseDescribedGroup) -> GroupV
         )
         for one in found.members
     ]
-    return GroupView(found.group_id, "share", found.group_state, found.assignor_name, found.group_epoch, tuple(members))
+    return DescribedGroup(
+        found.group_id, "share", found.group_state, found.assignor_name, found.group_epoch, tuple(members)
+    )
 
 
-def _view_streams_group(found: StreamsGroupDescribeResponseDescribedGroup) -> GroupView:
+def _view_streams_group(found: StreamsGroupDescribeResponseDescribedGroup) -> DescribedGroup:
     subtopologies = () if found.topology is None else found.topology.subtopologies or ()
     topics = {
         one.subtopology_id: (*one.source_topics, *(topic.name for topic in one.repartition_source_topics))
         for one in subtopologies
     }
     members = [
-        MemberView(
+        DescribedMember(
             member_id=one.member_id,
             instance_id=one.instance_id,
             client_id=one.client_id,
@@ -150,7 +152,7 @@ def _view_streams_group(found: StreamsGroupDescribeResponseDescribedGroup) -> Gr
         )
         for one in found.members
     ]
-    return GroupView(found.group_id, "streams", found.group_state, "", found.group_epoch, tuple(members))
+    return DescribedGroup(found.group_id, "streams", found.group_state, "", found.group_epoch, tuple(members))
 
 
 def _read_tasks(
@@ -170,8 +172,8 @@ def _read_partitions(
     return {one.topic_name: tuple(sorted(one.partitions)) for one in assignment.topic_partitions}
 
 
-def _view_classic_group(found: DescribeGroupsResponseDescribedGroup) -> GroupView:
-    return GroupView(
+def _view_classic_group(found: DescribeGroupsResponseDescribedGroup) -> DescribedGroup:
+    return DescribedGroup(
         group=found.group_id,
         type="classic",
         state=found.group_state,
@@ -181,12 +183,12 @@ def _view_classic_group(found: DescribeGroupsResponseDescribedGroup) -> GroupVie
     )
 
 
-def _view_classic_member(member: DescribeGroupsResponseDescribedGroupMember, protocol_type: str) -> MemberView:
+def _view_classic_member(member: DescribeGroupsResponseDescribedGroupMember, protocol_type: str) -> DescribedMember:
     topics: tuple[str, ...] = ()
     assignment: Partitions = {}
     if protocol_type == CONSUMER_PROTOCOL:
         topics, assignment = _read_protocol(member)
-    return MemberView(
+    return DescribedMember(
         member_id=member.member_id,
         instance_id=member.group_instance_id,
         client_id=member.client_id,
@@ -215,7 +217,7 @@ def _read_protocol(member: DescribeGroupsResponseDescribedGroupMember) -> tuple[
     return topics, assignment
 
 
-_DESCRIBED: Final[tuple[tuple[type[Any], str, Callable[[Any], GroupView]], ...]] = (
+_DESCRIBED: Final[tuple[tuple[type[Any], str, Callable[[Any], DescribedGroup]], ...]] = (
     (ConsumerGroupDescribeRequest, "group_ids", _view_consumer_group),
     (DescribeGroupsRequest, "groups", _view_classic_group),
     (StreamsGroupDescribeRequest, "group_ids", _view_streams_group),

@@ -11,7 +11,7 @@ import msgspec
 from coordinator.cli import fail
 from coordinator.cli.cluster import Cluster, UsageError, check
 from coordinator.cli.group_list import list_groups
-from coordinator.cli.group_view import GroupView, describe_group
+from coordinator.cli.group_view import DescribedGroup, describe_group
 from coordinator.cli.group_watch import add_watch_arguments, watch_groups
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, one_of
 from coordinator.cli.positions import SHARE, describe_lag, find_positions, owner_of, total_lag
@@ -120,12 +120,12 @@ def _describe(cluster: Cluster, args: argparse.Namespace) -> int:
     return code
 
 
-def _to_json(group: GroupView, positions: list[dict[str, Any]]) -> dict[str, Any]:
+def _to_json(group: DescribedGroup, positions: list[dict[str, Any]]) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(group)
     return shown | {"lag": total_lag(positions), "offsets": positions}
 
 
-def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:
+def _headline(group: DescribedGroup, positions: list[dict[str, Any]]) -> str:
     lag = describe_lag(positions)
     parts = [group.state, group.type, count(len(group.members), "member")]
     parts += [f"assignor {group.assignor}"] if group.assignor else []
@@ -134,7 +134,7 @@ def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:
     return make_printable(f"{group.group or ABSENT}: {', '.join(parts)}")
 
 
-def _print_positions(group: GroupView, positions: list[dict[str, Any]]) -> None:
+def _print_positions(group: DescribedGroup, positions: list[dict[str, Any]]) -> None:
     """Print a table as `kafka-consumer-groups --describe` does: members without partitions come last. That of a share
     group is as `kafka-share-groups --describe` has it."""
     if group.type == SHARE:
@@ -152,7 +152,7 @@ def _print_positions(group: GroupView, positions: list[dict[str, Any]]) -> None:
         )  # fmt: skip
 
 
-def _print_members(group: GroupView) -> None:
+def _print_members(group: DescribedGroup) -> None:
     if not group.members:
         return
     print_table(

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from coordinator.cli.cluster import Cluster, check
 from coordinator.cli.group_offsets import fetch_offsets
-from coordinator.cli.group_view import GroupView, MemberView
+from coordinator.cli.group_view import DescribedGroup, DescribedMember
 from coordinator.cli.tables import count
 from coordinator.client.offsets import LATEST, list_offsets
 from protocol.messages.describe_share_group_offsets import (
@@ -37,14 +37,14 @@ def describe_lag(positions: list[dict[str, Any]]) -> str | None:
     return f"lag {lag}" + (f", {count(beyond, 'committed offset')} beyond the end" if beyond else "")
 
 
-def find_positions(cluster: Cluster, group: GroupView) -> list[dict[str, Any]]:
+def find_positions(cluster: Cluster, group: DescribedGroup) -> list[dict[str, Any]]:
     """Return the partitions that have a committed offset or an owner: the offset, the end, the lag and the owner of
     each, where an offset beyond the end is a lag below 0, as Kafka's tool has it; of a share group, whose members
     share them, those that it has read, with start offset and lag."""
     return _find_start_offsets(cluster, group) if group.type == SHARE else _find_committed_offsets(cluster, group)
 
 
-def _find_start_offsets(cluster: Cluster, group: GroupView) -> list[dict[str, Any]]:
+def _find_start_offsets(cluster: Cluster, group: DescribedGroup) -> list[dict[str, Any]]:
     request = DescribeShareGroupOffsetsRequest((DescribeShareGroupOffsetsRequestGroup(group.group),))
     response = cluster.ask_coordinator(group.group, request, lambda found: [one.error_code for one in found.groups])
     (found,) = response.groups
@@ -62,7 +62,7 @@ def _find_start_offsets(cluster: Cluster, group: GroupView) -> list[dict[str, An
     ]
 
 
-def _find_committed_offsets(cluster: Cluster, group: GroupView) -> list[dict[str, Any]]:
+def _find_committed_offsets(cluster: Cluster, group: DescribedGroup) -> list[dict[str, Any]]:
     committed = {(one.topic, one.partition): one.offset for one in fetch_offsets(cluster, group.group)}
     owners = {
         (topic, number): member
@@ -87,7 +87,7 @@ def _find_committed_offsets(cluster: Cluster, group: GroupView) -> list[dict[str
     return positions
 
 
-def owner_of(member: MemberView | None) -> dict[str, str | None]:
+def owner_of(member: DescribedMember | None) -> dict[str, str | None]:
     """Return what the tables show of a member; all empty for none."""
     if member is None:
         return {"member_id": None, "instance_id": None, "host": None, "client_id": None}

@@ -14,7 +14,7 @@ from coordinator.cli import fail
 from coordinator.cli.admin import find_admin, get
 from coordinator.cli.cluster import Cluster, UsageError
 from coordinator.cli.group_changes import Changes, note, open_reader
-from coordinator.cli.group_view import GroupView, describe_group
+from coordinator.cli.group_view import DescribedGroup, describe_group
 from coordinator.cli.positions import describe_lag, find_positions
 from coordinator.cli.since import Since, format_since
 from coordinator.cli.tables import count, print_json, print_table
@@ -140,7 +140,7 @@ def _describe_now(args: argparse.Namespace, replay: Replay) -> str:
     return make_printable((text if lag is None else f"{text}, {lag}") + awaited)
 
 
-def _describe_waits(group: GroupView, replay: Replay) -> Iterator[str]:
+def _describe_waits(group: DescribedGroup, replay: Replay) -> Iterator[str]:
     """Yield for which members a group with epochs waits: those that have not reached its epoch, and their silence."""
     if group.state != "Reconciling":
         return
