@@ -278,9 +278,9 @@ def finish_varint(data: bytes, position: int, first: int, bytes_max: int = 10) -
     """Return the raw (still zigzag) number whose first byte asked for more, and the position after it. Raises
     `ProtocolError`, and IndexError where the data ends before it.
 
-    Varints are read in six places, each with a reason: here, for `record_walk` as well; `slow_paths`, the unsigned ones
-    of messages; `constructs`, the slow truth about them; `pipeline/decode/plain`, the slow truth about the pipeline's
-    kernels; and these, which are compiled: `kernels` of up to 64 bits, `offset_kernels` of up to 32.
+    Varints are read in five places, each with a reason: here, for `record_walk` as well; `slow_paths`, those of
+    messages; `constructs`, the slow truth about them; `pipeline/decode/kernels`, which are compiled; and
+    `pipeline/decode/plain`, the slow truth about those.
     """
     number = first & 0x7F
     for shift in range(7, 7 * bytes_max, 7):

@@ -86,18 +86,27 @@ def checksums(data: Array, starts: Array, ends: Array, tables: Array, out: Array
 
 
 @compile_kernel
-def varint(data: Array, pos: int, end: int) -> tuple[Any, int]:
-    """Read a zigzag varint of up to 64 bits; (value, position after it), -1 when it does not end in time."""
+def uvarint(data: Array, pos: int, end: int, bits: int) -> tuple[Any, int]:
+    """Read an unsigned varint of at most so many bits, 7 a byte: (value, position after it), -1 if it does not end."""
     value = np.uint64(0)
     shift = np.uint64(0)
-    while pos < end and shift < 70:
+    while pos < end and shift < bits:
         byte = data[pos]
         pos += 1
         value |= np.uint64(byte & 0x7F) << shift
         if byte < 0x80:
-            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), pos
+            return value, pos
         shift += np.uint64(7)
-    return np.int64(0), -1
+    return np.uint64(0), -1
+
+
+@compile_kernel
+def varint(data: Array, pos: int, end: int) -> tuple[Any, int]:
+    """Read a zigzag varint of up to 64 bits; (value, position after it), -1 when it does not end in time."""
+    value, pos = uvarint(data, pos, end, np.uint64(70))
+    if pos < 0:
+        return np.int64(0), -1
+    return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), pos
 
 
 @compile_kernel

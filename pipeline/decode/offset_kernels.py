@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.decode.bytes import Array
-from pipeline.decode.kernels import compile_kernel
+from pipeline.decode.kernels import compile_kernel, uvarint
 
 EXPIRE_VERSION, EPOCH_VERSION, FLEXIBLE_VERSION = 1, 3, 4  # of a value: has an expire time; has an epoch; has tags
 KEY, KEY_LENGTH, VALUE, VALUE_LENGTH = 2, 3, 4, 5  # columns of the records that `kernels.boundaries` finds
@@ -53,17 +53,12 @@ def number(data: Array, pos: int, size: int) -> Any:
 
 
 @compile_kernel
-def uvarint(data: Array, pos: int, end: int) -> tuple[Any, int]:
+def short_uvarint(data: Array, pos: int, end: int) -> tuple[Any, int]:
     """Read an unsigned varint of at most five bytes; (value, position after it), (-1, `end`) if it is longer."""
-    value, shift = np.int64(0), np.int64(0)
-    while pos < end and shift < 35:
-        byte = np.int64(data[pos])
-        pos += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, pos
-        shift += 7
-    return np.int64(-1), end
+    value, after = uvarint(data, pos, end, np.uint64(35))
+    if after < 0:
+        return np.int64(-1), end
+    return np.int64(value), after
 
 
 @compile_kernel
@@ -85,10 +80,10 @@ def find_commits(data: Array, fields: Array, versions: Array, is_commit: Array) 
 @compile_kernel
 def topic_id(data: Array, pos: int, end: int) -> int:
     """Return where the 16 bytes of tag 0 begin among the tags at `pos`, or -1."""
-    tags, pos = uvarint(data, pos, end)
+    tags, pos = short_uvarint(data, pos, end)
     for _ in range(tags):
-        tag, pos = uvarint(data, pos, end)
-        size, pos = uvarint(data, pos, end)
+        tag, pos = short_uvarint(data, pos, end)
+        size, pos = short_uvarint(data, pos, end)
         if tag < 0 or size < 0 or size > end - pos:
             return -1
         if tag == 0:
@@ -116,7 +111,7 @@ def read_commits(data: Array, fields: Array, index: Array, out: Columns) -> None
         if version < 0 or end - pos < fixed + 1:
             continue
         if version >= FLEXIBLE_VERSION:
-            length, text = uvarint(data, pos + fixed, end)
+            length, text = short_uvarint(data, pos + fixed, end)
             length = length - 1 if length >= 0 else -2
         else:
             text = pos + fixed + 2
