@@ -29,6 +29,16 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitReq
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.messages.share_acknowledge import (
+    ShareAcknowledgeRequestAcknowledgementBatch,
+    ShareAcknowledgeRequestPartition,
+    ShareAcknowledgeRequestTopic,
+)
+from protocol.messages.share_fetch import (
+    ShareFetchRequestAcknowledgementBatch,
+    ShareFetchRequestPartition,
+    ShareFetchRequestTopic,
+)
 from protocol.messages.sync_group import SyncGroupRequestAssignment
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -37,6 +47,8 @@ from protocol.messages.txn_offset_commit import (
 )
 
 Offsets = Mapping[str, Mapping[int, int]]
+Acknowledgements = Mapping[tuple[bytes, int], Iterable[tuple[int, int, tuple[int, ...]]]]
+"""By topic id and partition: the first and the last offset of a range, and what becomes of its records."""
 RANGE = (JoinGroupRequestProtocol("range", b""),)
 
 
@@ -106,6 +118,24 @@ def fetch_all(topic: str, offsets: Mapping[int, int], **fields: Any) -> FetchReq
     rows = tuple(FetchRequestPartition(at, epoch, offset, partition_max_bytes=size) for at, offset in offsets.items())
     topics = (FetchRequestTopic(topic, partitions=rows),)
     return FetchRequest(**{"max_wait_ms": 0, "min_bytes": 1, "topics": topics, **fields})
+
+
+def share_fetch_topics(acknowledgements: Acknowledgements) -> tuple[ShareFetchRequestTopic, ...]:
+    """What a ShareFetch says of these partitions."""
+    topics: dict[bytes, list[ShareFetchRequestPartition]] = {}
+    for (topic_id, index), ranges in acknowledgements.items():
+        batches = tuple([ShareFetchRequestAcknowledgementBatch(*one) for one in ranges])
+        topics.setdefault(topic_id, []).append(ShareFetchRequestPartition(index, batches))
+    return tuple([ShareFetchRequestTopic(topic_id, tuple(partitions)) for topic_id, partitions in topics.items()])
+
+
+def share_acknowledge_topics(acknowledgements: Acknowledgements) -> tuple[ShareAcknowledgeRequestTopic, ...]:
+    """The same in a ShareAcknowledge."""
+    topics: dict[bytes, list[ShareAcknowledgeRequestPartition]] = {}
+    for (topic_id, index), ranges in acknowledgements.items():
+        batches = tuple([ShareAcknowledgeRequestAcknowledgementBatch(*one) for one in ranges])
+        topics.setdefault(topic_id, []).append(ShareAcknowledgeRequestPartition(index, batches))
+    return tuple([ShareAcknowledgeRequestTopic(topic_id, tuple(partitions)) for topic_id, partitions in topics.items()])
 
 
 def list_offsets(topic: str, times: Mapping[int, int], **fields: Any) -> ListOffsetsRequest:

@@ -8,18 +8,13 @@ from coordinator.core.share_partitions.values import SharePartition
 from coordinator.core.share_state.values import StateKey
 from protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
-    ShareAcknowledgeRequestAcknowledgementBatch,
-    ShareAcknowledgeRequestPartition,
-    ShareAcknowledgeRequestTopic,
 )
 from protocol.messages.share_fetch import (
     ShareFetchRequest,
-    ShareFetchRequestAcknowledgementBatch,
-    ShareFetchRequestPartition,
-    ShareFetchRequestTopic,
     ShareFetchResponsePartition,
 )
 from tests.dataplane.broker import NODES, NOW, Broker, call, read_values, response_of
+from tests.requests import share_acknowledge_topics, share_fetch_topics
 
 ACCEPT, RELEASE, REJECT, RENEW = (1,), (2,), (3,), (4,)
 Ranges = tuple[tuple[int, int, tuple[int, ...]], ...]  # first offset, last offset, types
@@ -77,8 +72,7 @@ class Sharer:
         """Return the whole response of the next ShareFetch of the session, None while it is parked."""
         ticket, version = fields.pop("ticket", 1), fields.pop("version", 2)
         epoch = fields.pop("epoch", self.epoch)
-        batches = tuple([ShareFetchRequestAcknowledgementBatch(*one) for one in ranges])
-        topics = (ShareFetchRequestTopic(self.topic_id, (ShareFetchRequestPartition(partition, batches),)),)
+        topics = share_fetch_topics({(self.topic_id, partition): ranges})
         wanted = {"max_records": 500, "batch_size": 500, "topics": topics, "min_bytes": 1, **fields}
         answer = self.ask(ShareFetchRequest(self.group, self.name, epoch, **wanted), ticket, version)
         self.epoch = 1 if epoch == 0 else self.epoch + 1
@@ -91,9 +85,7 @@ class Sharer:
     def acknowledge(self, *ranges: tuple[int, int, tuple[int, ...]], partition: int = 0, **fields: Any) -> Any:
         """Return the response to a ShareAcknowledge."""
         version, epoch = fields.pop("version", 2), fields.pop("epoch", self.epoch)
-        batches = tuple([ShareAcknowledgeRequestAcknowledgementBatch(*one) for one in ranges])
-        topics = (ShareAcknowledgeRequestTopic(self.topic_id, (ShareAcknowledgeRequestPartition(partition, batches),)),)
-        wanted = {"topics": topics, **fields}
+        wanted = {"topics": share_acknowledge_topics({(self.topic_id, partition): ranges}), **fields}
         answer = self.ask(ShareAcknowledgeRequest(self.group, self.name, epoch, **wanted), version=version)
         self.epoch += 1
         return answer

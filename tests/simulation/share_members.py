@@ -13,19 +13,13 @@ from protocol.messages.delete_records import (
 )
 from protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
-    ShareAcknowledgeRequestAcknowledgementBatch,
-    ShareAcknowledgeRequestPartition,
-    ShareAcknowledgeRequestTopic,
 )
 from protocol.messages.share_fetch import (
     ShareFetchRequest,
-    ShareFetchRequestAcknowledgementBatch,
-    ShareFetchRequestPartition,
-    ShareFetchRequestTopic,
 )
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.records import Record
-from tests.requests import alter_configs, produce
+from tests.requests import alter_configs, produce, share_acknowledge_topics, share_fetch_topics
 from tests.simulation.members import REQUEST_MS, Process
 from tests.simulation.network import Network
 
@@ -104,19 +98,6 @@ class ShareMember(Process):
         named: dict[Partition, Ranges] = {partition: [] for partition in self._assigned}
         if self._session:
             named |= verdicts
-        topics = tuple(
-            [
-                ShareFetchRequestTopic(
-                    topic_id,
-                    (
-                        ShareFetchRequestPartition(
-                            index, tuple([ShareFetchRequestAcknowledgementBatch(*one) for one in ranges])
-                        ),
-                    ),
-                )
-                for (topic_id, index), ranges in named.items()
-            ]
-        )
         request = ShareFetchRequest(
             self.group,
             self.member_id,
@@ -127,7 +108,7 @@ class ShareMember(Process):
             batch_size=self._dice.choice((1, 5, 500)),
             share_acquire_mode=self._dice.choice((0, 0, 1)),
             is_renew_ack=False,
-            topics=topics,
+            topics=share_fetch_topics(named),
         )
         self._session = self._session + 1 if self._session else 1
         self._ask(request, 2, REQUEST_MS, self._fetched)
@@ -157,30 +138,15 @@ class ShareMember(Process):
 
     def _acknowledge(self, verdicts: dict[Partition, Ranges]) -> None:
         renews = self._dice.random() < 0.2
-        topics = tuple(
-            [
-                ShareAcknowledgeRequestTopic(
-                    topic_id,
-                    (
-                        ShareAcknowledgeRequestPartition(
-                            index,
-                            tuple(
-                                [
-                                    ShareAcknowledgeRequestAcknowledgementBatch(
-                                        first, last, (RENEW,) if renews else types
-                                    )
-                                    for first, last, types in sorted(ranges)
-                                ]
-                            ),
-                        ),
-                    ),
-                )
-                for (topic_id, index), ranges in verdicts.items()
-            ]
-        )
+        told = {
+            partition: [(first, last, (RENEW,) if renews else types) for first, last, types in sorted(ranges)]
+            for partition, ranges in verdicts.items()
+        }
         if renews:
             self._verdicts = verdicts
-        request = ShareAcknowledgeRequest(self.group, self.member_id, self._session, is_renew_ack=renews, topics=topics)
+        request = ShareAcknowledgeRequest(
+            self.group, self.member_id, self._session, is_renew_ack=renews, topics=share_acknowledge_topics(told)
+        )
         self._session += 1
         self._ask(request, 2, REQUEST_MS, self._acknowledged)
 

@@ -14,15 +14,9 @@ from protocol.apis import api_of
 from protocol.codec import encode_request
 from protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
-    ShareAcknowledgeRequestAcknowledgementBatch,
-    ShareAcknowledgeRequestPartition,
-    ShareAcknowledgeRequestTopic,
 )
 from protocol.messages.share_fetch import (
     ShareFetchRequest,
-    ShareFetchRequestAcknowledgementBatch,
-    ShareFetchRequestPartition,
-    ShareFetchRequestTopic,
 )
 from protocol.records import Record
 from tests import requests
@@ -87,16 +81,14 @@ class Queues:
 
     def fetch(self, group: str, member: str = "m", epoch: int = 0, ranges: Ranges | None = None) -> ShareFetchRequest:
         """A fetch of all records."""
-        batches = tuple([ShareFetchRequestAcknowledgementBatch(*one) for one in ranges or ()])
-        partitions = tuple([ShareFetchRequestPartition(index, batches) for index in range(PARTITIONS)])
-        topics = (ShareFetchRequestTopic(self.topic_id, partitions),)
+        topics = requests.share_fetch_topics({(self.topic_id, index): ranges or () for index in range(PARTITIONS)})
         return ShareFetchRequest(group, member, epoch, 0, 1, 2**31 - 1, 2**31 - 1, 1, topics=topics)
 
     def acknowledgement(self, group: str, case: Case) -> ShareAcknowledgeRequest:
         """What a case says of the records that the member of the group has acquired."""
-        batches = tuple([ShareAcknowledgeRequestAcknowledgementBatch(*one) for one in case.ranges()])
-        partitions = tuple([ShareAcknowledgeRequestPartition(index, batches) for index in range(case.partitions)])
-        return ShareAcknowledgeRequest(group, "m", 1, topics=(ShareAcknowledgeRequestTopic(self.topic_id, partitions),))
+        ranges = case.ranges()
+        told = {(self.topic_id, index): ranges for index in range(case.partitions)}
+        return ShareAcknowledgeRequest(group, "m", 1, topics=requests.share_acknowledge_topics(told))
 
     def acquire_all(self, group: str) -> None:
         """Let the member acquire all records."""
