@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from confluent_kafka import Producer
 
 from coordinator.cli.cluster import Cluster
-from coordinator.cli.group_view import GroupView, describe_group
+from coordinator.cli.group_view import DescribedGroup, describe_group
 from tests.compat.consumers import Member, wait_for_share, wait_until
 from tests.live import WAIT_SECONDS, Muster
 
@@ -29,7 +29,7 @@ def all_work(members: list[Member]) -> Callable[[], bool]:
     return lambda: all(member.done for member in members)
 
 
-def group_of(muster: Muster) -> GroupView:
+def group_of(muster: Muster) -> DescribedGroup:
     with Cluster([muster.kafka]) as cluster:
         group = describe_group(cluster, "shop")
     assert group is not None, "there is a group"

@@ -58,11 +58,17 @@ def wait_for_all(workers: Sequence[Worker], count: int) -> None:
     wait_until(f"all of {count} records a partition are committed", lambda: acknowledged(workers) == expected)
 
 
+def wait_until_settled(muster: Muster, group: str, members: int) -> None:
+    """Until the group is stable: a client may hear of its last epoch after its partitions."""
+    muster.steer("POST", "/wait", group=group, state="Stable", members=members, timeout_ms=60_000)
+
+
 @PROTOCOLS
 def test_a_group_of_three_goes_through_a_move_without_losing_a_commit(muster: Muster, settings: dict[str, Any]) -> None:
     with ExitStack() as stack:
         workers = [stack.enter_context(Worker(muster, name, **settings)) for name in "abc"]
         wait_for_share(workers, PARTITIONS)
+        wait_until_settled(muster, "shop", 3)
         seen = [list(one.seen) for one in workers]
         work(muster, 5)
         wait_for_all(workers, 5)
@@ -125,8 +131,9 @@ def test_a_rolling_restart_under_five_groups_loses_nothing_and_rebalances_nobody
             ]
             for group in groups
         }  # fmt: skip
-        for workers in members.values():
+        for group, workers in members.items():
             wait_for_share(workers, PARTITIONS)
+            wait_until_settled(muster, group, 2)
         assert len({muster.steer("GET", f"/coordinators/{group}")["broker"] for group in groups}) > 1
         seen = {one.name: list(one.seen) for workers in members.values() for one in workers}
         work(muster, 5)

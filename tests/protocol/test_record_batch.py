@@ -161,7 +161,7 @@ def test_an_outline_cut_anywhere(cut: int) -> None:
     [
         ("00" * 7, -1, "-1 records"),
         ("0c000000010100ff", 1, "after the last record"),
-        ("ff" * 7, 1, "more than 5"),
+        ("ff" * 7, 1, "more than 35 bits"),
         ("16000000010100" + "00" * 5 + "0200", 2, "cut off"),
     ],
 )
@@ -261,13 +261,13 @@ def test_any_bytes_are_records_or_a_protocol_error(data: bytes, count: int) -> N
         ("0c0000000301 00".replace(" ", ""), 1, "length of -2"),
         ("0c00000001 03 00".replace(" ", ""), 1, "length of -2"),
         ("02000000000000", 1, "not that of its fields"),
-        ("ffffffffff7f00", 1, "more than 5 bytes"),
+        ("ffffffffff7f00", 1, "more than 35 bits"),
         ("0d000000010100", 1, "beyond its batch"),
         ("10000000010120ff", 1, "beyond its batch"),
         ("0e00000001012002", 1, "headers in"),
         ("1000000001010201 00".replace(" ", ""), 1, "name reaches beyond"),
         ("12000000010102 00 05 00".replace(" ", ""), 1, "value reaches beyond"),
-        ("1800ffffffffffffffffffff00", 1, "more than 10 bytes"),
+        ("1800ffffffffffffffffffff00", 1, "more than 64 bits"),
     ],
 )
 def test_what_is_wrong_is_said_and_not_walked_over(raw: str, count: int, says: str) -> None:
