@@ -79,7 +79,7 @@ def _loops_of_function(function: ast.AST, path: str, names: tuple[str, ...]) -> 
     for node in own:
         if isinstance(node, ast.For) and _gives_way(node):
             continue
-        for source in [source for source, _ in _sources(node)] + _called_over(node) + _collected(node):
+        for source in [source for source, _ in _sources(node)] + _called_over(node) + _find_collected_generators(node):
             if _is_sized_by_others(source, named) or _names_in(source) & assigned:
                 yield Loop(path, ".".join(names), source.lineno, ast.unparse(source))
 
@@ -113,8 +113,8 @@ def _called_over(node: ast.AST) -> list[ast.expr]:
     return [node.func.value] if isinstance(node.func, ast.Attribute) and name == "sort" else node.args
 
 
-def _collected(node: ast.AST) -> list[ast.expr]:
-    """What a builtin collects of a generator of ours: a loop of Python, wherever it stands."""
+def _find_collected_generators(node: ast.AST) -> list[ast.expr]:
+    """Return the generators of ours that a builtin collects: each is a loop of Python, wherever it stands."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in COLLECTORS):
         return []
     return [one for one in node.args if isinstance(one, ast.Call) and _name_of(one.func) in generators()]

@@ -165,7 +165,7 @@ class Shard:
         """Return the response if there is no room for what a request brings, before any of it is applied; else None."""
         is_growing = GROWING.get(type(request))
         shortage, surroundings = self._shortage, self._surroundings
-        if self.offsets.is_detached(request.group_id):  # the next group of this id can come soon
+        if self.offsets.has_remains(request.group_id):  # the next group of this id can come soon
             return surroundings.refuse_ending(request, version)
         if shortage.of_members and is_growing is not None and is_growing(request, group):
             return surroundings.refuse_members(request, version)
@@ -254,7 +254,7 @@ class Shard:
 
     def remove_offsets(self, group_id: str, now_ms: int) -> Iterator[list[Result[Any]]]:
         """Remove what was left of the offsets of a group when it ended, in steps."""
-        while keys := self.offsets.pop_detached(group_id, cleanup.TOMBSTONES_A_STEP):
+        while keys := self.offsets.pop_remains(group_id, cleanup.TOMBSTONES_A_STEP):
             self.tally.deletions += len(keys)
             yield self._for_groups("offsets", (group_id,), partial(cleanup.remove_offsets, keys), now_ms)
 

@@ -25,7 +25,7 @@ def _compute_target(engine: Engine, partition: Partition, wanted: ComputeTarget,
 
 def _remove_offsets(engine: Engine, partition: Partition, wanted: RemoveOffsets, response: Any) -> Any:
     shard = partition.shard
-    shard.offsets.detach(wanted.group_id)
+    shard.offsets.hide_group(wanted.group_id)
     engine.do_in_steps(engine.take_steps(partition, shard.remove_offsets(wanted.group_id, wanted.at_ms)))
     return response
 

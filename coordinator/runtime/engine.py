@@ -279,7 +279,7 @@ class Engine:
     def replies(self) -> Replies:
         """Return the parked requests that are answered, since this was last asked."""
         replies = self._replies
-        replies += self.long_requests.take_answered()
+        replies += self.long_requests.take_replies()
         if self.world.note_input is not None and (replies or self.next_poll_ms() is not None):
             self.world.note_input(Kind.REPLIES, None)
         polls = self.world.dataplane.replies()

@@ -1,7 +1,7 @@
 """Requests about groups: each is given to the partition that owns the group, or split over all and put together
 again."""
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -295,8 +295,8 @@ def share_group_offsets(engine: Engine, request: Any, call: Call, where: Where) 
     outcome = one_group(engine, request, call, where)
     if not isinstance(outcome, Done):
         return outcome
-    if isinstance(outcome.response, Generator):
-        return begin(respond_in_steps(outcome.response))
+    if isinstance(outcome.response, InSteps):
+        return begin(outcome.response.steps)
     return Done(outcome.response)
 
 

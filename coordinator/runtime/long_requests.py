@@ -13,12 +13,12 @@ UNTIL_THE_END: Final = 1 << 62  # more checkpoints than a request has
 
 
 class LongRequests:
-    """The steps of all unfinished requests. `take_answered` has what came of those that were parked."""
+    """The steps of all unfinished requests. `take_replies` has what came of those that were parked."""
 
     def __init__(self, world: World, unfinished: UnfinishedRequests) -> None:
         self._world = world
         self._unfinished = unfinished
-        self._answered: Replies = []
+        self._replies: Replies = []
 
     def begin(self, name: str, ticket: int, request: Any, version: int, steps: Steps[Outcome]) -> Outcome:
         """Do the first step of a request, which is parked if there are further ones."""
@@ -43,15 +43,15 @@ class LongRequests:
         """Do the next step of a request that is decided in steps."""
         self._continue(self._unfinished.pop(), None)
 
-    def take_answered(self) -> Replies:
+    def take_replies(self) -> Replies:
         """Remove and return the requests that the latest steps have decided.
 
         Their responses may be large: take them after each step, so that not many of them are held.
         """
-        if not self._answered:
+        if not self._replies:
             return []
-        answered, self._answered = self._answered, []
-        return answered
+        replies, self._replies = self._replies, []
+        return replies
 
     def repeat_step(self, noted: StepInput | None) -> None:
         """Do a step again as a journal has noted it. An old one says neither of which request nor how far: it ends."""
@@ -70,7 +70,7 @@ class LongRequests:
             return
         self._unfinished.remove(unfinished)
         if unfinished.ticket >= 0 and not isinstance(outcome, Parked):
-            self._answered.append((unfinished.ticket, outcome))
+            self._replies.append((unfinished.ticket, outcome))
 
     def _note_step(self, unfinished: UnfinishedRequest) -> StepInput:
         noted = StepInput(unfinished.ticket)

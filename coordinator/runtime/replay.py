@@ -142,7 +142,7 @@ class Replay:
     def _repeat_step(self, noted: StepInput | None) -> None:
         long_requests = self.node.engine.long_requests
         long_requests.repeat_step(noted)
-        self._reply(long_requests.take_answered())
+        self._reply(long_requests.take_replies())
 
     def _reply(self, replies: Replies) -> None:
         for ticket, outcome in replies:

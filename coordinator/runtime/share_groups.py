@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.decision import Steps
+from coordinator.core.decision import InSteps, Steps, respond_in_steps
 from coordinator.core.pace import Pace
 from coordinator.core.result import (
     BeginShareStates,
@@ -43,12 +43,12 @@ _MESSAGES: Final = {
 
 
 def perform(engine: Engine, partition: Partition, effect: BeginShareStates | EndShareStates, response: Any) -> Any:
-    """Do what a group asks of the share coordinator. Returns the response of the request, with what came of it, or the
-    steps that lead to it (`group_requests.share_group_offsets`): an administrator may name very many partitions."""
+    """Do what a group asks of the share coordinator. Returns the response of the request, with what came of it; that of
+    an administrator, who may name very many partitions, is decided in steps (`group_requests.share_group_offsets`)."""
     if isinstance(effect, EndShareStates):
         return _end(engine, partition, effect)
     if effect.response is not None:
-        return _answer_in_steps(engine, partition, effect)
+        return InSteps(respond_in_steps(_answer_in_steps(engine, partition, effect)))
     engine.do_in_steps(_begin_in_steps(engine, partition, effect))  # nobody waits for it
     return response
 

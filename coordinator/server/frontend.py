@@ -394,7 +394,7 @@ class Frontend:
             self._is_node_next = False
             long_requests = self.engine.long_requests
             long_requests.step()
-            for ticket, outcome in long_requests.take_answered():
+            for ticket, outcome in long_requests.take_replies():
                 self._reply(ticket, outcome)
         elif has_encodings:
             self._is_node_next = True

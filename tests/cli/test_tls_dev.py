@@ -26,7 +26,7 @@ def test_nobody_else_can_read_a_private_key(shell: Shell, tmp_path: Path, umask:
 
 
 def test_a_second_call_makes_new_keys_of_the_same_authority(shell: Shell, tmp_path: Path) -> None:
-    """Who trusts the authority trusts them too."""
+    """A client that trusts the authority trusts them too."""
     shell(0, str(tmp_path))
     (old,) = read_certificates(tmp_path, "server")
     (authority,) = read_certificates(tmp_path, "ca")

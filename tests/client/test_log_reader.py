@@ -173,7 +173,7 @@ def test_where_no_broker_responds_each_is_named(cluster: ScriptedCluster) -> Non
 def test_credentials_that_are_refused_are_not_tried_elsewhere(cluster: ScriptedCluster) -> None:
     tried = []
 
-    class Refused:
+    class WrongPassword:
         def secure(self, sock: socket.socket, host: str) -> socket.socket:
             return sock
 
@@ -182,7 +182,7 @@ def test_credentials_that_are_refused_are_not_tried_elsewhere(cluster: ScriptedC
             raise AuthenticationError("cannot authenticate: SASL_AUTHENTICATION_FAILED")
 
     with pytest.raises(AuthenticationError, match=r"^cannot authenticate: SASL_AUTHENTICATION_FAILED$"):
-        LogReader(cluster.addresses, TOPIC, Refused(), timeout=10.0)
+        LogReader(cluster.addresses, TOPIC, WrongPassword(), timeout=10.0)
     assert len(tried) == 1
 
 

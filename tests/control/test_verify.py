@@ -191,7 +191,7 @@ def test_a_part_of_a_body(expected: Any, found: Any, difference: str | None) -> 
 
 
 @pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of the entries that are decoded, once for their requests and once for their responses."""
     numbers: list[int] = []
     for name in ("describe_request", "describe_response"):
@@ -205,28 +205,28 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
-def test_what_no_expectation_asks_for_is_not_decoded(journal: Journal, decoded: list[int]) -> None:
+def test_what_no_expectation_asks_for_is_not_decoded(journal: Journal, decodings: list[int]) -> None:
     assert check(journal, {"api": "Heartbeat", "times": 1}, {"api": "JoinGroup", "times": 0}).ok
-    assert decoded == []
+    assert decodings == []
     assert check(journal, {**COMMIT, "client": "a", "times": 2}, {**COMMIT, "topic": "orders"}).ok
-    assert sorted(decoded) == [1, 2], "each request once, and no response"
+    assert sorted(decodings) == [1, 2], "each request once, and no response"
 
 
-def test_requests_that_differ_in_their_correlation_id_are_decoded_once(decoded: list[int]) -> None:
+def test_requests_that_differ_in_their_correlation_id_are_decoded_once(decodings: list[int]) -> None:
     journal, client = Journal(), JournalClient("/127.0.0.1", 50_000, 1)
     for number in range(20):
         frame = request_frame("Heartbeat", 4, HeartbeatRequest(group_id="g"), "a", number)
         entry = journal.note_request(number, client, frame)
         journal.note_response(entry, encode_response(12, 4, number, HeartbeatResponse()), number)
     assert check(journal, {"group": "g", "response": {"error_code": 0}, "times": 20}).ok
-    assert decoded == [1, 1]
+    assert decodings == [1, 1]
 
 
-def test_verifications_may_share_what_they_decode(journal: Journal, decoded: list[int]) -> None:
+def test_verifications_may_share_what_they_decode(journal: Journal, decodings: list[int]) -> None:
     decoder, wanted = Decoder(), [msgspec.convert(COMMIT, Expectation)]
     for _ in range(4):
         assert verify(wanted, journal.after(0), (), decoder=decoder).ok
-    assert sorted(decoded) == [1, 2]
+    assert sorted(decodings) == [1, 2]
 
 
 @pytest.mark.parametrize(

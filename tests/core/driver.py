@@ -61,7 +61,7 @@ class ShardDriver:
         self.log += [(*records.encode(record), producer_id) for record in single_records(result.records)]
         for effect in result.effects:
             if isinstance(effect, RemoveOffsets):
-                self.shard.offsets.detach(effect.group_id)
+                self.shard.offsets.hide_group(effect.group_id)
                 for results in self.shard.remove_offsets(effect.group_id, effect.at_ms):
                     self.take_all(results)
 

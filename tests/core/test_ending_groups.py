@@ -56,7 +56,7 @@ def test_nothing_of_it_is_seen_while_its_offsets_are_removed() -> None:
     result = shard.delete("g", driver.call(2))
     assert [type(record.key) for record in result.records] == [*[OffsetCommitKey] * 4, GroupMetadataKey]
     (ended,) = [effect for effect in result.effects if isinstance(effect, RemoveOffsets)]
-    shard.offsets.detach(ended.group_id)
+    shard.offsets.hide_group(ended.group_id)
     assert set(shard.groups) == {"other"} and list(shard.offsets.groups()) == ["other"]
     assert not shard.offsets.has_any_pending("g") and not list(shard.offsets.keys("g"))
     assert shard.offsets.count == 7, "they take memory until they are removed"

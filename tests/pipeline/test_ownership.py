@@ -1,4 +1,4 @@
-"""Who has a partition from generation to generation, against what the whole past says."""
+"""The owner of each partition, from generation to generation, against a replay of the whole past."""
 
 from collections.abc import Mapping
 

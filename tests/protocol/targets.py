@@ -90,7 +90,7 @@ def by_api(targets: Iterable[Target]) -> dict[str, list[Target]]:
     return dict(found)
 
 
-def named(targets: Iterable[Target]) -> Iterator[Target]:
+def note_each(targets: Iterable[Target]) -> Iterator[Target]:
     """Yield targets within a property. If it fails, the last one that Hypothesis names is the one that failed."""
     for target in targets:
         note(str(target))

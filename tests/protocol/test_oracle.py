@@ -9,7 +9,7 @@ from hypothesis import given
 
 from tests.protocol import oracle
 from tests.protocol.settings import SETTINGS
-from tests.protocol.targets import TARGETS, by_api, named
+from tests.protocol.targets import TARGETS, by_api, note_each
 from tests.protocol.values import CHOICES
 
 
@@ -18,7 +18,7 @@ def test_r13_kio_and_this_codec_write_the_same_bytes_and_read_each_others(api: s
     @SETTINGS
     @given(CHOICES)
     def property(data: bytes) -> None:
-        for target in named(APIS[api]):
+        for target in note_each(APIS[api]):
             oracle.check(target, data)
 
     property()

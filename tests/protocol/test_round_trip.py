@@ -14,7 +14,7 @@ from protocol.encoder import encoder_in_pieces
 from protocol.errors import ProtocolError
 from tests.protocol.mutate import mutated
 from tests.protocol.settings import SETTINGS
-from tests.protocol.targets import CORRELATION_ID, RESPONSES, TARGETS, Target, by_api, named, outcome
+from tests.protocol.targets import CORRELATION_ID, RESPONSES, TARGETS, Target, by_api, note_each, outcome
 from tests.protocol.values import CHOICES, Choices, message_of
 
 APIS: Final = by_api(TARGETS)
@@ -28,7 +28,7 @@ def write_and_read_again(targets: list[Target], how: settings) -> None:
     @how
     @given(CHOICES, st.integers(0, 2**32))
     def property(data: bytes, seed: int) -> None:
-        for target, fast in zip(named(targets), decoders, strict=True):
+        for target, fast in zip(note_each(targets), decoders, strict=True):
             body = message_of(target.body, Choices(data))
             frame = target.encode(body)
             assert frame == target.build(body)
@@ -61,7 +61,7 @@ def test_an_encoder_in_pieces_writes_the_same_bytes(api: str, monkeypatch: pytes
     @settings(SETTINGS, max_examples=5)
     @given(CHOICES)
     def property(data: bytes) -> None:
-        for target, in_pieces in zip(named(ANSWERS[api]), encoders, strict=True):
+        for target, in_pieces in zip(note_each(ANSWERS[api]), encoders, strict=True):
             body = message_of(target.body, Choices(data))
             assert b"".join(in_pieces(CORRELATION_ID, body)) == target.encode(body)
 

@@ -28,7 +28,7 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup, "TOMBSTONES_A_STEP", 4)
 
 
-class Asked:
+class Stepper:
     """A server whose steps are done one at a time, and a group with 40 offsets."""
 
     def __init__(self) -> None:
@@ -55,32 +55,32 @@ def left(server: InMemory) -> int:
 
 
 def test_it_is_gone_at_once_and_there_is_another_when_its_offsets_are_removed() -> None:
-    asked = Asked()
-    asked.end_group()
-    assert left(asked.server) == 32, "the rest is removed in steps"
-    assert not asked.ask(ListGroupsRequest(), 4).groups
-    (found,) = asked.ask(fetch_offsets("g", {"orders": (39,)}), 8).groups[0].topics[0].partitions
+    stepper = Stepper()
+    stepper.end_group()
+    assert left(stepper.server) == 32, "the rest is removed in steps"
+    assert not stepper.ask(ListGroupsRequest(), 4).groups
+    (found,) = stepper.ask(fetch_offsets("g", {"orders": (39,)}), 8).groups[0].topics[0].partitions
     assert (found.committed_offset, found.error_code) == (-1, 0)
-    assert asked.ask(DeleteGroupsRequest(("g",)), 2).results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    (refused,) = asked.ask(commit("g", {"orders": {39: 7}}), 8).topics[0].partitions
+    assert stepper.ask(DeleteGroupsRequest(("g",)), 2).results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    (refused,) = stepper.ask(commit("g", {"orders": {39: 7}}), 8).topics[0].partitions
     assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "clients try again"
-    assert asked.ask(join("g"), 5).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert asked.ask(commit("h", {"orders": {0: 7}}), 8).topics[0].partitions[0].error_code == 0
-    counts = [left(asked.server)]
-    while asked.server.node.engine.unfinished:
-        asked.server.node.engine.long_requests.step()
-        counts.append(left(asked.server))
+    assert stepper.ask(join("g"), 5).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert stepper.ask(commit("h", {"orders": {0: 7}}), 8).topics[0].partitions[0].error_code == 0
+    counts = [left(stepper.server)]
+    while stepper.server.node.engine.unfinished:
+        stepper.server.node.engine.long_requests.step()
+        counts.append(left(stepper.server))
     assert counts == [33, 29, 25, 21, 17, 13, 9, 5, 1, 1], "a step has so many tombstones"
-    assert asked.ask(commit("g", {"orders": {39: 7}}), 8).topics[0].partitions[0].error_code == 0
+    assert stepper.ask(commit("g", {"orders": {39: 7}}), 8).topics[0].partitions[0].error_code == 0
 
 
 def test_a_server_that_is_killed_meanwhile_does_the_rest_at_its_start() -> None:
-    asked = Asked()
-    asked.end_group()
-    asked.server.node.engine.long_requests.step()
-    asked.server.node.engine.flush()
-    assert left(asked.server) == 28
-    again = InMemory(asked.server.files, topics={"orders": 40})
+    stepper = Stepper()
+    stepper.end_group()
+    stepper.server.node.engine.long_requests.step()
+    stepper.server.node.engine.flush()
+    assert left(stepper.server) == 28
+    again = InMemory(stepper.server.files, topics={"orders": 40})
     assert left(again) == 24, "the first step is done already"
     again.rest()
     assert left(again) == 0
@@ -89,13 +89,13 @@ def test_a_server_that_is_killed_meanwhile_does_the_rest_at_its_start() -> None:
 
 
 def test_a_broker_that_takes_the_group_over_meanwhile_does_the_rest() -> None:
-    asked = Asked()
-    node = asked.server.node
-    asked.end_group()
+    stepper = Stepper()
+    node = stepper.server.node
+    stepper.end_group()
     partition = node.world.partitions.owner("g")
-    node.command(MoveGroup("g", 0), asked.server.clock.now_ms(), lambda: "id")
-    asked.server.rest()
-    assert partition.is_loaded and left(asked.server) == 0
+    node.command(MoveGroup("g", 0), stepper.server.clock.now_ms(), lambda: "id")
+    stepper.server.rest()
+    assert partition.is_loaded and left(stepper.server) == 0
     assert not node.world.edge.failures
 
 
@@ -112,12 +112,12 @@ def test_an_operator_is_told_when_there_can_be_another() -> None:
 
 def test_the_offsets_of_a_share_group_are_altered_in_steps() -> None:
     """30,000 partitions took half a second in one step."""
-    asked = Asked()
+    stepper = Stepper()
     partition = AlterShareGroupOffsetsRequestPartition
     topic = AlterShareGroupOffsetsRequestTopic("orders", tuple(partition(index, 3) for index in range(40)))
-    request, engine = AlterShareGroupOffsetsRequest("queue", (topic,)), asked.server.node.engine
-    call = Call(7, asked.server.clock.now_ms(), 0, "c", "/127.0.0.1", lambda: "0" * 32)
-    outcome = engine.handle(api_of(request).key, request, call, asked.server.listeners[0].where)
+    request, engine = AlterShareGroupOffsetsRequest("queue", (topic,)), stepper.server.node.engine
+    call = Call(7, stepper.server.clock.now_ms(), 0, "c", "/127.0.0.1", lambda: "0" * 32)
+    outcome = engine.handle(api_of(request).key, request, call, stepper.server.listeners[0].where)
     assert isinstance(outcome, Parked)
     steps, answers = 0, list[Any]()
     while not answers:

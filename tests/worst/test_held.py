@@ -9,15 +9,15 @@ CASES = ("DeleteGroups of a group", "DeleteTopics of 3 topics", "a broker stops"
 
 
 @pytest.fixture(scope="module")
-def held() -> Held:
+def owner() -> Held:
     return Held(FEW)
 
 
-def test_every_case_is_named_once(held: Held) -> None:
-    assert len(held.cases()) > len(CASES)
+def test_every_case_is_named_once(owner: Held) -> None:
+    assert len(owner.cases()) > len(CASES)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_end_is_made_in_short_steps(held: Held, name: str) -> None:
-    (cost,) = held.measure(name)
+def test_an_end_is_made_in_short_steps(owner: Held, name: str) -> None:
+    (cost,) = owner.measure(name)
     assert cost.longest_s < STEP_S and cost.longest_bytes < STEP_BYTES, f"{name}: {cost}"

@@ -17,7 +17,7 @@ Decisions = dict[tuple[int, str, Principal, str], bool]
 """By the code of an operation on a type of resource, the name of the resource, the principal and its host."""
 
 Grant = int
-"""What is allowed and denied: bit n for an operation n that is allowed, bit n + `DENIED` for one that is denied."""
+"""A set of operations: bit n allows operation n, and bit n + `DENIED` denies it."""
 DENIED: Final = 32
 SOME: Final = 1  # a grant that only says that there is a rule: no operation has this bit
 

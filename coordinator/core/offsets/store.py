@@ -47,8 +47,8 @@ class Pending(Struct, gc=False):
     overtaken: bool = False  # something later has been committed: its marker will change nothing
 
 
-class Detached(Struct, gc=False):
-    """What is left of the offsets of a group that has ended, until they are removed."""
+class Remains(Struct, gc=False):
+    """The offsets of a group that has ended, until their tombstones are written."""
 
     committed: dict[str, TopicOffsets]
     pending: dict[tuple[str, int], set[int]]  # producers by partition
@@ -58,7 +58,15 @@ class OffsetStore:
     """Committed and pending offsets of all groups of a shard."""
 
     __slots__ = (
-        "_committed", "_detached", "_hold_bytes", "_open", "_order", "_pending", "bytes", "count", "metadata_bytes",
+        "_committed",
+        "_hold_bytes",
+        "_open",
+        "_order",
+        "_pending",
+        "_remains",
+        "bytes",
+        "count",
+        "metadata_bytes",
     )  # fmt: skip
 
     def __init__(self, hold: Callable[[int], None] = _hold_nothing) -> None:
@@ -70,7 +78,7 @@ class OffsetStore:
         self._committed: dict[str, dict[str, TopicOffsets]] = {}
         self._pending: dict[int, dict[OffsetCommitKey, Pending]] = {}  # by producer id
         self._open: dict[str, dict[tuple[str, int], set[int]]] = {}  # group -> partition -> producers
-        self._detached: dict[str, Detached] = {}  # by group
+        self._remains: dict[str, Remains] = {}  # by group
         self._order = 0
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, OffsetCommitValue]]:
@@ -232,13 +240,13 @@ class OffsetStore:
         """Apply a marker: commit or drop the producer's pending offsets. Return the keys that were committed."""
         pending = self._pending.pop(producer_id, {})
         for key, entry in pending.items():
-            if key.group not in self._detached:
+            if key.group not in self._remains:
                 self._close(key, producer_id)
             self._hold(-_pending_bytes(entry.value))
         winners = [
             (key, entry)
             for key, entry in pending.items()
-            if committed and not entry.overtaken and key.group not in self._detached
+            if committed and not entry.overtaken and key.group not in self._remains
         ]
         for key, entry in winners:
             self._commit(key, entry.value, entry.order)
@@ -246,36 +254,36 @@ class OffsetStore:
 
     # -- groups that have ended ----------------------------------------------------------------------------------------
 
-    def detach(self, group_id: str) -> None:
-        """Hide all offsets of a group at once. `pop_detached` removes them, so many at a time."""
+    def hide_group(self, group_id: str) -> None:
+        """Hide all offsets of a group at once. `pop_remains` removes them, so many at a time."""
         committed, pending = self._committed.pop(group_id, {}), self._open.pop(group_id, {})
-        self._detached[group_id] = Detached(committed, pending)
+        self._remains[group_id] = Remains(committed, pending)
 
-    def is_detached(self, group_id: str) -> bool:
+    def has_remains(self, group_id: str) -> bool:
         """Return whether offsets of a group that has ended are still being removed."""
-        return group_id in self._detached
+        return group_id in self._remains
 
-    def pop_detached(self, group_id: str, most: int) -> list[OffsetCommitKey]:
+    def pop_remains(self, group_id: str, most: int) -> list[OffsetCommitKey]:
         """Remove so many of the offsets that were hidden, and return their keys: none, once all are removed."""
-        detached, keys = self._detached[group_id], list[OffsetCommitKey]()
-        while detached.pending and len(keys) < most:
-            (topic, partition), producers = detached.pending.popitem()
+        remains, keys = self._remains[group_id], list[OffsetCommitKey]()
+        while remains.pending and len(keys) < most:
+            (topic, partition), producers = remains.pending.popitem()
             keys.append(key := OffsetCommitKey(group_id, topic, partition))
             for producer_id in producers:
                 self._drop_pending(key, producer_id)
-            if partition in detached.committed.get(topic, ()):
-                self._drop_committed(detached.committed[topic].by_partition().pop(partition))
-        while detached.committed and len(keys) < most:
-            topic = next(iter(detached.committed))
-            partitions = detached.committed[topic].by_partition()
+            if partition in remains.committed.get(topic, ()):
+                self._drop_offset(remains.committed[topic].by_partition().pop(partition))
+        while remains.committed and len(keys) < most:
+            topic = next(iter(remains.committed))
+            partitions = remains.committed[topic].by_partition()
             while partitions and len(keys) < most:
                 partition, value = partitions.popitem()
-                self._drop_committed(value)
+                self._drop_offset(value)
                 keys.append(OffsetCommitKey(group_id, topic, partition))
             if not partitions:
-                del detached.committed[topic]
+                del remains.committed[topic]
         if not keys:
-            del self._detached[group_id]
+            del self._remains[group_id]
         return keys
 
     def forget(self) -> Iterator[None]:
@@ -293,7 +301,7 @@ class OffsetStore:
                 topics.popitem()  # of at most 10,000 partitions
                 yield
 
-    def _drop_committed(self, value: OffsetCommitValue) -> None:
+    def _drop_offset(self, value: OffsetCommitValue) -> None:
         self._grow(-1)
         self._note_metadata(value, None)
 

@@ -119,7 +119,7 @@ class GroupVerbs:
     def forget_in_steps(self, group_id: str) -> Generator[None, None, None]:
         """Do the same in steps. It is gone after the first one, and there can be another when this returns."""
         self._do(group_id, Forget(group_id))
-        while self._node().world.partitions.owner(group_id).shard.offsets.is_detached(group_id):
+        while self._node().world.partitions.owner(group_id).shard.offsets.has_remains(group_id):
             yield
             self._poller.turn()
 

@@ -33,7 +33,7 @@ from coordinator.core.kinds.consumer.steps import Changes, advance
 from coordinator.core.kinds.consumer.transition import GroupTransition
 from coordinator.core.kinds.consumer.validation import validate_heartbeat
 from coordinator.core.kinds.kind import Group
-from coordinator.core.kinds.modern.epochs import AWAY, TOO_LARGE, renew_refused
+from coordinator.core.kinds.modern.epochs import AWAY, TOO_LARGE, refuse_and_renew
 from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Result, SetTimer
@@ -69,7 +69,7 @@ def consumer_group_heartbeat(group: Group | None, request: ConsumerGroupHeartbea
 def refuse_too_large(group: Any, request: ConsumerGroupHeartbeatRequest, env: Env) -> Answer:
     """Refuse a heartbeat whose records are more than the log takes at once."""
     timeout_ms = env.limits.group_consumer_session_timeout_ms
-    return renew_refused(group, request, refuse_heartbeat(TOO_LARGE), timeout_ms, env)
+    return refuse_and_renew(group, request, refuse_heartbeat(TOO_LARGE), timeout_ms, env)
 
 
 def refuse_malformed(

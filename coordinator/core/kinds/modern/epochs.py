@@ -57,7 +57,7 @@ def refuse_target(group: GroupWithTarget) -> Refusal | None:
     return TOO_LARGE
 
 
-def renew_refused(group: Any, request: Any, refused: Result[Any], timeout_ms: int, env: Env) -> Result[Any]:
+def refuse_and_renew(group: Any, request: Any, refused: Result[Any], timeout_ms: int, env: Env) -> Result[Any]:
     """Renew the session of a member whose heartbeat is refused because the log does not take the records.
 
     Kafka schedules the timeout before it appends, and takes back what the records have changed, not timers

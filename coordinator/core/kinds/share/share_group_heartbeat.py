@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from coordinator.core.assignors.spec import Assignment
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.kinds.modern.epochs import LEFT, TOO_LARGE, is_target_due, refuse_target, renew_refused
+from coordinator.core.kinds.modern.epochs import LEFT, TOO_LARGE, is_target_due, refuse_and_renew, refuse_target
 from coordinator.core.kinds.modern.topics import have_topics_changed, metadata_hash
 from coordinator.core.kinds.modern.transition import GroupTransition
 from coordinator.core.kinds.modern.validation import unknown_member
@@ -64,7 +64,7 @@ def share_group_heartbeat(group: Any, request: ShareGroupHeartbeatRequest, env: 
 def refuse_too_large(group: Any, request: ShareGroupHeartbeatRequest, env: Env) -> Result[Any]:
     """Refuse a heartbeat whose records are more than the log takes at once."""
     timeout_ms = env.limits.group_share_session_timeout_ms
-    return renew_refused(group, request, refuse_heartbeat(TOO_LARGE), timeout_ms, env)
+    return refuse_and_renew(group, request, refuse_heartbeat(TOO_LARGE), timeout_ms, env)
 
 
 def refuse_other_kind(group: Any, request: ShareGroupHeartbeatRequest, env: Env) -> Result[Any]:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.kinds.modern.epochs import TOO_LARGE, renew_refused
+from coordinator.core.kinds.modern.epochs import TOO_LARGE, refuse_and_renew
 from coordinator.core.kinds.modern.validation import unknown_member
 from coordinator.core.kinds.streams.endpoints import has_endpoint, list_endpoints
 from coordinator.core.kinds.streams.group import Member, Metadata, StreamsGroup
@@ -68,7 +68,7 @@ def streams_group_heartbeat(group: Any, request: StreamsGroupHeartbeatRequest, e
 def refuse_too_large(group: Any, request: StreamsGroupHeartbeatRequest, env: Env) -> Answer:
     """Refuse a heartbeat whose records are more than the log takes at once."""
     refused = Result[Any](response=_error_response(TOO_LARGE))
-    return renew_refused(group, request, refused, env.limits.group_streams_session_timeout_ms, env)
+    return refuse_and_renew(group, request, refused, env.limits.group_streams_session_timeout_ms, env)
 
 
 def refuse_malformed(
