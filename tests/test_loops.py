@@ -28,9 +28,6 @@ ENDS: Final = "the start or the end of a node, by which nobody is served: 85 ms 
 IN_A_THREAD: Final = "in a thread, an entry of the journal at a time: journal.max.bytes"
 A_BATCH: Final = "batches of what one response reads: fetch.max.bytes"
 A_MISTAKE: Final = "a mistake in a body of 1 MiB: types of one operation"
-ONE_END: Final = (
-    "pending offsets of one transaction in one partition: 150,000 take 0.4 s, which is too much (tests.worst --held)"
-)
 ONE_TRANSACTION: Final = "partitions of one transaction: transactional.ids.max.bytes, 80,000 in one request"
 
 BOUNDS: Final[Mapping[str, str]] = {
@@ -107,9 +104,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "core/dispatch.py": "mistakes of 4 kinds of groups, at the import",
     "core/offsets/commit_history.py": PART,
     "core/offsets/store.py:OffsetStore.commit_together": PART,
-    "core/offsets/store.py:OffsetStore.end_transaction": ONE_END,
     "core/offsets/store.py:OffsetStore.groups_of": "groups of a partition of 50, each compared once: groups.max.bytes",
-    "core/offsets/store.py:OffsetStore.pending_offsets_by": ONE_END,
     "core/shard.py:Shard.fire": "100 timers of a turn, by the members of their groups (engine.TIMERS_A_TURN)",
     "core/share_partitions/load.py": "batches of one share partition: 2,000 records in flight",
     "core/share_state/combine.py": "batches of one share partition: 2,000 records in flight",

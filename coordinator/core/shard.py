@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from coordinator.core import cleanup
 from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignor
+from coordinator.core.decision import Steps
 from coordinator.core.dispatch import HANDLERS, TIMERS
 from coordinator.core.env import Env
 from coordinator.core.growth import COMMITS, names_new_offsets
@@ -38,7 +39,7 @@ from coordinator.core.list_groups import list_group
 from coordinator.core.offset_records import Commits
 from coordinator.core.offsets.expiry import Part, cut_forgotten_offsets, cut_offsets
 from coordinator.core.offsets.offset_fetch import fetch_offsets
-from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
+from coordinator.core.offsets.store import NOT_TRANSACTIONAL, Note, OffsetStore, note_nothing
 from coordinator.core.offsets.tally import Tally, offsets_in
 from coordinator.core.pace import Pace
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, Record, UnknownKey
@@ -258,9 +259,10 @@ class Shard:
             self.tally.deletions += len(keys)
             yield self._for_groups("offsets", (group_id,), partial(cleanup.remove_offsets, keys), now_ms)
 
-    def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Apply the end of a producer's transaction: its pending offsets are committed, or dropped."""
-        self.offsets.end_transaction(producer_id, committed)
+    def end_transaction(self, producer_id: int, committed: bool, note: Note = note_nothing) -> Steps[None]:
+        """Take the end of a producer's transaction, and return the steps that commit its pending offsets, or drop
+        them. `note` is told what becomes committed."""
+        return self.offsets.end_transaction(producer_id, committed, note)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 

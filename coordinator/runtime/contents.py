@@ -19,6 +19,7 @@ from coordinator.runtime.ledger import DIRECTORY
 from protocol.errors import ProtocolError
 from protocol.record_batch import BatchHeader
 from protocol.records import Record, read_end_marker
+from protocol.steps import finish_steps
 from storage import layout
 from storage.files import Files
 from storage.names import partition_directory, partition_of
@@ -40,7 +41,7 @@ def _check_groups() -> Check:
         try:
             if header.is_control:
                 if (marker := read_end_marker(batch[0])) is not None:
-                    shard.end_transaction(header.producer_id, marker.commits)
+                    finish_steps(shard.end_transaction(header.producer_id, marker.commits))
                 return reasons
             for record in batch:
                 try:

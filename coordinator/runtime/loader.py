@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from coordinator.core import records
+from coordinator.core.decision import Steps
 from coordinator.core.kinds.kind import Inconsistent
 from coordinator.core.offset_records import Commits, read_commits
 from coordinator.runtime.damage import describe_damage, read_log_with
@@ -30,7 +31,8 @@ def replay(partition: Partition) -> Iterator[int]:
             if commits is not None:
                 shard.replay_commits(commits)
             elif header.is_control:
-                _end_transaction(partition, header.producer_id, facts[0])
+                for _ in _end_transaction(partition, header.producer_id, facts[0]):
+                    yield 0
             else:
                 producer_id = header.producer_id if header.is_transactional else -1
                 for at in range(0, len(facts), STEP_RECORDS):
@@ -57,10 +59,10 @@ def _read(data: bytes, at: int, header: BatchHeader) -> tuple[list[Commits] | No
     return None, record_batch.read(data, at, header, Meter())
 
 
-def _end_transaction(partition: Partition, producer_id: int, fact: LogRecord) -> None:
+def _end_transaction(partition: Partition, producer_id: int, fact: LogRecord) -> Steps[None]:
     marker = read_end_marker(fact)
     if marker is not None:
-        partition.shard.end_transaction(producer_id, marker.commits)
+        yield from partition.shard.end_transaction(producer_id, marker.commits)
 
 
 def _decode(facts: list[LogRecord], source: Log) -> list[records.Record]:

@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from coordinator.core import records
+from coordinator.core.decision import Steps
 from coordinator.core.offset_records import write_records
-from coordinator.core.offsets.commit_history import CommitHistory
+from coordinator.core.offsets.commit_history import CommitHistory, EndOfTransaction
+from coordinator.core.offsets.store import note_nothing
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, Record
 from coordinator.core.result import Producer, Result
 from coordinator.core.shard import Shard
@@ -127,14 +129,23 @@ class Partition:
         is_commit = type(first) is OffsetCommits or type(first.key) is OffsetCommitKey
         return is_commit or self._message_bytes_max is None or size <= self._message_bytes_max()
 
-    def end_transaction(self, producer_id: int, committed: bool, marker: bytes) -> None:
-        """End a producer's transaction in the shard, and gather the batch that says so."""
+    def end_transaction(self, producer_id: int, committed: bool, marker: bytes) -> Steps[None]:
+        """Gather the batch that ends a producer's transaction, and return the steps that apply its end."""
         assert self.is_loaded, f"partition {self.index} is written to while it is loaded"
-        if self.history is not None and committed:
-            self.history.note_end(producer_id, self.shard.offsets)
         self._seal()
         self._gather(marker, ())
-        self.shard.end_transaction(producer_id, committed)
+        changes = EndOfTransaction()
+        note = note_nothing if self.history is None else changes.note
+        return self._apply_end(self.shard.end_transaction(producer_id, committed, note), changes)
+
+    def _apply_end(self, steps: Steps[None], changes: EndOfTransaction) -> Steps[None]:
+        shard = self.shard
+        for _ in steps:
+            yield
+            if self.shard is not shard:  # it has moved, and the one in its place has found the marker in the log
+                return
+        if self.history is not None:
+            self.history.note_end(changes)
 
     def flush(self) -> int:
         """Append what was gathered, in one write; how many bytes. Raises StorageError, after which nothing may be

@@ -80,15 +80,17 @@ class Recorder:
         own = [world.partitions[index] for topic, index in markers.partitions if topic == OFFSETS_TOPIC]
         if not all(partition.is_loaded for partition in own):
             return
-        for partition in own:
-            self.write_marker(partition, markers.producer_id, markers.committed, batch)
-        self._do_in_steps(self._write_markers(markers, batch, now_ms))
+        ends = [self.write_marker(partition, markers.producer_id, markers.committed, batch) for partition in own]
+        self._do_in_steps(self._write_markers(markers, batch, now_ms, ends))
 
-    def _write_markers(self, markers: Markers, batch: bytes, now_ms: int) -> Steps[None]:
-        """Write the end of a transaction into its partitions of topics, in steps, and complete the transaction."""
+    def _write_markers(self, markers: Markers, batch: bytes, now_ms: int, ends: list[Steps[None]]) -> Steps[None]:
+        """Apply the end of a transaction to offsets, write it into its partitions of topics, and complete the
+        transaction, in steps."""
         ledger = self._world.ledger
         self._ending.add(markers.transactional_id)
         try:
+            for steps in ends:
+                yield from steps
             is_complete = yield from self._world.dataplane.end_transaction(markers, batch, now_ms)
             if is_complete:  # else it stays prepared, and the next start writes the markers that are missing
                 ledger.complete(complete(ledger.transactions, markers.transactional_id, now_ms), now_ms)
@@ -114,10 +116,11 @@ class Recorder:
                 world.edge.attempt("transaction", self.record, Result(effects=(markers,)), now_ms)
         self._append()
 
-    def write_marker(self, partition: Partition, producer_id: int, committed: bool, batch: bytes) -> None:
-        """End a producer's transaction in a partition of `__consumer_offsets`, which is loaded."""
-        partition.end_transaction(producer_id, committed, batch)
+    def write_marker(self, partition: Partition, producer_id: int, committed: bool, batch: bytes) -> Steps[None]:
+        """End a producer's transaction in a partition of `__consumer_offsets`, which is loaded. Return the steps that
+        apply the end."""
         self._world.dirty[partition] = None
+        return partition.end_transaction(producer_id, committed, batch)
 
 
 def marker(producer_id: int, producer_epoch: int, committed: bool, now_ms: int) -> bytes:

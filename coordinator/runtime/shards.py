@@ -57,9 +57,8 @@ class Shards:
             if producer.first_open_offset is not None and not engine.world.ledger.transactions.is_open(
                 producer_id, name
             ):
-                engine.recorder.write_marker(
-                    partition, producer_id, False, marker(producer_id, producer.epoch, False, now_ms)
-                )
+                batch = marker(producer_id, producer.epoch, False, now_ms)
+                engine.do_in_steps(engine.recorder.write_marker(partition, producer_id, False, batch))
 
     def unload(self, partition: Partition, now_ms: int, reason: str) -> None:
         """Append what a coordinator has decided, and forget it; clients that wait are answered in steps."""

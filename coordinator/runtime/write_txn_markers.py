@@ -38,7 +38,7 @@ def write_txn_markers(
             for index in topic.partition_indexes:
                 if pace.count_partition():
                     yield
-                error = _write(engine, one, topic.name, index, call.now_ms, pace)
+                error = yield from _write(engine, one, topic.name, index, call.now_ms, pace)
                 partitions.append(WriteTxnMarkersResponseWritableTxnMarkerPartitionResult(index, error))
             if partitions:
                 topics.append(WriteTxnMarkersResponseWritableTxnMarkerTopicResult(topic.name, tuple(partitions)))
@@ -54,7 +54,7 @@ def _write(
     index: int,
     now_ms: int,
     pace: PartitionPace,
-) -> ErrorCode:
+) -> Steps[ErrorCode]:
     """Write a marker into one partition. Returns why it is not written, else NONE."""
     fact = engine.world.ledger.catalog.topics_by_name.get(topic)
     if fact is None or not 0 <= index < fact.partitions:
@@ -73,5 +73,5 @@ def _write(
     if known is not None and known.epoch > one.producer_epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     pace.add(APPEND_WORK)
-    engine.recorder.write_marker(partition, one.producer_id, one.transaction_result, batch)
+    yield from engine.recorder.write_marker(partition, one.producer_id, one.transaction_result, batch)
     return ErrorCode.NONE

@@ -10,6 +10,7 @@ from coordinator.core.record_types import single_records
 from coordinator.core.result import Call, RemoveOffsets, Result
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topics
+from protocol.steps import finish_steps
 from tests.core import durable
 
 START_MS = 1_700_000_000_000
@@ -86,7 +87,7 @@ class ShardDriver:
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> None:
         self.log.append((producer_id, commits))
-        self.shard.end_transaction(producer_id, commits)
+        finish_steps(self.shard.end_transaction(producer_id, commits))
 
     def set_topics(self, topics: Topics) -> None:
         """From now on these topics exist, and no others."""
@@ -115,7 +116,7 @@ class ShardDriver:
                 key, value, producer_id = entry
                 self.shard.replay(records.decode(key, value), producer_id)
             else:
-                self.shard.end_transaction(*entry)
+                finish_steps(self.shard.end_transaction(*entry))
 
     def load(self) -> None:
         """Begin to serve what was replayed."""

@@ -16,6 +16,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.steps import finish_steps
 from tests.core.driver import Entry, ShardDriver
 from tests.requests import commit, commit_in_transaction
 
@@ -60,13 +61,13 @@ def test_nothing_of_it_is_seen_while_its_offsets_are_removed() -> None:
     assert set(shard.groups) == {"other"} and list(shard.offsets.groups()) == ["other"]
     assert not shard.offsets.has_any_pending("g") and not list(shard.offsets.keys("g"))
     assert shard.offsets.count == 7, "they take memory until they are removed"
-    shard.end_transaction(7, True)  # its offset was pending before the group ended
+    finish_steps(shard.end_transaction(7, True))  # its offset was pending before the group ended
     assert list(shard.offsets.groups()) == ["other"]
     batches = [one.records for results in shard.remove_offsets("g", driver.now_ms) for one in results]
     assert [len(batch) for batch in batches] == [4, 4, 1]
     keys = [record.key for record in result.records[:4]] + [record.key for batch in batches for record in batch]
     assert len(keys) == len(set(keys)) == 13
-    shard.end_transaction(8, True)
+    finish_steps(shard.end_transaction(8, True))
     assert list(shard.offsets.groups()) == ["other"]
     driver.handle(commit("g", {"t": {3: 9}}), driver.call(8))
     assert {key.partition for key in shard.offsets.keys("g")} == {3}

@@ -1,15 +1,19 @@
 """Offsets and transactions against a log that is read from its beginning each time (R9 b, h; O-130 to O-134)."""
 
 from dataclasses import dataclass
+from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator.core import pace
 from coordinator.core.offsets.store import OFFSET_BYTES, OffsetStore
 from coordinator.core.record_types import OffsetCommits, single_records
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
+from protocol.steps import Steps, finish_steps
 
 PARTITIONS = st.integers(0, 2)
 PRODUCERS = st.integers(1, 3)
@@ -80,11 +84,34 @@ def pending(log: Log, producer: int, partition: int) -> tuple[int, int] | None:
     return found
 
 
+def applied_in_steps(log: Log, dice: Random) -> OffsetStore:
+    """Between two entries the ends that are being applied go on by some offsets, or by none."""
+    store, ends = OffsetStore(), dict[int, Steps[None]]()
+    with patch.object(pace, "UNITS", 1):
+        for entry in log:
+            if isinstance(entry, Marker):
+                end = store.end_transaction(entry.producer, entry.committed)
+                finish_steps(end) if entry.producer in ends else ends.setdefault(entry.producer, end)
+            else:
+                producer = entry.producer if isinstance(entry, Commit) else -1
+                if producer in ends:  # it is refused until then
+                    finish_steps(ends.pop(producer))
+                value = OffsetCommitValue(entry.offset) if isinstance(entry, Commit) else None
+                store.apply(Record(OffsetCommitKey("g", "t", entry.partition), value), producer)
+            for end in ends.values():
+                if dice.random() < 0.5:
+                    next(end, None)
+    for end in dice.sample(list(ends.values()), len(ends)):
+        finish_steps(end)
+    assert not any(store.is_ending(producer) for producer in (1, 2, 3))
+    return store
+
+
 def applied(log: Log) -> OffsetStore:
     store = OffsetStore()
     for entry in log:
         if isinstance(entry, Marker):
-            store.end_transaction(entry.producer, entry.committed)
+            finish_steps(store.end_transaction(entry.producer, entry.committed))
         else:
             value = OffsetCommitValue(entry.offset) if isinstance(entry, Commit) else None
             producer = entry.producer if isinstance(entry, Commit) else -1
@@ -93,10 +120,11 @@ def applied(log: Log) -> OffsetStore:
 
 
 @pytest.mark.rule("K-366 K-382")
-@given(ENTRIES)
-@settings(max_examples=400)
-def test_the_store_is_its_log(log: Log) -> None:
-    store = applied(log)
+@given(ENTRIES, st.none() | st.randoms(use_true_random=False))
+@settings(max_examples=600)
+def test_the_store_is_its_log(log: Log, dice: Random | None) -> None:
+    """Whether ends of transactions are applied at once, or in steps with all else between them."""
+    store = applied(log) if dice is None else applied_in_steps(log, dice)
     for partition in range(3):
         offset, producers = resolved(log, partition)
         value = store.get("g", "t", partition)
@@ -137,7 +165,7 @@ def test_what_offsets_take_is_counted_however_they_come(changes: list[Any]) -> N
             case dict():
                 store.commit("g", "t", change)
             case (int(), bool() as committed):
-                store.end_transaction(change[0], committed)
+                finish_steps(store.end_transaction(change[0], committed))
             case (int() as partition, None | OffsetCommitValue() as value, producer):
                 key = OffsetCommitKey("g", "t", partition)
                 if producer == -1 or value is None:
@@ -149,16 +177,24 @@ def test_what_offsets_take_is_counted_however_they_come(changes: list[Any]) -> N
                 store.apply_all((OffsetCommits("g", "t", b"i" * 16, 1_000, *columns),))
         assert store.bytes == weigh_offsets(store) == sum(told)
     for producer in (1, 2):
-        store.end_transaction(producer, False)
+        finish_steps(store.end_transaction(producer, False))
     for partition in range(3):
         store.apply(Record(OffsetCommitKey("g", "t", partition), None))
     assert (store.bytes, store.metadata_bytes, store.count) == (0, 0, 0)
 
 
 def test_a_marker_says_what_it_committed() -> None:
-    store = applied([Commit(0, 5, 1), Commit(1, 6, 1), Commit(1, 7)])
-    assert store.end_transaction(1, True) == (OffsetCommitKey("g", "t", 0),)
-    assert store.end_transaction(1, True) == ()
+    store = applied([Commit(0, 4), Commit(0, 5, 1), Commit(1, 6, 1), Commit(1, 7)])
+    said: list[tuple[int, int | None, int]] = []
+    for _ in range(2):
+        finish_steps(
+            store.end_transaction(
+                1,
+                True,
+                lambda key, before, after: said.append((key.partition, before and before.offset, after.offset)),
+            )
+        )
+    assert said == [(0, 4, 5)]
 
 
 SAME_PARTITIONS = st.sampled_from([(0, 1), (0, 1), (1, 0), (0,), (0, 1, 2), (2, 2), (0, 1, 1)])

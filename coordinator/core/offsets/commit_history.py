@@ -28,6 +28,17 @@ class Change(Struct, frozen=True, gc=False):
 Commit = tuple[Change, ...]  # of one group
 
 
+class EndOfTransaction:
+    """What the end of a transaction has done to offsets so far."""
+
+    def __init__(self) -> None:
+        self.by_group: dict[str, list[Change]] = {}
+
+    def note(self, key: OffsetCommitKey, before: OffsetCommitValue | None, after: OffsetCommitValue) -> None:
+        """Note an offset that has become committed."""
+        self.by_group.setdefault(key.group, []).append(Change(key, before, after))
+
+
 class CommitHistory:
     """The last commits, oldest first."""
 
@@ -45,14 +56,10 @@ class CommitHistory:
             ]
             self._add(changes)
 
-    def note_end(self, producer_id: int, offsets: OffsetStore) -> None:
-        """Note the commits of a transaction that is committed, before its end is applied: one for each group."""
-        by_group: dict[str, list[Change]] = {}
-        for key, value in offsets.pending_offsets_by(producer_id):
-            change = Change(key, offsets.get(key.group, key.topic, key.partition), value)
-            by_group.setdefault(key.group, []).append(change)
-        for changes in by_group.values():
-            self._add(changes)
+    def note_end(self, changes: "EndOfTransaction") -> None:
+        """Note the commits of a transaction whose end was applied: one for each group."""
+        for of_group in changes.by_group.values():
+            self._add(of_group)
 
     def last(self, group_id: str, count: int) -> tuple[Commit, ...]:
         """Return the last commits of a group, the newest first, as many as are known of those that are wanted."""

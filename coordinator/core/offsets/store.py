@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from coordinator.core.decision import Steps
 from coordinator.core.offsets.topic_offsets import TopicOffsets
+from coordinator.core.pace import Pace
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, OffsetCommitValue, Record, single_records
 
 NOT_TRANSACTIONAL: Final = -1
@@ -22,6 +24,7 @@ NOT_TRANSACTIONAL: Final = -1
 _NOTHING: Final[dict[str, TopicOffsets]] = {}
 _NO_OFFSETS: Final[dict[int, OffsetCommitValue]] = {}
 _NOBODY: Final[dict[tuple[str, int], set[int]]] = {}
+_NOT_PENDING: Final[dict[OffsetCommitKey, "Pending"]] = {}
 
 
 OFFSET_BYTES: Final = 256
@@ -33,6 +36,14 @@ FREED_AT_ONCE: Final = 1_000  # pending offsets
 
 def _hold_nothing(more_bytes: int) -> None:
     """Count nothing, for a store by itself."""
+
+
+Note = Callable[[OffsetCommitKey, OffsetCommitValue | None, OffsetCommitValue], None]
+"""Is told of an offset that becomes committed, with the value before."""
+
+
+def note_nothing(key: OffsetCommitKey, before: OffsetCommitValue | None, after: OffsetCommitValue) -> None:
+    """Note nothing, where commits cannot be lost."""
 
 
 def _pending_bytes(value: OffsetCommitValue) -> int:
@@ -59,6 +70,7 @@ class OffsetStore:
 
     __slots__ = (
         "_committed",
+        "_ending",
         "_hold_bytes",
         "_open",
         "_order",
@@ -77,6 +89,7 @@ class OffsetStore:
         self._hold_bytes = hold
         self._committed: dict[str, dict[str, TopicOffsets]] = {}
         self._pending: dict[int, dict[OffsetCommitKey, Pending]] = {}  # by producer id
+        self._ending: set[int] = set()  # producers of whose transaction the end is being applied
         self._open: dict[str, dict[tuple[str, int], set[int]]] = {}  # group -> partition -> producers
         self._remains: dict[str, Remains] = {}  # by group
         self._order = 0
@@ -142,11 +155,6 @@ class OffsetStore:
             key = OffsetCommitKey(group_id, topic, partition)
             for producer_id in producers:
                 yield key, self._pending[producer_id][key].value
-
-    def pending_offsets_by(self, producer_id: int) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue]]:
-        """Return the offsets that the end of a producer's transaction commits: those that no later one overtook."""
-        pending = self._pending.get(producer_id, {})
-        return ((key, entry.value) for key, entry in pending.items() if not entry.overtaken)
 
     def groups(self) -> Iterator[str]:
         """Yield each group with an offset, committed or pending, once."""
@@ -230,27 +238,47 @@ class OffsetStore:
         if producer_id == NOT_TRANSACTIONAL:
             self._commit(key, value, self._order)
         else:
+            assert producer_id not in self._ending, f"the transaction of producer {producer_id} has not ended"
             pending = self._pending.setdefault(producer_id, {})
             self._hold(_pending_bytes(value) - (_pending_bytes(pending[key].value) if key in pending else 0))
             pending[key] = Pending(self._order, value)
             partitions = self._open.setdefault(key.group, {})
             partitions.setdefault((key.topic, key.partition), set()).add(producer_id)
 
-    def end_transaction(self, producer_id: int, committed: bool) -> tuple[OffsetCommitKey, ...]:
-        """Apply a marker: commit or drop the producer's pending offsets. Return the keys that were committed."""
-        pending = self._pending.pop(producer_id, {})
-        for key, entry in pending.items():
-            if key.group not in self._remains:
-                self._close(key, producer_id)
-            self._hold(-_pending_bytes(entry.value))
-        winners = [
-            (key, entry)
-            for key, entry in pending.items()
-            if committed and not entry.overtaken and key.group not in self._remains
-        ]
-        for key, entry in winners:
-            self._commit(key, entry.value, entry.order)
-        return tuple(key for key, _ in winners)
+    def end_transaction(self, producer_id: int, committed: bool, note: Note = note_nothing) -> Steps[None]:
+        """Take a marker, and return the steps that commit the producer's pending offsets, or drop them.
+
+        Each offset stays pending until its step, so what is committed after the marker overtakes it as ever. While the
+        producer `is_ending`, it can have no offset of a further transaction. `note` is told what becomes committed.
+        """
+        keys = () if producer_id in self._ending else tuple(self._pending.get(producer_id, ()))
+        if keys:
+            self._ending.add(producer_id)
+        return self._end_in_steps(producer_id, keys, committed, note)
+
+    def is_ending(self, producer_id: int) -> bool:
+        """Return whether a producer's transaction has its marker, and still pending offsets."""
+        return producer_id in self._ending
+
+    def _end_in_steps(
+        self, producer_id: int, keys: tuple[OffsetCommitKey, ...], committed: bool, note: Note
+    ) -> Steps[None]:
+        pace = Pace()
+        for key in keys:
+            if pace.is_due():
+                yield
+            entry = self._pending.get(producer_id, _NOT_PENDING).get(key)
+            if entry is None:  # a tombstone has removed it meanwhile, or the end of its group
+                continue
+            self._drop_pending(key, producer_id)
+            if key.group in self._remains:
+                continue
+            self._close(key, producer_id)
+            if committed and not entry.overtaken:
+                note(key, self.get(key.group, key.topic, key.partition), entry.value)
+                self._commit(key, entry.value, entry.order)
+        if keys:
+            self._ending.remove(producer_id)
 
     # -- groups that have ended ----------------------------------------------------------------------------------------
 
@@ -289,7 +317,7 @@ class OffsetStore:
     def forget(self) -> Iterator[None]:
         """Forget everything in steps: what a store takes is long to free. It is of no use then."""
         pending: list[dict[Any, Any]] = [*self._pending.values(), *self._open.values()]
-        self._pending, self._open = {}, {}
+        self._pending, self._open, self._ending = {}, {}, set()
         for entries in pending:
             while entries:
                 for _ in range(min(len(entries), FREED_AT_ONCE)):

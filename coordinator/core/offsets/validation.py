@@ -56,6 +56,8 @@ def validate_txn_commit(group: Group | None, request: TxnOffsetCommitRequest, en
     """Return the same for TxnOffsetCommit."""
     if not request.group_id:  # which OffsetCommit takes for an id like any other
         return ErrorCode.INVALID_GROUP_ID
+    if env.offsets.is_ending(request.producer_id):  # a marker came from an administrator, and there is much to commit
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if group is not None:
         return kind_of(group).validate_commit(group, request, env)
     return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
