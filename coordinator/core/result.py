@@ -20,7 +20,6 @@ from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.decision import Steps
 from coordinator.core.events import Event
 from coordinator.core.principal import ANONYMOUS, Principal
-from coordinator.core.share_state.values import StateKey
 from coordinator.core.timers import TimerKey
 
 G = TypeVar("G", covariant=True)
@@ -173,20 +172,20 @@ class BeginShareStates(Struct, frozen=True):
     """
 
     group_id: str
-    offsets: Mapping[StateKey, int]
+    offsets: Mapping[bytes, Mapping[int, int]]  # by topic id and partition
     state_epoch: int
     at_ms: int
     response: Any = None
 
 
 class EndShareStates(Struct, frozen=True):
-    """Ask the share coordinator to forget the states of share partitions. The answer is `NoteEndedStates`.
+    """Ask the share coordinator to forget the states of share partitions, in steps. The answer is `NoteEndedStates`.
 
     A `response` of an administrator gets an entry for each topic; without one the response is the first error.
     """
 
     group_id: str
-    keys: tuple[StateKey, ...]
+    topics: Mapping[bytes, tuple[int, ...]]  # partitions by topic id
     at_ms: int
     response: Any = None
 

@@ -8,7 +8,7 @@ does the failed import of a module of ours: what is installed is not what runs.
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
@@ -45,6 +45,13 @@ class Edge:
         module of ours, and nothing else."""
         try:
             return step(*args)
+        except Exception as error:
+            return self._take(kind, error)
+
+    def attempt_steps(self, kind: str, steps: Generator[None, None, T]) -> Generator[None, None, T | Failure]:
+        """Return the same for work that is itself done in steps."""
+        try:
+            return (yield from steps)
         except Exception as error:
             return self._take(kind, error)
 

@@ -2,7 +2,6 @@
 again."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -251,10 +250,11 @@ def delete_groups(
     engine: Engine, request: DeleteGroupsRequest, call: Call, where: Where
 ) -> Steps[DeleteGroupsResponse]:
     """Delete each group by itself, and each once, in steps."""
-    names = dict.fromkeys(request.groups_names)
-    results = yield from map_in_steps(
-        names, lambda group_id: _delete(engine, group_id, call, where), units=partial(_end_units, engine)
-    )
+    pace, results = Pace(), []
+    for group_id in dict.fromkeys(request.groups_names):
+        if pace.is_due(_end_units(engine, group_id)):
+            yield
+        results.append((yield from _delete(engine, group_id, call, where)))
     return DeleteGroupsResponse(results=tuple(results))
 
 
@@ -264,12 +264,14 @@ def _end_units(engine: Engine, group_id: str) -> int:
     return name_units(group_id) + min(offsets.count_up_to(TOMBSTONES_A_STEP, group_id), TOMBSTONES_A_STEP)
 
 
-def _delete(engine: Engine, group_id: str, call: Call, where: Where) -> DeleteGroupsResponseDeletableGroupResult:
-    """Delete a group in a step of its own: one that fails leaves the others deleted."""
+def _delete(engine: Engine, group_id: str, call: Call, where: Where) -> Steps[DeleteGroupsResponseDeletableGroupResult]:
+    """Delete a group by itself: one that fails leaves the others deleted."""
     partition = engine.world.partitions.owner(group_id)
     if code := engine.world.coordinators.refuse(partition, where):
         return DeleteGroupsResponseDeletableGroupResult(group_id, code)
-    ended = engine.world.edge.attempt("DeleteGroups", _end_share_states, engine, partition, group_id, call)
+    ended = yield from engine.world.edge.attempt_steps(
+        "DeleteGroups", _end_share_states(engine, partition, group_id, call)
+    )
     if ended != ErrorCode.NONE:
         code = ErrorCode.UNKNOWN_SERVER_ERROR if isinstance(ended, Failure) else ended
         return DeleteGroupsResponseDeletableGroupResult(group_id, code)
@@ -280,12 +282,17 @@ def _delete(engine: Engine, group_id: str, call: Call, where: Where) -> DeleteGr
     return deleted
 
 
-def _end_share_states(engine: Engine, partition: Partition, group_id: str, call: Call) -> ErrorCode:
+def _end_share_states(engine: Engine, partition: Partition, group_id: str, call: Call) -> Steps[ErrorCode]:
     """End what the share coordinator keeps for a group, if it is about to be deleted. Returns why that cannot be."""
     group = partition.shard.groups.get(group_id)
     if group is None or not group.is_empty or not kind_of(group).has_share_states:
         return ErrorCode.NONE
-    code: ErrorCode = engine.take(partition, partition.shard.handle(EndAllShareStates(group_id), call))
+    ended = engine.take(partition, partition.shard.handle(EndAllShareStates(group_id), call))
+    if isinstance(ended, InSteps):
+        outcome = yield from ended.steps
+        assert isinstance(outcome, Done), "what the share coordinator says is a response"
+        ended = outcome.response
+    code: ErrorCode = ended
     return code
 
 

@@ -39,6 +39,7 @@ _MESSAGES: Final = {
     ErrorCode.FENCED_STATE_EPOCH: "The share coordinator rejected the request because the share-group state epoch did"
     " not match.",
     ErrorCode.INVALID_REQUEST: "The share coordinator found the request invalid.",
+    ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
 }
 
 
@@ -46,7 +47,7 @@ def perform(engine: Engine, partition: Partition, effect: BeginShareStates | End
     """Do what a group asks of the share coordinator. Returns the response of the request, with what came of it; that of
     an administrator, who may name very many partitions, is decided in steps (`group_requests.share_group_offsets`)."""
     if isinstance(effect, EndShareStates):
-        return _end(engine, partition, effect)
+        return InSteps(respond_in_steps(_end_in_steps(engine, partition, effect)))
     if effect.response is not None:
         return InSteps(respond_in_steps(_answer_in_steps(engine, partition, effect)))
     engine.do_in_steps(_begin_in_steps(engine, partition, effect))  # nobody waits for it
@@ -54,43 +55,57 @@ def perform(engine: Engine, partition: Partition, effect: BeginShareStates | End
 
 
 def _answer_in_steps(engine: Engine, partition: Partition, effect: BeginShareStates) -> Steps[Any]:
-    codes = yield from _begin_all(engine, effect)
+    failed = yield from _begin_all(engine, effect)
     if partition.is_loaded:
-        failed = _conclude(engine, partition, effect, codes)
+        _conclude(engine, partition, effect, failed)
     else:
-        failed = dict.fromkeys(codes, ErrorCode.NOT_COORDINATOR)
-    return _with_errors(effect.response, failed)
+        failed = yield from _fail_all(effect)
+    return (yield from _with_errors(effect, failed))
 
 
 def _begin_in_steps(engine: Engine, partition: Partition, effect: BeginShareStates) -> Steps[None]:
-    codes = yield from _begin_all(engine, effect)
+    failed = yield from _begin_all(engine, effect)
     if partition.is_loaded:  # else the next heartbeat asks again
-        _conclude(engine, partition, effect, codes)
+        _conclude(engine, partition, effect, failed)
 
 
 def _begin_all(engine: Engine, effect: BeginShareStates) -> Steps[Codes]:
-    pace, codes = Pace(), Codes()
-    for key, offset in effect.offsets.items():
-        if pace.is_due(_STATE_UNITS):
-            yield
-        codes[key] = _begin_one(engine, effect, key, offset)
-    return codes
+    """Begin the states. Returns the errors."""
+    pace, failed = Pace(), Codes()
+    for topic_id, offsets in effect.offsets.items():
+        for index, offset in offsets.items():
+            if pace.is_due(_STATE_UNITS):
+                yield
+            key = StateKey(effect.group_id, topic_id, index)
+            if code := _begin_one(engine, effect, key, offset):
+                failed[key] = code
+    return failed
 
 
-def _conclude(engine: Engine, partition: Partition, effect: BeginShareStates, codes: Codes) -> Codes:
-    """Tell the group what has come of its question. Returns the errors."""
+def _fail_all(effect: BeginShareStates) -> Steps[Codes]:
+    """Return the errors of states whose group has moved to another coordinator meanwhile."""
+    pace, failed = Pace(), Codes()
+    for topic_id, offsets in effect.offsets.items():
+        for index in offsets:
+            if pace.is_due():
+                yield
+            failed[StateKey(effect.group_id, topic_id, index)] = ErrorCode.NOT_COORDINATOR
+    return failed
+
+
+def _conclude(engine: Engine, partition: Partition, effect: BeginShareStates, failed: Codes) -> None:
+    """Tell the group what has come of its question."""
     states = engine.share_states
-    failed = {key: code for key, code in codes.items() if code}
+    topics = {topic_id: tuple(offsets) for topic_id, offsets in effect.offsets.items()}
     if not failed:
         engine.append()
-        _tell(engine, partition, NoteBegunStates(effect.group_id, _by_topic(codes)), effect.at_ms)
+        _tell(engine, partition, NoteBegunStates(effect.group_id, topics), effect.at_ms)
     elif effect.response is None:
         later = [key for key, code in failed.items() if code in NOT_SERVED]
         if len(later) == len(failed):
             states.call_when_served(later[0], lambda now_ms: _retry(engine, partition, effect, now_ms))
         else:
-            _tell(engine, partition, NoteFailedStates(effect.group_id, _by_topic(codes)), effect.at_ms)
-    return failed
+            _tell(engine, partition, NoteFailedStates(effect.group_id, topics), effect.at_ms)
 
 
 def _begin_one(engine: Engine, effect: BeginShareStates, key: StateKey, offset: int) -> ErrorCode:
@@ -108,24 +123,49 @@ def _retry(engine: Engine, partition: Partition, effect: BeginShareStates, now_m
         engine.do_in_steps(_begin_in_steps(engine, partition, replace(effect, at_ms=now_ms)))
 
 
-def _end(engine: Engine, partition: Partition, effect: EndShareStates) -> Any:
+def _end_in_steps(engine: Engine, partition: Partition, effect: EndShareStates) -> Steps[Any]:
     engine.append()
-    codes = {key: engine.share_states.delete(key, effect.at_ms) for key in effect.keys}
-    failed = {key.topic_id: code for key, code in codes.items() if code}
-    ended = frozenset(key.topic_id for key in codes) - failed.keys()
-    if ended:
+    failed: dict[bytes, ErrorCode] = {}
+    for topic_id, partitions in effect.topics.items():
+        if code := (yield from _end_topic(engine, partition, effect, topic_id, partitions)):
+            failed[topic_id] = code
+    ended = frozenset(effect.topics) - failed.keys()
+    if ended and partition.is_loaded:
         _tell(engine, partition, NoteEndedStates(effect.group_id, ended), effect.at_ms)
     if effect.response is None:
         return next(iter(failed.values()), ErrorCode.NONE)
     topics = engine.world.ledger.catalog.topics
     entries = []
-    for topic_id in dict.fromkeys(key.topic_id for key in effect.keys):
+    for topic_id in effect.topics:
         topic, code = topics.by_id(topic_id), failed.get(topic_id, ErrorCode.NONE)
         name = "" if topic is None else topic.name
         message = _MESSAGES.get(code) if code else None
         entries.append(DeleteShareGroupOffsetsResponseTopic(name, topic_id, code, message))
     response: DeleteShareGroupOffsetsResponse = effect.response
     return replace(response, responses=(*response.responses, *entries))
+
+
+def _end_topic(
+    engine: Engine, partition: Partition, effect: EndShareStates, topic_id: bytes, indexes: tuple[int, ...]
+) -> Steps[ErrorCode]:
+    """End the states of a topic, as long as the group says that they end. Returns the last error.
+
+    A member that has joined meanwhile needs them, and has them begun anew.
+    """
+    pace, last = Pace(), ErrorCode.NONE
+    for index in indexes:
+        if pace.is_due(_STATE_UNITS):
+            yield
+        group = partition.shard.groups.get(effect.group_id)
+        if not partition.is_loaded:
+            return ErrorCode.NOT_COORDINATOR
+        if topic_id not in getattr(group, "deleting", ()):
+            return ErrorCode.NON_EMPTY_GROUP if getattr(group, "members", ()) else ErrorCode.NONE
+        if engine.world.ledger.catalog.topics.by_id(topic_id) is None:
+            return ErrorCode.NONE  # its states have gone with it
+        if code := engine.share_states.delete(StateKey(effect.group_id, topic_id, index), effect.at_ms):
+            last = code
+    return last
 
 
 def _tell(engine: Engine, partition: Partition, told: Any, now_ms: int) -> None:
@@ -137,25 +177,20 @@ def _no_id() -> str:
     raise AssertionError("what the share coordinator tells needs no id")
 
 
-def _by_topic(codes: Codes) -> dict[bytes, tuple[int, ...]]:
-    topics: dict[bytes, list[int]] = {}
-    for key in codes:
-        topics.setdefault(key.topic_id, []).append(key.partition)
-    return {topic_id: tuple(partitions) for topic_id, partitions in topics.items()}
-
-
-def _with_errors(response: AlterShareGroupOffsetsResponse, failed: Codes) -> AlterShareGroupOffsetsResponse:
-    """Return the response with the errors of the share coordinator."""
+def _with_errors(effect: BeginShareStates, failed: Codes) -> Steps[AlterShareGroupOffsetsResponse]:
+    """Return the administrator's response with the errors of the share coordinator."""
+    response: AlterShareGroupOffsetsResponse = effect.response
     if not failed:
         return response
-    codes = {(key.topic_id, key.partition): code for key, code in failed.items()}
-    topics = []
+    topics, pace = [], Pace()
     for topic in response.responses:
-        partitions = [
-            one
-            if one.error_code or not (code := codes.get((topic.topic_id, one.partition_index)))
-            else replace(one, error_code=code, error_message=_MESSAGES.get(code))
-            for one in topic.partitions
-        ]
+        partitions = []
+        for one in topic.partitions:
+            if pace.is_due():
+                yield
+            code = failed.get(StateKey(effect.group_id, topic.topic_id, one.partition_index))
+            if code and not one.error_code:
+                one = replace(one, error_code=code, error_message=_MESSAGES.get(code))
+            partitions.append(one)
         topics.append(replace(topic, partitions=tuple(partitions)))
     return replace(response, responses=tuple(topics))

@@ -274,7 +274,7 @@ def test_of_states_that_cannot_be_begun_the_group_hears_though_others_are_being_
     states.unload(states.partition_of(loading))
     states.initialize(key_in(server), 7, 0, WALL_MS)
     monkeypatch.setattr(share_groups, "_tell", lambda _engine, _partition, answer, _now_ms: told.append(answer))
-    wanted = BeginShareStates("g", {key_in(server): 5, loading: 5}, 3, WALL_MS)
+    wanted = BeginShareStates("g", {topic_id: {0: 5, loading.partition: 5}}, 3, WALL_MS)
     share_groups.perform(server.node.engine, server.node.world.partitions[0], wanted, None)
     server.rest()
     assert told == [NoteFailedStates("g", {topic_id: (0, loading.partition)})]

@@ -5,6 +5,7 @@ with 150,000 offsets, of as many partitions as `topics.max.bytes` lets there be,
 case has a copy of the server.
 """
 
+import gc
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -31,6 +32,7 @@ from protocol.messages.delete_share_group_offsets import (
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests import requests
 from tests.worst.growth import in_a_copy
 from tests.worst.server import SMALL, Cost, Size, WorstServer
@@ -78,6 +80,14 @@ class Held:
         server.finish()
         held = sum(partition.shard.offsets.count for partition in server.node.world.partitions)
         assert held >= size.wide * size.most + size.many, f"{held} offsets"
+        for topic in self.topics:
+            begins = tuple([AlterShareGroupOffsetsRequestPartition(index, 1) for index in whole])
+            topics = (AlterShareGroupOffsetsRequestTopic(topic, begins),)
+            server.ask(91, 0, AlterShareGroupOffsetsRequest("queue", topics))
+        held = len(list(server.node.engine.share_states.states()))
+        assert held >= size.wide * size.most, f"{held} states"
+        gc.collect()
+        gc.freeze()
 
     def cases(self) -> Mapping[str, Callable[[], Cost]]:
         """Return what is measured, by what it is."""
@@ -96,9 +106,19 @@ class Held:
             f"DeleteTopics of a topic of {size.many:,} groups": self._asking(
                 DeleteTopicsRequest(topic_names=("of-many",), timeout_ms=1_000), 5
             ),
-            "all offsets expire": partial(server.measure_turns, "", lambda: server.pass_time(8 * DAY_MS)),
-            "a pass over offsets that stay": partial(server.measure_turns, "", lambda: server.pass_time(700_000)),
+            "all offsets expire": self._pass_time(8 * DAY_MS),
+            "a pass over offsets that stay": self._pass_time(700_000),
+            f"a transaction of {count} offsets times out": partial(
+                server.measure_turns, "", lambda: server.pass_time(61_000)
+            ),
             f"EndTxn of {count} offsets": self._asking(EndTxnRequest("ending", *producer, True), 3),
+            f"DeleteGroups of a share group of {count} states": self._asking(DeleteGroupsRequest(("queue",)), 2),
+            f"DeleteShareGroupOffsets of {count} states": self._asking(DeleteShareGroupOffsetsRequest(
+                "queue", tuple(DeleteShareGroupOffsetsRequestTopic(topic) for topic in self.topics)
+            ), 0),
+            f"a member of a share group joins, {count} states begin": self._asking(
+                ShareGroupHeartbeatRequest("sharing", "m", 0, subscribed_topic_names=tuple(self.topics)), 1
+            ),
             f"AlterShareGroupOffsets of {3 * size.most:,} partitions": self._asking(AlterShareGroupOffsetsRequest(
                 "altered",
                 tuple(
@@ -106,9 +126,6 @@ class Held:
                     for topic in self.topics[:3]
                 ),
             ), 0),
-            "DeleteShareGroupOffsets": self._asking(
-                DeleteShareGroupOffsetsRequest("s0", (DeleteShareGroupOffsetsRequestTopic("t0"),)), 0
-            ),
             f"an operator forgets {size.crowd:,} members": partial(
                 server.measure_turns, "", command(Forget("crowd"))
             ),
@@ -131,6 +148,15 @@ class Held:
     def _command(self, verb: Any) -> Callable[[], Any]:
         return lambda: self.server.node.command(verb, self.server.now_ms, lambda: "id")
 
+    def _pass_time(self, ms: int) -> Callable[[], Cost]:
+        """Move the clock where no transaction times out."""
+
+        def measure() -> Cost:
+            self._asking(EndTxnRequest("ending", self.producer.producer_id, self.producer.producer_epoch, True), 3)()
+            return self.server.measure_turns("", lambda: self.server.pass_time(ms))
+
+        return measure
+
     def _start_again(self) -> Cost:
         self.server.measure_turns("", self._command(StopBroker(0)))
         return self.server.measure_turns("", self._command(StartBroker(0)))
@@ -142,4 +168,4 @@ class Held:
         node = Node(server.setup)
         node.open(server.now_ms)
         server.node = node
-        return server.measure_all("", node.load(lambda: server.now_ms))
+        return server.measure_load("", node.load(lambda: server.now_ms))

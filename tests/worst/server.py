@@ -15,7 +15,7 @@ from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Broker, Where
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.dice import fresh_ids
-from coordinator.runtime.node import Node, Setup
+from coordinator.runtime.node import Loading, Node, Setup
 from coordinator.runtime.steps import ProcessorTime
 from coordinator.server.decoding import LONG_BYTES, decode_more
 from coordinator.server.encoding import SHORT
@@ -178,10 +178,12 @@ class WorstServer:
             meter.run("flush", engine.flush)
         return meter.cost(name, 1, b"")
 
-    def measure_all(self, name: str, steps: Iterator[Any]) -> Cost:
-        """Measure each of some steps."""
-        meter, end = _Meter(), object()
-        while meter.run(f"step {meter.steps}", lambda: next(steps, end)) is not end:
+    def measure_load(self, name: str, steps: Iterator[Loading]) -> Cost:
+        """Measure each step of a start, but for what a thread does meanwhile."""
+        meter = _Meter()
+        while (step := meter.run(f"step {meter.steps}", lambda: next(steps, None))) is not None:
+            if step.opens is not None:
+                step.opens()
             meter.run("flush", self.node.engine.flush)
         self._finish(meter)
         return meter.cost(name, 1, b"")
@@ -300,6 +302,28 @@ def _decode(data: bytes, meter: "_Meter") -> Request | None:
     return cast("Request", request)
 
 
+class Collector:
+    """Measures the passes of Python's collector, which may come in any step and take as long as there are objects."""
+
+    def __init__(self) -> None:
+        self._began_s, self._passes = 0.0, list[float]()
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._began_s = thread_time()
+        else:
+            self._passes.append(thread_time() - self._began_s)
+
+    def take_passes(self) -> list[float]:
+        """Return how long each pass took since this was last asked."""
+        passes, self._passes = self._passes, []
+        return passes
+
+
+COLLECTOR: Final = Collector()
+
+
 class _Meter:
     def __init__(self) -> None:
         self.steps = 0
@@ -307,15 +331,22 @@ class _Meter:
         self._began_bytes = self._most_bytes = resident_bytes()
 
     def run(self, what: str, action: Callable[[], Any]) -> Any:
-        before, began_s = resident_bytes(), thread_time()
+        before = resident_bytes()
+        COLLECTOR.take_passes()
+        began_s = thread_time()
         result = action()
         took_s, after = thread_time() - began_s, resident_bytes()
+        passes = COLLECTOR.take_passes()
         self.steps += 1
-        if took_s > self._longest_s:
-            self._longest_s, self._what = took_s, what
+        self._note(what, took_s - sum(passes))
+        self._note("collector", max(passes, default=0.0))
         self._longest_bytes = max(self._longest_bytes, after - before)
         self._most_bytes = max(self._most_bytes, after)
         return result
+
+    def _note(self, what: str, took_s: float) -> None:
+        if took_s > self._longest_s:
+            self._longest_s, self._what = took_s, what
 
     def cost(self, name: str, count: int, data: bytes) -> Cost:
         grown = self._most_bytes - self._began_bytes

@@ -5,7 +5,14 @@ import pytest
 from tests.worst.held import FEW, Held
 from tests.worst.verbs import STEP_BYTES, STEP_S
 
-CASES = ("DeleteGroups of a group", "DeleteTopics of 3 topics", "a broker stops", "an operator forgets")
+CASES = (
+    "DeleteGroups of a group",
+    "DeleteGroups of a share group",
+    "a member of a share group joins",
+    "DeleteTopics of 3 topics",
+    "a broker stops",
+    "an operator forgets",
+)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from coordinator.core.kinds.share.group import ShareGroup, StatePartitions
 from coordinator.core.kinds.share.state_partitions import note_initializing
 from coordinator.core.kinds.share.validation import no_share_group
 from coordinator.core.result import BeginShareStates, Result
-from coordinator.core.share_state.values import StateKey
 from coordinator.core.topics import NO_ID, Topic
 from protocol.errors import ErrorCode
 from protocol.messages.alter_share_group_offsets import (
@@ -39,7 +38,7 @@ def alter_share_group_offsets(
     transition = GroupTransition(group or ShareGroup(request.group_id), env, BY)
     topics: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
     missing: dict[bytes, StatePartitions] = {}
-    offsets: dict[StateKey, int] = {}
+    offsets: dict[bytes, dict[int, int]] = {}
     for asked in {one.topic_name: one for one in request.topics}.values():
         topic = env.topics.get(asked.topic_name)
         if topic is None:
@@ -48,13 +47,13 @@ def alter_share_group_offsets(
         known = {
             one.partition_index: one.start_offset for one in asked.partitions if one.partition_index < topic.partitions
         }
-        offsets |= {StateKey(request.group_id, topic.id, index): offset for index, offset in known.items()}
+        offsets[topic.id] = known
         missing[topic.id] = StatePartitions(topic.name, tuple(sorted(known)), transition.now_ms)
         topics[asked.topic_name] = _answer(topic, asked)
     if missing:
         note_initializing(transition, missing)
     response = AlterShareGroupOffsetsResponse(responses=tuple(topics.values()))
-    if offsets:
+    if any(offsets.values()):
         epoch, at_ms = transition.group.epoch, transition.now_ms
         transition.effects.append(BeginShareStates(request.group_id, offsets, epoch, at_ms, response))
     return transition.result(response) if missing else Result(response=response)

@@ -11,10 +11,9 @@ from typing import Any
 from coordinator.core.env import Env
 from coordinator.core.kinds.modern.transition import GroupTransition
 from coordinator.core.kinds.share.group import ShareGroup
-from coordinator.core.kinds.share.state_partitions import state_keys, write_states
+from coordinator.core.kinds.share.state_partitions import find_all_states, write_states
 from coordinator.core.kinds.share.validation import no_share_group
 from coordinator.core.result import EndAllShareStates, EndShareStates, NoteEndedStates, Result
-from coordinator.core.share_state.values import StateKey
 from coordinator.core.topics import Topic
 from protocol.errors import ErrorCode
 from protocol.messages.delete_share_group_offsets import (
@@ -39,7 +38,7 @@ def delete_share_group_offsets(
     if group.members:
         return refuse(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     initialized, deleting = dict(group.initialized), dict(group.deleting)
-    keys: list[StateKey] = []
+    ending: dict[bytes, tuple[int, ...]] = {}
     errors: list[DeleteShareGroupOffsetsResponseTopic] = []
     for name in (one.topic_name for one in request.topics):
         topic = env.topics.get(name)
@@ -48,15 +47,15 @@ def delete_share_group_offsets(
             message = UNKNOWN_TOPIC if topic is None else NOTHING_TO_DELETE
             errors.append(_error(name, message))
             continue
-        keys += [StateKey(group.group_id, topic.id, partition) for partition in found]
+        ending[topic.id] = found
         initialized.pop(topic.id, None)
         deleting[topic.id] = topic.name
     transition = GroupTransition(group, env, BY)
     response = DeleteShareGroupOffsetsResponse(responses=tuple(errors))
     if group.initializing or group.initialized or group.deleting:
         write_states(transition, group.initializing, initialized, deleting)
-    if keys:
-        transition.effects.append(EndShareStates(group.group_id, tuple(keys), transition.now_ms, response))
+    if ending:
+        transition.effects.append(EndShareStates(group.group_id, ending, transition.now_ms, response))
     return transition.result(response)
 
 
@@ -66,12 +65,12 @@ def end_all_states(group: ShareGroup, request: EndAllShareStates, env: Env) -> R
     Kafka: `GroupMetadataManager.shareGroupBuildPartitionDeleteRequest`.
     """
     transition = GroupTransition(group, env, "DeleteGroups")
-    keys = state_keys(group)
-    if not keys:
+    states = find_all_states(group, env.topics)
+    if not states:
         return Result(response=ErrorCode.NONE)
-    names = {topic_id: one.name for topic_id, one in (*group.initializing.items(), *group.initialized.items())}
-    write_states(transition, {}, {}, names)
-    transition.effects.append(EndShareStates(group.group_id, keys, transition.now_ms))
+    write_states(transition, {}, {}, {topic_id: one.name for topic_id, one in states.items()})
+    ending = {topic_id: one.partitions for topic_id, one in states.items()}
+    transition.effects.append(EndShareStates(group.group_id, ending, transition.now_ms))
     return transition.result()
 
 

@@ -16,7 +16,7 @@ from coordinator.core.kinds.share import record_builders
 from coordinator.core.kinds.share.group import ShareGroup, StatePartitions, StateTopics
 from coordinator.core.limits import Limits
 from coordinator.core.result import BeginShareStates, NoteBegunStates, NoteFailedStates, Result
-from coordinator.core.share_state.values import NO_OFFSET, StateKey
+from coordinator.core.share_state.values import NO_OFFSET
 from coordinator.core.topics import Topics
 
 
@@ -30,11 +30,7 @@ def ask_for_states(transition: GroupTransition[ShareGroup]) -> None:
     if not missing:
         return
     note_initializing(transition, missing)
-    offsets = {
-        StateKey(group.group_id, topic_id, partition): NO_OFFSET
-        for topic_id, one in missing.items()
-        for partition in one.partitions
-    }
+    offsets = {topic_id: dict.fromkeys(one.partitions, NO_OFFSET) for topic_id, one in missing.items()}
     transition.effects.append(BeginShareStates(group.group_id, offsets, transition.group.epoch, now_ms))
 
 
@@ -112,13 +108,15 @@ def without_topics(group: ShareGroup, gone: Iterable[bytes], env: Env) -> Result
     return transition.result()
 
 
-def state_keys(group: ShareGroup) -> tuple[StateKey, ...]:
-    """Return the share partitions that the share coordinator may have a state of."""
-    return tuple([
-        StateKey(group.group_id, topic_id, partition)
-        for topic_id, one in _union(group.initialized, group.initializing).items()
-        for partition in one.partitions
-    ])  # fmt: skip
+def find_all_states(group: ShareGroup, topics: Topics) -> dict[bytes, StatePartitions]:
+    """Return the share partitions that the share coordinator may have a state of: also those of which the end was
+    begun and not noted."""
+    ending = {
+        topic_id: StatePartitions(name, tuple(range(topic.partitions)))
+        for topic_id, name in group.deleting.items()
+        if (topic := topics.by_id(topic_id)) is not None
+    }
+    return _union(_union(group.initialized, group.initializing), ending)
 
 
 def write_states(

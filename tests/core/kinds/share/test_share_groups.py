@@ -61,14 +61,14 @@ class ShareDriver(ShardDriver):
         for effect in result.effects:
             if isinstance(effect, BeginShareStates):
                 topics: Asked = {}
-                for key in effect.offsets:
-                    topics.setdefault(key.topic_id, set()).add(key.partition)
-                    asked_ms = self.unanswered.get((key.topic_id, key.partition))
+                for key in [(topic_id, index) for topic_id, some in effect.offsets.items() for index in some]:
+                    topics.setdefault(key[0], set()).add(key[1])
+                    asked_ms = self.unanswered.get(key)
                     assert asked_ms is None or self.now_ms - asked_ms >= RETRY_MS, "nothing is asked for twice in a row"
-                    self.unanswered[key.topic_id, key.partition] = self.now_ms
+                    self.unanswered[key] = self.now_ms
                 self.asked.append((self.now_ms, topics))
             elif isinstance(effect, EndShareStates):
-                self.ending.append(frozenset(key.topic_id for key in effect.keys))
+                self.ending.append(frozenset(effect.topics))
 
     @property
     def group(self) -> ShareGroup:
