@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from coordinator.core.catalog import records
 from coordinator.core.catalog.records import TransactionKey
+from coordinator.core.decision import Steps
 from coordinator.core.moves import (
     BrokerVerb,
     LoseCommits,
@@ -24,6 +25,7 @@ from coordinator.core.moves import (
     StopBroker,
 )
 from coordinator.core.result import Call
+from coordinator.core.share_state.machine import StateMachine
 from coordinator.core.transactions.transactions import Transactions
 from coordinator.core.verbs import VerbResponse
 from coordinator.dataplane.brokers import NOBODY
@@ -138,7 +140,7 @@ class Failover:
     def _move_share_states(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
         """Let another broker, or none, coordinate the states of a partition of `__share_group_state`."""
         states = self._engine.share_states
-        states.unload(index)
+        self._engine.do_in_steps(_forget(states.unload(index)))
         self._engine.world.coordinators.of_share_states[index] = to
         load = Load(now_ms + load_ms, lambda now_ms: states.serve(index, now_ms))
         self._load((SHARE_STATES, index), to, load, states.replay(index))
@@ -184,6 +186,11 @@ class Failover:
         if world.is_synced:
             world.ledger.sync()
         return True
+
+
+def _forget(states: StateMachine) -> Steps[None]:
+    yield  # all of the partitions are unloaded first, in the step that has begun this
+    yield from states.forget()
 
 
 def _reason(before: int, after: int) -> str:

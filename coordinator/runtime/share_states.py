@@ -254,12 +254,13 @@ class ShareStates:
         for call in self._waiting.pop(index, []):
             self._world.edge.attempt("share state", call, now_ms)
 
-    def unload(self, index: int) -> None:
-        """Append what the partition's coordinator has decided, and forget what it holds."""
-        one = self._logs[index]
+    def unload(self, index: int) -> StateMachine:
+        """Append what the partition's coordinator has decided. Return what it held, to be forgotten in steps."""
+        one, old = self._logs[index], self._logs[index].machine
         one.flush(self._world.dataplane.append_state)
         self._dirty.pop(one, None)
         one.machine, one.served_by = self._machine(), NOBODY
+        return old
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
 

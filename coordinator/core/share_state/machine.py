@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coordinator.core.pace import Pace
 from coordinator.core.refusal import Refusal
 from coordinator.core.share_state.combine import combine_batches
 from coordinator.core.share_state.entry import Entry
@@ -33,6 +34,7 @@ from coordinator.core.share_state.values import (
 )
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode
+from protocol.steps import Steps
 
 NEGATIVE_PARTITION: Final = "The partition id cannot be a negative number."
 NOT_INITIALIZED: Final = "{} operation on uninitialized share partition not allowed."
@@ -193,6 +195,14 @@ class StateMachine:
             self.tombstone_offset = max(self.tombstone_offset, offset)
         elif (entry := self.entries.get(StateKey(key.group_id, key.topic_id, key.partition))) is not None:
             entry.snapshot_offset = max(entry.snapshot_offset, offset)
+
+    def forget(self) -> Steps[None]:
+        """Forget everything in steps: what the states take is long to free. The machine is of no use then."""
+        pace = Pace()
+        while self.entries:
+            if pace.is_due():
+                yield
+            self.entries.popitem()
 
     @property
     def needed_offset(self) -> int:
