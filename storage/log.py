@@ -115,6 +115,12 @@ class Log:
             log._recover()
         return log
 
+    def relocate(self, directory: str) -> None:
+        """Know the log by another directory: the one that has it was renamed."""
+        for segment in self.segments:
+            segment.path = f"{directory}/{file_name(segment.base_offset)}"
+        self.directory = directory
+
     def _recover(self) -> None:
         found = layout.look(self.files, self.directory)
         report = recovery.examine(self.files, self.directory, found, self.config.index_interval_bytes)

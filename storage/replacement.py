@@ -14,7 +14,7 @@ reserve and the event log stay.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -42,14 +42,16 @@ def find_partitions(files: Files, directory: str) -> list[str]:
     return [name for name in files.list(directory) if partition_of(name) is not None]
 
 
-def prepare(files: Files, data_dir: str, logs: Logs) -> None:
+def prepare(files: Files, data_dir: str, logs: Logs, read: Callable[[str], None] = lambda directory: None) -> None:
     """Write the new logs, and make them the truth. The old ones must not be written to any more: `finish` removes them.
 
-    Raises StorageError, and has changed nothing then.
+    `read` is called with the directory of the new logs, before they are the truth. Raises StorageError, also where
+    `read` does, and has changed nothing then.
     """
     incoming = f"{data_dir}/{INCOMING}"
     try:
         _write(files, incoming, logs)
+        read(incoming)
         files.rename(incoming, f"{data_dir}/{REPLACING}")
     except StorageError:
         with suppress(StorageError):  # the next start removes it

@@ -42,6 +42,7 @@ from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
+from coordinator.runtime.restart import prepare_node
 from coordinator.runtime.snapshot import Snapshot, read_logs_in_steps
 from coordinator.runtime.steps import ProcessorTime
 from coordinator.server import descriptors
@@ -196,6 +197,7 @@ class Server:
         self._poller: Poller  # once the node is open
         self._brokers: VirtualBrokers
         self._operator: Operator | None = None  # once it has something to do
+        self._next: Node | None = None  # in the place of this one, once it is restarted
         self._failure: StorageError | DamagedLog | None = None  # which has left the server without a node
         self._files = files
         self._started_ms = self._clock.now_ms()
@@ -322,8 +324,8 @@ class Server:
         )
 
     def prepare_restart(self, snapshot: Snapshot) -> None:
-        """Make the logs of a snapshot the truth. Raises StorageError if nothing has changed."""
-        replacement.prepare(self._files, self._data_dir, snapshot)
+        """Make the logs of a snapshot the truth, and read their catalog. Raises StorageError if nothing has changed."""
+        self._next = prepare_node(replace(self._setup, cluster_id=self._node.cluster_id), snapshot)
 
     def restart_in_steps(self, opened: Callable[[], None]) -> "Waits[None]":
         """Close every connection, and start again with the logs that were prepared, which are loaded in steps.
@@ -331,6 +333,7 @@ class Server:
         The cluster keeps its id: a client that finds another one warns of it, in the report of the next test. There is
         no way back: a failure of the disk ends the process, and the next start does what is left.
         """
+        assert self._next is not None, "the logs are prepared"
         self._poller.close_all("reset")
         self._setup = replace(self._setup, cluster_id=self._node.cluster_id)
         self._brokers.start_all()
@@ -338,7 +341,7 @@ class Server:
         self._is_ready = False
         try:
             replacement.finish(self._files, self._data_dir)
-            self._node = Node(self._setup)
+            self._node, self._next = self._next, None
             self._frontend.set_engine(self._node.engine)
             self._open()
             opened()

@@ -47,13 +47,15 @@ class Ledger:
             self._log = self._open()
         return self._log
 
-    def load(self) -> None:
-        """Read the log from its beginning. It is short: what exists, not what happened.
+    def load(self, log: Log | None = None) -> None:
+        """Read the log from its beginning, or another one, which is the log from now on. It is short: what exists, not
+        what happened.
 
         Raises `DamagedLog` for a fact that cannot be read, or that cannot be true: a transaction in no known state. And
         for a catalog that is missing beside logs of Muster: without it `__consumer_offsets` would be made anew, with
         another number of partitions, and nobody would find its groups.
         """
+        self._log = log or self._log
         if not self.log.segments and (others := self._checkpoints()):
             raise DamagedLog(self.log.directory, 0, f"the catalog is missing, though {others[0]} is of this server")
         for _, facts in read_log(self.log):

@@ -42,7 +42,7 @@ from coordinator.runtime.partitions import Partitions
 from coordinator.runtime.shards import Shards
 from coordinator.runtime.steps import Checkpoints, StepMeter
 from coordinator.runtime.world import World
-from storage.files import Files, Waker
+from storage.files import Files, StorageError, Waker
 from storage.layout import DamagedLog
 from storage.log import Log
 from storage.names import partition_directory
@@ -96,6 +96,7 @@ class Node:
     def __init__(self, setup: Setup) -> None:
         config = setup.config
         ledger = Ledger(catalog_settings(config, config.node_ids), lambda: self._open_log(DIRECTORY))
+        self.has_read_catalog = False  # ahead of `open`
         offered = router.supported_versions(setup.compat)
         authorizer = _find_authorizer(config, ledger.catalog.acls)
         self.world = World(config, ledger, is_synced=setup.is_synced)
@@ -135,11 +136,28 @@ class Node:
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
+    def read_catalog(self, data_dir: str) -> None:
+        """Read the catalog ahead of `open`, from a directory that has become that of the node by then.
+
+        For a thread, beside another node: nothing else of the node is looked at. Raises StorageError, `DamagedLog`.
+        """
+        setup = self._setup
+        log = Log.open(setup.files, f"{data_dir}/{DIRECTORY}", own_log_config(setup.config))
+        try:
+            self.world.ledger.load(log)
+        except (StorageError, DamagedLog):
+            log.release()
+            raise
+        self.has_read_catalog = True
+
     def open(self, now_ms: int) -> None:
         """Read what exists, and make what the set-up asks for. The groups are loaded by `load`, step by step."""
         setup, world, topics = self._setup, self.world, self.world.ledger.catalog.topics_by_name
         config = setup.config
-        self.world.ledger.load()
+        if self.has_read_catalog:
+            self.world.ledger.log.relocate(f"{setup.data_dir}/{DIRECTORY}")
+        else:
+            self.world.ledger.load()
         # Before a topic of the same name is made: it would begin with the records that a crash has left.
         remove_topics(setup.files, setup.data_dir, self.world.ledger.catalog.deleted_topics)
         missing = {name: count for name, count in setup.topics.items() if name not in topics}

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator.control.inputs import AdvertisedListener, Origin
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.dice import FreshIds
-from coordinator.runtime.node import Node
+from coordinator.runtime.restart import prepare_node
 from coordinator.runtime.snapshot import Snapshot, read_logs_in_steps
 from coordinator.server.listener import Listener
 from coordinator.server.operator import Operator
@@ -115,7 +115,7 @@ class SteeredNode(InMemory):
         )
 
     def prepare_restart(self, snapshot: Snapshot) -> None:
-        replacement.prepare(self.files, "data", snapshot)
+        self.next = prepare_node(replace(self.setup, cluster_id=self.node.cluster_id), snapshot)
 
     def restart_in_steps(self, opened: Callable[[], None]) -> Waits[None]:
         for connection in self.receivers():
@@ -124,7 +124,7 @@ class SteeredNode(InMemory):
         self.setup = replace(self.setup, cluster_id=self.node.cluster_id)
         self.node.abandon()
         replacement.finish(self.files, "data")
-        self.node = Node(self.setup)
+        self.node = self.next
         self.frontend.set_engine(self.node.engine)
         self._opened_ms, self._ids_before = self.clock.now_ms(), self._fresh_ids.count
         self.node.open(self._opened_ms)

@@ -237,3 +237,28 @@ def test_clients_are_served_between_the_steps_of_a_restore(monkeypatch: pytest.M
     assert ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in codes
     assert server.operator.state.contents() == KEPT
     server.operator.state.restore("kept")
+
+
+def test_a_snapshot_whose_catalog_cannot_be_read_changes_nothing() -> None:
+    server, disk = prepare()
+    connection = server.connect("client").connection
+    snapshot = server.operator.state.snapshot("kept")
+    (path,) = [path for path in snapshot if path.startswith("__muster_catalog-0/") and path.endswith(".log")]
+    content = bytearray(snapshot[path])
+    content[70] ^= 1  # in the first of several batches: no torn write
+    server.operator.state._snapshots["kept"] = {**snapshot, path: bytes(content)}
+    with pytest.raises(Refusal, match="nothing has changed: "):
+        server.operator.state.restore("kept")
+    assert not connection.closing
+    assert server.operator.state.contents() == serve(disk.copy()).operator.state.contents() == BEFORE
+    assert not [name for name in disk.list("data") if name.startswith(".")]
+
+
+def test_a_catalog_that_is_read_ahead_is_at_its_place() -> None:
+    server, disk = prepare()
+    server.operator.state.restore("kept")
+    log = server.node.world.ledger.log
+    assert log.directory == "data/__muster_catalog-0"
+    assert all(segment.path.startswith(f"{log.directory}/") for segment in log.segments)
+    server.operator.state.seed(State({"more": 3}))
+    assert serve(disk.copy()).operator.state.topics() == {"more": 3, "orders": 2}

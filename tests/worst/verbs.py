@@ -39,11 +39,8 @@ PATHS: Final = (
     "/",
     "/v1/openapi.json",
 )  # what is served beside operations
-_RESTART: Final = "another node is started: connections are closed, and nobody is served by the old one"
 _CLOCK: Final = "the clock is moved, and what is due on the way is done before anybody sees the new time"
 LONG: Final = {
-    ("POST", "/v1/reset"): _RESTART,
-    ("POST", "/v1/snapshots/{name}/restore"): _RESTART,
     ("POST", "/v1/clock/advance"): _CLOCK,
     ("POST", "/v1/clock/step"): _CLOCK,
     ("POST", "/v1/scenarios"): "a body of 1 MiB with 300,000 empty steps is decoded at once, and refused",
