@@ -33,7 +33,7 @@ from coordinator.core.dispatch import HANDLERS, TIMERS
 from coordinator.core.env import Env
 from coordinator.core.growth import COMMITS, names_new_offsets
 from coordinator.core.kinds.kind import Group, Inconsistent, Kind
-from coordinator.core.kinds.registry import BY_KEY, GROWING, LONG_TIMERS, WEIGHED, kind_of, new_group
+from coordinator.core.kinds.registry import BY_KEY, GROWING, LONG_TIMERS, kind_of, new_group
 from coordinator.core.limits import Limits
 from coordinator.core.list_groups import list_group
 from coordinator.core.offset_records import Commits
@@ -72,7 +72,6 @@ from coordinator.core.timers import (
     member_of,
 )
 from coordinator.core.topics import Topics
-from coordinator.core.weights import weigh_change
 from protocol.errors import BatchTooLarge
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.list_groups import ListGroupsResponseListedGroup
@@ -482,23 +481,26 @@ class Shard:
         if group.departed:
             self._cancel_stray_timers(group)
             group = replace(group, departed=())  # type: ignore[type-var]  # all groups are Structs
+        kind, before = kind_of(group), old
         if old is not None:
             if type(old) is not type(group):
                 self.timers.cancel_group(group_id)
+                self._hold(kind_of(old).weigh_change(old, None))
+                before = None
             else:
-                for key in kind_of(group).ended_timers(old, group):
+                for key in kind.ended_timers(old, group):
                     self.timers.cancel(key)
-        self._weigh(old, group)
+        if more_bytes := kind.weigh_change(before, group):
+            self._hold(more_bytes)
         self.groups[group_id] = group
         self.renewals.end(group_id)
         if old is None:
             self.groups_bytes += _bytes_of(group_id)
 
-    def _weigh(self, old: Group | None, group: Group | None) -> None:
-        more_bytes = weigh_change(old, group, WEIGHED)
-        if more_bytes:
-            self.members_bytes += more_bytes
-            self._surroundings.hold_members(more_bytes)
+    def _hold(self, more_bytes: int) -> None:
+        """Note that the members of groups take so many bytes more."""
+        self.members_bytes += more_bytes
+        self._surroundings.hold_members(more_bytes)
 
     def _cancel_stray_timers(self, group: Group) -> None:
         """Cancel the timers of members that the result has removed or replaced, even those that it has just set."""
@@ -510,7 +512,7 @@ class Shard:
         """Remove the group and all timers of it."""
         group = self.groups.pop(group_id, None)
         if group is not None:
-            self._weigh(group, None)
+            self._hold(kind_of(group).weigh_change(group, None))
             self.renewals.end(group_id)
             self.groups_bytes -= _bytes_of(group_id)
             self.timers.cancel_group(group_id)

@@ -18,15 +18,19 @@ _GONE: Final[Any] = object()  # a key that the large dict still has
 class Table(Mapping[K, V]):
     """A frozen mapping. `with_item` and `without_key` return another one, and leave this one as it is."""
 
-    __slots__ = ("_base", "_changes", "_size")
+    __slots__ = ("_base", "_changes", "_identity", "_latest", "_origin", "_size")
     _base: dict[K, Any]
     _changes: dict[K, Any]  # what differs from the base: a value, or _GONE
     _size: int
+    _identity: object  # no other table has the same, not even one at the address of this one, later
+    _origin: object  # the identity of the table from which this one was made by one change; None if it was not
+    _latest: Any  # the key of that change
 
     def __init__(self, entries: Mapping[K, V] | None = None) -> None:
         self._base = dict(entries) if entries else {}
         self._changes = {}
         self._size = len(self._base)
+        self._identity, self._origin, self._latest = object(), None, None
 
     def get(self, key: K, default: Any = None) -> Any:
         if not self._changes:  # as in all small tables
@@ -77,18 +81,20 @@ class Table(Mapping[K, V]):
         before = changes.get(key)
         is_new = key not in self._base if before is None else before is _GONE
         changes[key] = value
-        return _table(self._base, changes, self._size + is_new)
+        return _table(self, key, changes, self._size + is_new)
 
     def without_key(self, key: K) -> "Table[K, V]":
         """Return the table without `key`, which need not be there."""
         if key not in self:
             return self
-        return _table(self._base, {**self._changes, key: _GONE}, self._size - 1)
+        return _table(self, key, {**self._changes, key: _GONE}, self._size - 1)
 
     def differences(self, before: "Table[K, V]") -> Iterator[tuple[V | None, V | None]]:
         """Yield the values that another table has and this one has, where they are not the same object."""
         keys: Iterable[K]
-        if self._base is before._base:
+        if self._origin is before._identity:  # nearly always, and then it is a microsecond at any size
+            keys = (self._latest,)
+        elif self._base is before._base:
             keys = {**before._changes, **self._changes}
         else:
             keys = {**before._fold(), **self._fold()} if before else self._fold()
@@ -102,12 +108,15 @@ class Table(Mapping[K, V]):
         return _fold(self._base, self._changes) if self._changes else self._base
 
 
-def _table(base: dict[K, Any], changes: dict[K, Any], size: int) -> Table[K, Any]:
-    """Return the table of a dict and the changes to it, merged if there are many of them or the dict is small."""
+def _table(origin: Table[K, Any], key: K, changes: dict[K, Any], size: int) -> Table[K, Any]:
+    """Return the table that one change of a key makes of another, with all changes to the dict of that one. They are
+    merged if there are many of them or the dict is small."""
+    base = origin._base
     if len(changes) > _CHANGES_MAX or len(base) <= _CHANGES_MAX:
         base, changes = _fold(base, changes), {}
     table: Table[K, Any] = Table.__new__(Table)
     table._base, table._changes, table._size = base, changes, size
+    table._identity, table._origin, table._latest = object(), origin._identity, key
     return table
 
 

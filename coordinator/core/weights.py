@@ -11,15 +11,24 @@ from coordinator.core.table import Table
 
 NUMBER_BYTES: Final = 32
 SLOT_BYTES: Final = 8
+TEXT_BYTES: Final = 49
+CHARACTER_BYTES: Final = 5  # of a text that is not plain ASCII, with the bytes that Python keeps once it was encoded
 OBJECT_BYTES: Final = 56
 ENTRY_BYTES: Final = 128  # of a table, with what is beside it: timers, indexes by instance or topic
 _NOBODY: Final[Table[str, Any]] = Table()
 
 
+def weigh_text(text: str) -> int:
+    """Return the bytes of a text, always the same: by `getsizeof`, it grows when it is encoded."""
+    return TEXT_BYTES + len(text) * (1 if text.isascii() else CHARACTER_BYTES)
+
+
 def weigh(value: Any) -> int:
     """Return the bytes of memory that a value takes with all that is in it."""
     kind = type(value)
-    if kind is str or kind is bytes:
+    if kind is str:
+        return weigh_text(value)
+    if kind is bytes:
         return getsizeof(value)
     if value is None or kind is bool or kind is int:
         return NUMBER_BYTES if kind is int else 0
@@ -35,7 +44,7 @@ def weigh(value: Any) -> int:
         if first is not None and type(first[0]) in (str, bytes) and type(first[1]) is tuple and first[1]:
             if type(first[1][0]) is int:  # partitions by topic or subtopology, as all the others are too
                 numbers = sum(map(len, value.values()))
-                names = sum(map(getsizeof, value))
+                names = sum(map(weigh, value))
                 each = OBJECT_BYTES + 4 * SLOT_BYTES
                 return OBJECT_BYTES + len(value) * each + names + numbers * (SLOT_BYTES + NUMBER_BYTES)
         return OBJECT_BYTES + sum([4 * SLOT_BYTES + weigh(key) + weigh(one) for key, one in value.items()])
@@ -65,5 +74,8 @@ def _weigh_replacement(was: Any, now: Any) -> int:
     """Return how many bytes more one value takes than another, of which most fields are mostly the same objects."""
     if type(was) is not type(now) or not isinstance(was, Struct):
         return weigh(now) - weigh(was)
-    pairs = zip(astuple(was), astuple(now), strict=True)
-    return sum([weigh(after) - weigh(before) for before, after in pairs if before is not after])
+    change = 0
+    for before, after in zip(astuple(was), astuple(now), strict=True):
+        if before is not after:
+            change += weigh(after) - weigh(before)
+    return change

@@ -1,5 +1,6 @@
 """What values weigh in memory, by the short way and by the long one."""
 
+import msgspec
 import pytest
 
 from coordinator.core.weights import OBJECT_BYTES, SLOT_BYTES, weigh
@@ -9,3 +10,12 @@ from coordinator.core.weights import OBJECT_BYTES, SLOT_BYTES, weigh
 def test_partitions_by_name_weigh_what_their_parts_do(partitions: dict[str | bytes, tuple[int, ...]]) -> None:
     parts = [4 * SLOT_BYTES + weigh(name) + weigh(numbers) for name, numbers in partitions.items()]
     assert weigh(partitions) == OBJECT_BYTES + sum(parts)
+
+
+@pytest.mark.parametrize("text", ["plain", "größe", "世界"])
+def test_a_text_weighs_the_same_once_it_was_encoded(text: str) -> None:
+    """What a member was counted with when it came is what it is counted with when it goes."""
+    name = text[:-1] + text[-1]  # not an object that was encoded before
+    before = weigh((name,))
+    msgspec.json.encode(name)
+    assert weigh((name,)) == before

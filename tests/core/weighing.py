@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from coordinator.core.kinds.classic.group import Member, weigh_member
 from coordinator.core.shard import Shard
 from coordinator.core.weights import ENTRY_BYTES, weigh
 
 
 def weigh_members(shard: Shard) -> int:
     tables: list[Any] = [getattr(group, name, {}) for group in shard.groups.values() for name in ("members", "targets")]
-    return sum(ENTRY_BYTES + weigh(one) for table in tables for one in table.values())
+    values = [one for table in tables for one in table.values()]
+    return sum(weigh_member(one) if isinstance(one, Member) else ENTRY_BYTES + weigh(one) for one in values)

@@ -6,6 +6,7 @@ names a kind, or tests what type a group has.
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from coordinator.core.result import Effect, Result
 from coordinator.core.table import Table
 from coordinator.core.timers import TimerKey
 from coordinator.core.topics import Topics
+from coordinator.core.weights import weigh_change
 from protocol.errors import ErrorCode
 
 Handler = Callable[[Any, Any, Env], Result[Any]]
@@ -115,7 +117,9 @@ class Kind(Struct, frozen=True, kw_only=True):
     grows: Mapping[type, Callable[[Any, Any], bool]] = {}
     """Whether a request makes members take more memory: (request, group or None). Where there is no room for members,
     such a request is refused, and what keeps a group going is not."""
-    weighed: tuple[str, ...] = ("members", "targets")  # the attributes that take memory which clients choose
+    weigh_change: Callable[[Any, Any], int] = partial(weigh_change, names=("members", "targets"))
+    """How many bytes more of memory that clients choose a group takes after its first value became the second one.
+    Either may be None."""
     malformed: Mapping[type, Callable[[Any, int, Limits], Any]] = {}
     """Responses to requests that are refused whether their group is served or not: (request, version, limits)."""
     too_large: Mapping[type, Handler] = {}

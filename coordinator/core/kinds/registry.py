@@ -11,7 +11,6 @@ BY_CLASS: Final[dict[type, Kind]] = {}
 BY_KEY: Final[dict[type, Kind]] = {}  # by the type of a record's key
 TIMER_EFFECTS: Final[dict[str, str]] = {}  # what timers do, in words, by their names
 GROWING: Final[dict[type, Callable[[Any, Any], bool]]] = {}  # `Kind.grows`, by the type of the request
-WEIGHED: Final[dict[str, None]] = {}  # the attributes of groups that take memory which clients choose
 LONG_TIMERS: Final[set[str]] = {EXPIRY[0]}  # the timers whose work takes many steps
 
 
@@ -43,7 +42,7 @@ def new_group(group_id: str) -> Any:
 
 def index() -> None:
     """Make the look-ups anew, after `KINDS` has changed."""
-    for table in (BY_CLASS, BY_KEY, GROWING, TIMER_EFFECTS, WEIGHED, LONG_TIMERS):
+    for table in (BY_CLASS, BY_KEY, GROWING, TIMER_EFFECTS, LONG_TIMERS):
         table.clear()
     LONG_TIMERS.add(EXPIRY[0])
     TIMER_EFFECTS.update(EFFECTS)
@@ -53,4 +52,3 @@ def index() -> None:
         LONG_TIMERS.update(kind.long_timers)
         TIMER_EFFECTS.update(kind.timer_effects)
         GROWING.update(kind.grows)
-        WEIGHED.update(dict.fromkeys(kind.weighed))

@@ -2,20 +2,26 @@
 
 What is durable of a group is what its record holds: the generation, the protocol, the leader and each member as of the
 last SyncGroup of a leader. All else is soft and gone when the server stops: which members are parked, pending, or have
-yet to sync. Counters beside the members (`joined`, `unsynced`, `supports`) answer in one step what would be a walk."""
+yet to sync. Counters beside the members (`joined`, `unsynced`, `supports`, `members_bytes`) answer in one step what
+would be a walk."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.kinds.classic.states import NEXT, State
 from coordinator.core.table import Table
+from coordinator.core.weights import ENTRY_BYTES, NUMBER_BYTES, OBJECT_BYTES, SLOT_BYTES, weigh_text
 
 Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata) in the order that the member prefers
 
 NOBODY: Table[str, Any] = Table()
+MEMBER_BYTES: Final = (
+    ENTRY_BYTES + 3 * OBJECT_BYTES + 15 * SLOT_BYTES + 5 * NUMBER_BYTES
+)  # beside its texts and protocols
+PROTOCOL_BYTES: Final = 2 * OBJECT_BYTES + 3 * SLOT_BYTES  # beside its name and metadata
 
 
 class Member(Struct, frozen=True, gc=False):
@@ -73,6 +79,7 @@ class ClassicGroup(Struct, frozen=True, gc=False):
     joined: int = 0  # members with a parked JoinGroup
     unsynced: int = 0  # members that have not sent SyncGroup for this generation
     supports: Mapping[str, int] = {}  # protocol name -> how many members offer it
+    members_bytes: int = 0  # of memory that the members take
     topics: frozenset[str] | None = None  # what the members subscribe to; None: not known, so perhaps anything
     initial: bool = False  # this rebalance began in Empty, and waits for the initial delay
     initial_delay_remaining_ms: int = 0  # how much longer that delay may become
@@ -118,6 +125,7 @@ class ClassicGroup(Struct, frozen=True, gc=False):
             joined=self.joined + (member.join_ticket is not None) - (old is not None and old.join_ticket is not None),
             unsynced=self.unsynced + member.unsynced - (old is not None and old.unsynced),
             supports=_supports(self.supports, old, member),
+            members_bytes=self.members_bytes + _more_bytes(old, member),
         )
 
     def without_member(self, member: Member) -> "ClassicGroup":
@@ -134,6 +142,7 @@ class ClassicGroup(Struct, frozen=True, gc=False):
             joined=self.joined - (member.join_ticket is not None),
             unsynced=self.unsynced - member.unsynced,
             supports=_supports(self.supports, member, None),
+            members_bytes=self.members_bytes + _more_bytes(member, None),
             departed=(*self.departed, member.member_id),
         )
 
@@ -155,11 +164,14 @@ class ClassicGroup(Struct, frozen=True, gc=False):
         Neither their ids and instance ids nor the protocols that they offer may differ.
         """
         assert len(members) == len(self.members), "with_updated_members neither adds nor removes"
+        before = dict(self.members.items())
         return replace(
             self,
             members=Table(members),
             joined=sum(member.join_ticket is not None for member in members.values()),
             unsynced=sum(member.unsynced for member in members.values()),
+            members_bytes=self.members_bytes
+            + sum([_more_bytes(before[member_id], member) for member_id, member in members.items()]),
         )
 
     def with_members(self, members: Mapping[str, Member]) -> "ClassicGroup":
@@ -179,8 +191,29 @@ class ClassicGroup(Struct, frozen=True, gc=False):
             joined=sum(member.join_ticket is not None for member in members.values()),
             unsynced=sum(member.unsynced for member in members.values()),
             supports=supports,
+            members_bytes=sum([weigh_member(member) for member in members.values()]),
             departed=(*self.departed, *(member_id for member_id in self.members if member_id not in members)),
         )
+
+
+def weigh_member(member: Member) -> int:
+    """Return the bytes of memory that a member takes, with its entry in the table."""
+    size = MEMBER_BYTES + weigh_text(member.member_id) + weigh_text(member.client_id) + weigh_text(member.client_host)
+    for name, metadata in member.protocols:
+        size += PROTOCOL_BYTES + weigh_text(name) + len(metadata)
+    return size + len(member.assignment) + (0 if member.instance_id is None else weigh_text(member.instance_id))
+
+
+def _more_bytes(old: Member | None, new: Member | None) -> int:
+    """Return how many bytes more a member takes after `old` became `new`. Either may be None."""
+    if old is not None and new is not None and old.protocols is new.protocols:  # only the assignment may have changed
+        return len(new.assignment) - len(old.assignment)
+    return (0 if new is None else weigh_member(new)) - (0 if old is None else weigh_member(old))
+
+
+def weigh_change(old: ClassicGroup | None, new: ClassicGroup | None) -> int:
+    """Return how many bytes more the members take after `old` became `new`."""
+    return (0 if new is None else new.members_bytes) - (0 if old is None else old.members_bytes)
 
 
 def _supports(counts: Mapping[str, int], old: Member | None, new: Member | None) -> Mapping[str, int]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from coordinator.core.growth import brings_more
 from coordinator.core.kinds.classic import durable, offsets, timers
-from coordinator.core.kinds.classic.group import ClassicGroup
+from coordinator.core.kinds.classic.group import ClassicGroup, weigh_change
 from coordinator.core.kinds.classic.heartbeat import heartbeat
 from coordinator.core.kinds.classic.join_group import join_group
 from coordinator.core.kinds.classic.leave_group import leave_group
@@ -27,11 +27,10 @@ from protocol.messages.sync_group import SyncGroupRequest
 
 
 def _ended_timers(old: ClassicGroup, group: ClassicGroup) -> Iterable[TimerKey]:
-    if old.state is not group.state:
-        for name in TIMERS[old.state] - TIMERS[group.state]:
-            yield (name, group.group_id, "")
-    if old.unsynced and not group.unsynced:
-        yield (SYNC, group.group_id, "")
+    if old.state is group.state and (group.unsynced or not old.unsynced):
+        return ()  # nearly always
+    names = TIMERS[old.state] - TIMERS[group.state] | ({SYNC} if old.unsynced and not group.unsynced else set())
+    return [(name, group.group_id, "") for name in names]
 
 
 def _session_timeout_ms(group: ClassicGroup, member_id: str, limits: Limits) -> int:
@@ -84,6 +83,7 @@ CLASSIC: Final = Kind(
         SyncGroupRequest: late(f"{__package__}.refusals", "refuse_to_sync"),
         LeaveGroupRequest: late(f"{__package__}.refusals", "refuse_to_leave"),
     },
+    weigh_change=weigh_change,
     grows={JoinGroupRequest: _grows_by_join, SyncGroupRequest: _grows_by_sync},
     too_large={SyncGroupRequest: give_up_assignment},
     timers={SESSION: timers.expire_session, JOIN: timers.expire_join_phase, SYNC: timers.expire_pending_syncs},

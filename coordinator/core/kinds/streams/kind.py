@@ -1,5 +1,6 @@
 """The kind of the streams groups. Only what a start from the log needs is imported with it."""
 
+from functools import partial
 from typing import Any, Final
 
 from coordinator.core.cleanup import forget_group
@@ -16,6 +17,7 @@ from coordinator.core.offsets.expiry import commit_time
 from coordinator.core.result import NoteCreatedTopics, TakeTarget
 from coordinator.core.timers import INITIAL, REBALANCE, SESSION
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
+from coordinator.core.weights import weigh_change
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.streams_group_describe import (
@@ -65,7 +67,7 @@ STREAMS: Final = Kind(
     creates={StreamsGroupHeartbeatRequest: _heartbeat},
     refuses={StreamsGroupHeartbeatRequest: _heartbeat},  # which makes empty classic groups streams groups
     grows={StreamsGroupHeartbeatRequest: _grows},
-    weighed=("members", "targets", "topology"),
+    weigh_change=partial(weigh_change, names=("members", "targets", "topology")),
     malformed={StreamsGroupHeartbeatRequest: late(f"{__package__}.streams_group_heartbeat", "refuse_malformed")},
     too_large={
         TakeTarget: late(f"{modern.__name__}.long_targets", "give_up"),
