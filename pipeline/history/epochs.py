@@ -145,6 +145,8 @@ class EpochHistory:
     def _begin_epoch(self, record: Record) -> Iterator[Row]:
         digest = record.value().get("metadata_hash")
         joined, left = sorted(self._came), sorted(self.lost)
+        size = len(self.members)
+        before = size + len(left) - len(joined)  # with those that have come and gone since the epoch before
         # The first hash behind records of topics says that the broker is a newer one, not that topics have changed.
         is_upgrade = self._has_topic_records and not self._hash
         has_other_hash = self._hash is not None and digest != self._hash and not is_upgrade
@@ -166,9 +168,7 @@ class EpochHistory:
         parts = {"joined": joined, "gone": left}
         returned = [self._returned.cause_detail] if self._returned else []
         detail = "; ".join([f"{name}: {', '.join(ids)}" for name, ids in parts.items() if ids] + returned)
-        row = self._row(
-            record, record.epoch, causes or ["unknown"], detail, joined, left, self._before, len(self.members)
-        )
+        row = self._row(record, record.epoch, causes or ["unknown"], detail, joined, left, before, size)
         yield row
         yield from self._end_of_lost("leave_or_timeout")
         if record.epoch is not None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coordinator.core.events import Cause
 from pipeline.decode.layout import TOPIC
@@ -213,8 +215,9 @@ class Script:
         self.offset += 1
         self.rows += self.history.apply(Record(self.offset, int(at * 1000), key_version, member, epoch, value is None, payload))  # fmt: skip
 
-    def generation(self, at: float, number: int, *, rebalance_s: int = 300, protocol: str = "p", instances: dict[str, str] | None = None, **owned: list[int]) -> None:  # fmt: skip
-        """A generation of these members, each with its partitions of the topic `t`."""
+    def generation(self, at: float, number: int, *, rebalance_s: int = 300, protocol: str = "p", instances: dict[str, str] | None = None, formed_at: float | None = None, **owned: list[int]) -> None:  # fmt: skip
+        """A generation of these members, each with its partitions of the topic `t`; it was formed when it is written, or
+        before."""
         members = [
             {
                 "member_id": name, "group_instance_id": (instances or {}).get(name), "client_id": "c", "client_host": "h",
@@ -226,7 +229,7 @@ class Script:
         value = {
             "generation": number,
             "protocol": protocol,
-            "current_state_timestamp": int(at * 1000),
+            "current_state_timestamp": int((at if formed_at is None else formed_at) * 1000),
             "members": members,
         }
         self.record(at, 2, value, epoch=number)
@@ -322,14 +325,28 @@ def test_what_an_owner_gave_up_long_ago_is_nothing_that_the_leader_has_found() -
         ),
     ],
 )
-def test_a_member_is_gone(last_commits: tuple[int | None, ...], rebalance_s: int, protocol: str, end: str) -> None:
-    """Members a and b commit every three seconds until then; b alone is in the generation at 148 s."""
-    script = Script()
-    script.generation(0, 1, rebalance_s=rebalance_s, protocol=protocol, a=[0], b=[1])
-    script.commits(**{f"p{n}": every(3, 0, last) for n, last in enumerate(last_commits) if last is not None})
-    script.generation(148, 2, rebalance_s=rebalance_s, protocol=protocol, b=[0, 1])
-    assert script.end().causes()[1] == [end]
-    assert script.ends() == {"a": end, "b": None}
+@pytest.mark.parametrize("returns", [False, True], ids=["", "another one has returned meanwhile"])
+def test_a_member_is_gone(
+    last_commits: tuple[int | None, ...], rebalance_s: int, protocol: str, end: str, *, returns: bool
+) -> None:
+    """Members a and b commit every three seconds until then; of them b alone is in the generation at 148 s.
+
+    That a static member returns within the generation says nothing of a.
+    """
+    script, known = (
+        Script(),
+        {"rebalance_s": rebalance_s, "protocol": protocol, "instances": dict.fromkeys(("c", "c2"), "till")},
+    )
+    commits = {f"p{n}": every(3, 0, last) for n, last in enumerate(last_commits) if last is not None}
+    script.generation(0, 1, a=[0], b=[1], **({"c": []} if returns else {}), **known)
+    if returns:
+        script.commits(**{name: some for name, ats in commits.items() if (some := [at for at in ats if at < 140])})
+        script.generation(140, 1, a=[0], b=[1], c2=[], formed_at=0, **known)
+        commits = {name: some for name, ats in commits.items() if (some := [at for at in ats if at > 140])}
+    script.commits(**commits)
+    script.generation(148, 2, b=[0, 1], **({"c2": []} if returns else {}), **known)
+    assert script.end().causes() == [["join"], *([["static_rejoin"]] * returns), [end]]
+    assert script.ends() == {"a": end, "b": None, **({"c": "static_rejoin", "c2": None} if returns else {})}
 
 
 @pytest.mark.parametrize(
@@ -546,6 +563,115 @@ def test_a_record_that_tells_nothing_of_epochs_changes_no_history() -> None:
     script.record(1, 990, {}, "a")
     script.end()
     assert len(script.causes()) == 1
+
+
+class Migrant:
+    """The records of a group that changes its kind, member by member and batch by batch, a second each."""
+
+    ACTS = ("join", "leave", "look_in", "say_more", "say_more", "migrate", "migrate")
+
+    def __init__(self, *, is_classic: bool) -> None:
+        self.records: list[Record] = []
+        self.members: list[str] = []
+        self.is_classic, self.epoch, self.at = is_classic, 0, 0
+        self.join()
+        self.join()
+
+    def write(self, key_version: int, value: dict[str, Any] | None, member: str | None = None, epoch: int | None = None) -> None:  # fmt: skip
+        payload = msgspec.json.encode(value or {}).decode()
+        self.records.append(
+            Record(len(self.records), 1000 * self.at, key_version, member, epoch, value is None, payload)
+        )
+
+    def join(self) -> None:
+        self._change([*self.members, f"m{len(self.records)}"])
+
+    def leave(self) -> None:
+        self._change(self.members[1:])
+
+    def look_in(self) -> None:
+        """Let a member come that subscribes to nothing, which raises no epoch, and go again, which does."""
+        if not self.is_classic:
+            self._write_member("visitor")
+            self.at, self.epoch = self.at + 1, self.epoch + 1
+            self.write(5, None, "visitor")
+            self.write(3, {"epoch": self.epoch, "metadata_hash": 1}, epoch=self.epoch)
+
+    def say_more(self) -> None:
+        """Let all members but the last one change what nobody rebalances for."""
+        self.at += 1
+        for member in self.members[:-1] if not self.is_classic else ():
+            self._write_member(member)
+
+    def migrate(self) -> None:
+        self.at += 1
+        if self.is_classic:
+            self.write(2, None)
+            for member in self.members:
+                self._write_member(member)
+            self.write(3, {"epoch": self.epoch, "metadata_hash": 1}, epoch=self.epoch)
+        else:
+            for member in self.members:
+                self.write(5, None, member)
+            self.write(3, None)
+            self._write_generation()
+        self.is_classic = not self.is_classic
+
+    def _change(self, members: list[str]) -> None:
+        self.at, self.epoch = self.at + 1, self.epoch + 1
+        before, self.members = self.members, members
+        if self.is_classic:
+            self._write_generation()
+            return
+        for member in before:
+            if member not in members:
+                self.write(5, None, member)
+        for member in members:
+            if member not in before:
+                self._write_member(member)
+        self.write(3, {"epoch": self.epoch, "metadata_hash": 1}, epoch=self.epoch)
+
+    def _write_member(self, member: str) -> None:
+        self.write(5, {"client_id": "c", "client_host": f"h{self.at}", "subscribed_topic_names": ["t"]}, member)
+
+    def _write_generation(self) -> None:
+        members = [{"member_id": member, "subscription": "s", "assignment": {}} for member in self.members]
+        value = {
+            "generation": self.epoch,
+            "protocol": "p",
+            "current_state_timestamp": 1000 * self.at,
+            "members": members,
+        }
+        self.write(2, value, epoch=self.epoch)
+
+
+def compact(records: list[Record], count: int) -> list[Record]:
+    """The records after a compaction of the first so many: of each key the last one is left."""
+    latest = {(one.key_version, one.member_id): one.log_offset for one in records[:count]}
+    return [one for one in records[:count] if latest[one.key_version, one.member_id] == one.log_offset] + records[
+        count:
+    ]
+
+
+@settings(max_examples=300)
+@given(st.booleans(), st.lists(st.sampled_from(Migrant.ACTS), max_size=8), st.floats(0, 1))
+def test_what_a_compaction_leaves_tells_nothing_wrong(is_classic: bool, acts: list[str], share: float) -> None:
+    """Nobody deletes the group: it has gone only as far as all is gone that its migration wrote. Each row adds up."""
+    migrant = Migrant(is_classic=is_classic)
+    for act in acts:
+        getattr(migrant, act)()
+    left = compact(migrant.records, round(share * len(migrant.records)))
+    history = GroupHistory("g")
+    rows = [row for record in left for row in history.apply(record)] + list(history.end())
+    of_kinds = [(one.record_ts, one.key_version == 2) for one in left if not one.is_tombstone]
+    ends = [one for one in left if one.is_tombstone and one.key_version in (2, 3)]
+    lonely = [one for one in ends if (one.record_ts, one.key_version != 2) not in of_kinds]
+    causes = [row.causes for row in rows if isinstance(row, Rebalance)]
+    assert causes.count(["deleted"]) <= len(lonely)
+    for row in rows:
+        if isinstance(row, Rebalance) and row.causes not in (["unknown"], ["deleted"]) and "migrated" not in row.causes:
+            assert row.members_after - row.members_before == len(row.joined) - len(row.left), row
+            assert not set(row.joined) & set(row.left), row
 
 
 def gaps(script: Script) -> list[tuple[int | None, str | None, int | None]]:
