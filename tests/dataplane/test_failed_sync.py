@@ -1,10 +1,12 @@
 """A topic's log that cannot be synced at the end of a turn: its partition is closed, and nobody hears otherwise."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
+from msgspec import Struct
 
+from coordinator.dataplane.withdrawal import WITHDRAW, withdraw
 from coordinator.server import encoder
 from protocol.batch_validation import Allowance
 from protocol.codec import encode_response
@@ -116,3 +118,31 @@ def test_a_response_that_is_half_encoded_is_not_sent(monkeypatch: pytest.MonkeyP
     assert reader.answers == []
     assert not server.frontend.encoder.encodings
     assert not server.frontend.connections.parked
+
+
+def fill_in(kind: Any) -> Any:
+    """A message of that class in which every array, and all bytes and texts, have something in them."""
+    hints = get_type_hints(kind)
+    made = {name: _value(hints[name]) for name in kind.__struct_fields__ if name != "error_code"}
+    return kind(**made)
+
+
+def _value(hint: Any) -> Any:
+    parts = [one for one in get_args(hint) if one not in (type(None), Ellipsis)]
+    if get_origin(hint) is tuple:
+        return (_value(parts[0]),)
+    if parts:  # it may be null
+        return _value(parts[0])
+    return fill_in(hint) if issubclass(hint, Struct) else {bytes: b"x", str: "t", bool: True}.get(hint, 0)
+
+
+@pytest.mark.parametrize("kind", WITHDRAW, ids=lambda kind: kind.__name__)
+def test_what_is_withdrawn_tells_nothing_of_records(kind: Any) -> None:
+    """Of a partition that is lost; another one's results stay as they are."""
+    response = fill_in(kind)
+    assert withdraw(response, {("t", 1)}, lambda _: "t") is response
+    (topic,) = withdraw(response, {("t", 0)}, lambda _: "t").responses
+    (withdrawn,) = getattr(topic, "partitions", None) or topic.partition_responses
+    assert withdrawn.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    told = [name for name in withdrawn.__struct_fields__ if isinstance(getattr(withdrawn, name), tuple | bytes)]
+    assert not [name for name in told if getattr(withdrawn, name)]

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from coordinator.core import records
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
@@ -15,9 +16,11 @@ from coordinator.dataplane.state import HELD_BYTES_MAX
 from protocol import record_batch
 from protocol.compression import Meter
 from protocol.errors import ErrorCode
+from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
-from tests.requests import commit, fetch, fetch_all
+from tests.dataplane.transactional import transactional_batch
+from tests.requests import commit, delete_records, fetch, fetch_all
 
 
 def test_the_bound_holds_for_all_partitions_together(broker: Broker) -> None:
@@ -159,6 +162,58 @@ def test_a_topic_that_is_created_anew_is_another_one_to_a_fetch_that_waits(broke
     (gone,), (there,) = (topic.partitions for topic in answer.responses)
     assert (gone.error_code, gone.records) == (ErrorCode.INCONSISTENT_TOPIC_ID, b"")
     assert read_values(there.records) == ["awaited"]
+
+
+class Happenings:
+    """What may happen to the records of "t" while a fetch waits for them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.producer: tuple[int, int] | None = None  # with an open transaction
+
+    def append(self) -> None:
+        self.broker.produce("t", 0, batch("a" * 30))
+
+    def append_in_transaction(self) -> None:
+        if self.producer is None:
+            self.producer = self.broker.producer("x")
+            self.broker.produce("t", 0, transactional_batch(self.producer, "b" * 30), txn="x")
+
+    def end_transaction(self) -> None:
+        if self.producer is not None:
+            self.broker.ask(EndTxnRequest("x", *self.producer, committed=True))
+            self.producer = None
+
+    def delete_records(self) -> None:
+        self.broker.ask(delete_records("t", {0: -1}))
+
+    def delete(self) -> None:
+        self.broker.delete("t")
+
+
+@given(
+    acts=st.lists(st.sampled_from([name for name in vars(Happenings) if not name.startswith("_")]), max_size=6),
+    level=st.integers(0, 1),
+    min_bytes=st.sampled_from([1, 150, 10_000]),
+)
+@example(acts=["append_in_transaction", "end_transaction"], level=1, min_bytes=10_000)
+def test_a_fetch_that_waits_gets_what_one_gets_that_does_not(acts: list[str], level: int, min_bytes: int) -> None:
+    """As soon as that is enough, or an error; and in the end in any case."""
+    broker = Broker(topics={"t": 1})
+    broker.produce("t", 0, batch("before"))
+    asked, happenings = fetch("t", 0, 1, min_bytes=min_bytes, isolation_level=level), Happenings(broker)
+    assert broker.ask(replace(asked, max_wait_ms=500), ticket=7) is None
+    for act in acts:
+        getattr(happenings, act)()
+        found = broker.ask(asked, ticket=8)
+        (data,) = found.responses[0].partitions
+        replies = broker.replies()
+        assert bool(replies) == (data.error_code != ErrorCode.NONE or len(data.records) >= min_bytes)
+        if replies:
+            assert replies == [(7, found)]
+            return
+    broker.real_ms += 650
+    assert broker.replies() == [(7, broker.ask(asked, ticket=8))]
 
 
 def test_who_has_left_is_not_answered(broker: Broker) -> None:

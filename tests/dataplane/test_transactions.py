@@ -10,6 +10,11 @@ from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestWritableTxnMarker,
+    WriteTxnMarkersRequestWritableTxnMarkerTopic,
+)
 from storage.files import StorageError
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
 from tests.dataplane.transactional import transactional_batch
@@ -262,3 +267,27 @@ def test_an_offset_is_visible_if_and_only_if_its_transaction_committed(
         by_then = [[str(n) for n in range(upto) if STORY[n]] for upto in (ended, min(ended + 1, len(STORY)))]
         assert values in by_then, f"{how}, {ended} were acknowledged"
         assert offset(broker) == (int(values[-1]) if values else -1), f"{how}, {ended} were acknowledged"
+
+
+@pytest.mark.parametrize("age", [-1, 0, 1], ids=["older", "same", "newer"])
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_administrator_s_marker_is_judged_alike_in_every_topic(age: int, committed: bool) -> None:
+    """One of an older epoch ends nothing, neither records nor offsets."""
+    broker = Broker(topics={"t": 1}, offsets_topic_num_partitions=1)
+    broker.producer("x")
+    producer = broker.producer("x")
+    assert producer[1] > 0
+    broker.produce("t", 0, transactional_batch(producer, "a"), txn="x")
+    assert broker.ask(commit_in_transaction("x", "g", producer, {"t": {0: 7}})).topics[0].partitions[0].error_code == 0
+
+    topics = tuple(WriteTxnMarkersRequestWritableTxnMarkerTopic(name, (0,)) for name in ("t", "__consumer_offsets"))
+    marker = WriteTxnMarkersRequestWritableTxnMarker(producer[0], producer[1] + age, committed, topics, 0)
+    (answer,) = broker.ask(WriteTxnMarkersRequest((marker,))).markers
+    codes = [one.error_code for topic in answer.topics for one in topic.partitions]
+    is_ended = age >= 0
+    assert codes == [ErrorCode.NONE if is_ended else ErrorCode.INVALID_PRODUCER_EPOCH] * 2
+    for there in (broker, Broker(broker.files.copy(), topics={"t": 1}, offsets_topic_num_partitions=1)):
+        (group,) = there.ask(fetch_offsets("g", {"t": (0,)}), version=8).groups
+        assert group.topics[0].partitions[0].committed_offset == (7 if is_ended and committed else -1)
+        assert (broker.fetch("t", isolation_level=1).last_stable_offset == 2) == is_ended
+        assert broker.values("t", committed=True) == (["a"] if is_ended and committed else [])
