@@ -38,11 +38,12 @@ from tests.server.in_memory import InMemory
 from tests.steps import count_steps
 
 
-def request(*counts: int) -> OffsetCommitRequest:
-    """A commit of topics with so many partitions each."""
+def request(*counts: int, by_ids: bool = False) -> OffsetCommitRequest:
+    """A commit of topics with so many partitions each, which it names as version 10 does, or as older ones do."""
+    names = [{"topic_id": bytes([number]) * 16} if by_ids else {"name": f"t{number}"} for number in range(len(counts))]
     topics = [
-        OffsetCommitRequestTopic(f"t{number}", partitions=tuple(map(OffsetCommitRequestPartition, range(count))))
-        for number, count in enumerate(counts)
+        OffsetCommitRequestTopic(**name, partitions=tuple(map(OffsetCommitRequestPartition, range(count))))
+        for name, count in zip(names, counts, strict=True)
     ]
     return OffsetCommitRequest("g", topics=tuple(topics))
 
@@ -52,7 +53,8 @@ def answer(part: OffsetCommitRequest) -> OffsetCommitResponse:
     topics = [
         OffsetCommitResponseTopic(
             topic.name,
-            partitions=tuple(
+            topic.topic_id,
+            tuple(
                 [OffsetCommitResponsePartition(each.partition_index, each.partition_index) for each in topic.partitions]
             ),
         )
@@ -61,12 +63,13 @@ def answer(part: OffsetCommitRequest) -> OffsetCommitResponse:
     return OffsetCommitResponse(topics=tuple(topics))
 
 
+@pytest.mark.parametrize("by_ids", [False, True])
 @pytest.mark.parametrize("counts", [(11,), (10, 1), (10, 10, 10), (3, 25, 0, 2, 10), (0, 0, 30), (1,) * 35, (9, 2)])
 def test_the_response_to_all_parts_is_that_to_the_whole(
-    counts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    counts: tuple[int, ...], by_ids: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_commits, "PART_PARTITIONS", 10)
-    whole = request(*counts)
+    whole = request(*counts, by_ids=by_ids)
     assert is_long(whole)
     sizes: list[int] = []
 

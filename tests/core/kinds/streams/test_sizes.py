@@ -1,14 +1,14 @@
 """Sizes of internal topics: beside a plain reading of what Kafka does, and with as many steps as there are links."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from coordinator.core.assignors.hash_order import members_in_order
 from coordinator.core.kinds.streams import sizes
 from coordinator.core.kinds.streams.sizes import InvalidTopologyError, WrongSizeError, decide_sizes
 from coordinator.core.kinds.streams.topology import Topology
 from coordinator.core.topics import Topics
-from tests.core.kinds.streams.topologies import part, topics, topologies, topology
+from tests.core.kinds.streams.topologies import connected_topologies, part, topics, topologies, topology
 
 EXISTING = topics(s0=1, s1=3, s2=4)
 
@@ -42,7 +42,8 @@ def sizes_by_passes(known: Topology, existing: Topics) -> dict[str, int]:
 
 
 @pytest.mark.rule("S-028")
-@given(topologies())
+@settings(max_examples=500)
+@given(topologies() | connected_topologies())
 def test_sizes_are_those_of_passes_over_all_subtopologies(known: Topology) -> None:
     parts = [known.subtopologies[number] for number in members_in_order(known.subtopologies)]
     try:

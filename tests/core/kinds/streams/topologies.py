@@ -54,3 +54,24 @@ def topologies(draw: st.DrawFn) -> Topology:
         for n in range(count)
     ]
     return topology(*parts)
+
+
+@st.composite
+def connected_topologies(draw: st.DrawFn) -> Topology:
+    """Some subtopologies of which each repartition topic is written by one and read by another, or by the same one.
+
+    So nearly all of them can be sized, and several topics of different sizes meet in one reader.
+    """
+    count = draw(st.integers(3, 6))
+    number = st.integers(0, count - 1)
+    sinks: list[list[str]] = [[] for _ in range(count)]
+    reads: list[dict[str, int]] = [{} for _ in range(count)]
+    for name in [f"r{n}" for n in range(draw(st.integers(2, 8)))]:
+        sinks[draw(number)].append(name)
+        reads[draw(number)][name] = draw(st.sampled_from([0] * 9 + [2]))
+    source = st.sampled_from([(), (), ("s0",), ("s1",), ("s2",)])
+    parts = [
+        part(str(n), draw(source) or (() if reads[n] else ("s0",)), reads=reads[n], sinks=sinks[n])
+        for n in range(count)
+    ]
+    return topology(*parts)
