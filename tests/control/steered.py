@@ -1,5 +1,6 @@
 """A server in memory with an operator."""
 
+import errno
 from collections.abc import Callable, Generator
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ class MemoryPoller:
 
     def __init__(self, server: InMemory) -> None:
         self._server = server
+        self._stopped = set[tuple[str, int]]()  # names and ports of listeners that accept nobody
 
     def turn(self) -> bool:
         self._server.turn()
@@ -47,12 +49,16 @@ class MemoryPoller:
                 self._server.frontend.disconnect(connection)
 
     def start_listening(self, listener: Listener) -> Listener:
+        if (listener.name, listener.port) not in self._stopped:
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+        self._stopped.remove((listener.name, listener.port))
         return listener
 
     def stop_listening(self, listener: Listener) -> Listener:
         for connection in self._server.receivers():
             if connection.listener is listener:
                 self._server.frontend.disconnect(connection)
+        self._stopped.add((listener.name, listener.port))
         return listener
 
     def client_ids(self) -> frozenset[str | None]:

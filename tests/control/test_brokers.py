@@ -504,7 +504,7 @@ def test_in_a_rolling_restart_the_next_broker_stops_when_the_last_one_has_loaded
 
     async def restart() -> None:
         async def next_turn() -> None:
-            while_loading.append({view.node_id for view in brokers.views() if not view.is_running})
+            while_loading.append({view.id for view in brokers.views() if not view.is_running})
             server.advance(0.05)
             await trio.lowlevel.checkpoint()
 
@@ -576,12 +576,26 @@ def test_a_broker_that_cannot_listen_stays_stopped(server: Cluster, monkeypatch:
     assert brokers.start(1).is_running
 
 
-def test_a_reset_starts_every_broker(server: Cluster) -> None:
-    server.operator.brokers.stop(1)
-    server.operator.brokers.move_group("g", 2)
-    server.operator.state.reset()
-    assert all(view.is_running for view in server.operator.brokers.views())
-    assert [view.groups for view in server.operator.brokers.views()] == [2, 2, 2]
+@given(acts=st.lists(st.sampled_from([("stop", 0), ("stop", 1), ("start", 0), ("start", 1), ("reset", 0)]), max_size=8))
+@settings(max_examples=40, deadline=None)
+def test_whatever_was_stopped_and_started_before_a_reset_leaves_every_broker_running(
+    acts: list[tuple[str, int]],
+) -> None:
+    server = Cluster()
+    running = set(range(BROKERS))
+    for verb, broker in (*acts, ("reset", 0)):
+        if verb == "reset":
+            server.operator.brokers.move_group("g", 2)
+            server.operator.state.reset()
+            running = set(range(BROKERS))
+            assert [view.groups for view in server.operator.brokers.views()] == [2, 2, 2]
+        elif (broker in running) == (verb == "start"):
+            with pytest.raises(Refusal, match="already"):
+                getattr(server.operator.brokers, verb)(broker)
+        else:
+            getattr(server.operator.brokers, verb)(broker)
+            running ^= {broker}
+        assert {view.id for view in server.operator.brokers.views() if view.is_running} == running
 
 
 # -- any number of commits, moves and losses

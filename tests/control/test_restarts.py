@@ -14,6 +14,7 @@ from protocol.errors import ErrorCode
 from protocol.steps import finish_steps
 from storage import pending_reset, replacement
 from storage.files import StorageError
+from storage.pending_reset import PendingReset
 from tests.control.steered import SteeredNode
 from tests.requests import commit, fetch_offsets
 from tests.storage.crashing_disk import CrashingDisk, ProcessKill
@@ -169,6 +170,25 @@ def test_a_reset_of_a_prefix_is_whole_whenever_the_server_is_killed() -> None:
         assert not again.exists(f"data/{pending_reset.NAME}")
         found.append(contents == REST)
     assert found == sorted(found) and len(set(found)) == 2
+
+
+def test_a_reset_is_noted_whole_whatever_an_earlier_one_has_left() -> None:
+    """Killed at any call, by the next start as well, and then reset again by another prefix: that one counts."""
+    disk = CrashingDisk()
+    disk.make_directory("data")
+    noted, calls = PendingReset(disk, "data"), disk.calls
+    noted.note(b"a long note of some prefixes", is_synced=True)
+    for number in range(calls + 1, disk.calls + 1):
+        left = CrashingDisk()
+        left.make_directory("data")
+        left.killed_at = left.calls + number - calls
+        with pytest.raises(ProcessKill):
+            PendingReset(left, "data").note(b"a long note of some prefixes", is_synced=True)
+        again = PendingReset(left.copy(), "data")
+        again.note(b"another one", is_synced=True)
+        assert again.read() == b"another one"
+        again.clear()
+        assert again.read() is None
 
 
 def test_resets_of_two_prefixes_at_a_time_are_both_finished() -> None:

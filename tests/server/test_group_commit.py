@@ -19,6 +19,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.schema import Message
 from storage.files import StorageError
+from storage.log import Log, LogConfig
 from tests.dataplane.failing_disk import codes, fail, fetching, producing
 from tests.dataplane.transactional import transactional_batch
 from tests.requests import fetch_offsets, produce
@@ -253,6 +254,37 @@ def test_a_transaction_is_complete_once_its_markers_are_on_the_disk(committed: b
         assert server.node.world.ledger.transactions.by_id["x"].state.is_prepared == is_prepared
         assert (kinds(peer)[-1] == "EndTxn") != is_prepared
         end_sync(disk, server)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("failing_from", range(4))
+@pytest.mark.parametrize("operation", ["sync", "append to"])
+def test_a_transaction_of_which_a_marker_may_be_lost_is_not_complete(
+    committed: bool, failing_from: int, operation: str
+) -> None:
+    """Whenever a topic begins to fail, by its sync or by an append right behind the marker: what a start finds of a complete
+    transaction is its end."""
+    disk, server = serving()
+    disk.is_slow = False
+    peer, other = server.connect(), server.connect()
+    producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
+    records = transactional_batch((producer.producer_id, producer.producer_epoch), "b")
+    peer.ask(produce("t", {0: records}, "x"), 12)
+    disk.is_slow = True
+    other.ask(*committing("g", 2))  # so that the disk is busy
+    peer.ask(EndTxnRequest("x", producer.producer_id, producer.producer_epoch, committed), 5)
+    for number in range(4):
+        if number == failing_from:
+            fail(disk, operation, "t-0")
+            other.send(producing(0))
+        end_sync(disk, server)
+        is_complete = not server.node.world.ledger.transactions.by_id["x"].state.is_prepared
+        for how, left in crashes_in_order(disk) if is_complete else ():
+            log = Log.open(left, "data/t-0", LogConfig())  # as it is before a start could write the marker again
+            assert log.last_stable_offset >= 3 and bool(log.producers.aborted) is not committed, how
+    assert is_complete == (failing_from > (1 if operation == "append to" else 0)), (
+        "that sync begins with the first turn"
+    )
 
 
 def test_a_client_that_leaves_is_owed_nothing() -> None:

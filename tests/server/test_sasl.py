@@ -18,6 +18,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 
 from coordinator.config import Config
+from coordinator.control.journal import Filter
 from coordinator.core.scram import SHA_256
 from coordinator.server.authenticator import LINGER_S
 from coordinator.server.sasl.issuer import Issuer
@@ -37,12 +38,14 @@ from protocol.messages.alter_user_scram_credentials import (
 )
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.control.steered import SteeredNode
 from tests.requests import create_topics
 from tests.server.in_memory import InMemory, Peer
 from tests.server.listening import IDLE_MS, VERSIONS, listening, until
 from tests.server.sasl_clients import ScramClient, authenticate, bearer, claims, log_in, plain, sasl, shake_hands
 
 DELAY_S = 0.1
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
 ISSUER = Verifier(Issuer().keys, Rules())
 
 
@@ -120,6 +123,40 @@ def test_nothing_that_comes_with_a_failure_is_done() -> None:
     assert peer.connection.closing
     assert "mine" not in here.node.world.ledger.catalog.topics_by_name
     assert [number for number, _ in peer.answers] == [1, 2]
+
+
+@pytest.mark.parametrize("is_in_thread", [False, True], ids=["at once", "in a thread"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_what_comes_right_behind_a_token_is_answered_for_the_user_of_the_token(
+    mechanism: str, is_in_thread: bool, issuer: Issuer
+) -> None:
+    """The journal has the user, too, whoever the client was in the requests before."""
+    here = SteeredNode(journal_bytes=1 << 20, sasl=sasl(issuer, sasl_enabled_mechanisms=MECHANISMS))
+    waiting: list[tuple[int, Work]] = []
+    if is_in_thread:
+        here.frontend.authenticator.find_with(lambda *found: waiting.append(found))
+    handled, peer, topic = here.record_requests(), here.connect(), create_topics({"mine": 1})
+    peer.ask(*VERSIONS)
+    handled.clear()
+    if mechanism.startswith("SCRAM"):
+        client = ScramClient("sha256", "alice", "secret")
+        token = client.final(client.begin(peer))
+    else:
+        shake_hands(peer, mechanism)
+        token = plain("alice", "secret") if mechanism == "PLAIN" else bearer(issuer.issue("alice"))
+    peer.send((SaslAuthenticateRequest(token), 2), (topic, 7), VERSIONS)
+    here.turn()
+    for ticket, work in waiting:
+        assert not handled, "nothing is decided before the token is"
+        here.frontend.authenticator.resume_with(ticket, here.frontend.authenticator.attempt(work))
+    assert bool(waiting) == (is_in_thread and mechanism == "OAUTHBEARER")
+    here.rest()
+    first, second, third = [answer for _, answer in peer.answers[-3:]]
+    assert (first.error_code, second.topics[0].error_code, third.error_code) == (0, 0, 0)
+    assert [str(call.principal) for _, call in handled][-2:] == ["User:alice"] * 2
+    entries = [entry for entry, _ in here.operator.requests.journal.entries(Filter())]
+    assert str(entries[0].client.principal) == "User:ANONYMOUS"
+    assert [str(entry.client.principal) for entry in entries[-2:]] == ["User:alice"] * 2
 
 
 def test_a_frame_is_small_until_the_client_is_authenticated() -> None:

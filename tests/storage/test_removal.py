@@ -1,8 +1,11 @@
 """Logs that are removed as a whole: their records never come back, whatever stays of their files."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from storage import removal
 from storage.files import Files
@@ -29,6 +32,25 @@ def test_a_retired_log_has_no_name_and_then_no_files(data: tuple[Files, str]) ->
     assert files.list(directory) == ["muster.deleted.0", "muster.deleted.1", "muster.deleted.2"]
     assert list(removal.purge(files, directory)) == [[], [], []]
     assert files.list(directory) == []
+
+
+@given(st.lists(st.sampled_from(["retire", "purge one", "start to purge"]), max_size=10))
+def test_logs_are_retired_whatever_of_earlier_ones_is_there(acts: list[str]) -> None:
+    """A purge goes on while others are retired, and what cannot be removed stays for as long as it likes."""
+    files, purges = CrashingDisk(), list[Iterator[object]]()
+    files.make_directory("data")
+    left = 0
+    for number, act in enumerate(acts):
+        if act == "retire":
+            files.put(f"data/t-{number}/{0:020d}.log", b"%d" % number)
+            removal.retire(files, "data", [f"t-{number}"])
+            left += 1
+        elif act == "start to purge":
+            purges.append(removal.purge(files, "data"))
+        elif purges and next(purges[-1], None) is not None:
+            left -= 1
+        names = files.list("data")
+        assert len(names) == left and all(name.startswith("muster.deleted.") for name in names)
 
 
 def test_a_retired_log_does_not_come_back_with_a_power_cut() -> None:
