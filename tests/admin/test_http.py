@@ -9,6 +9,8 @@ import msgspec
 import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 from trio.testing import MockClock, memory_stream_pair
 
 from coordinator.admin import http
@@ -227,6 +229,17 @@ async def test_other_sites_may_not_ask(headers: dict[str, str], status: int, aut
     async with talking(Here().app, "muster.test") as stream:
         answer = await said(stream, f"GET /healthz HTTP/{version}\r\n{lines}\r\n".encode())
     assert answer.startswith(f"HTTP/1.1 {status} ")
+
+
+@given(
+    host=st.sampled_from(["localhost:8092", "muster:8092", "127.0.0.1:8092", "[::1]:8092", "localhost"]),
+    before=st.sampled_from(["", "evil", "evil.", "evil-", "localhost@", "evil.example/", "//"]),
+    after=st.sampled_from(["", ".evil.example", ":80", "0", "/", "?", "@evil.example"]),
+    scheme=st.sampled_from(["http", "https"]),
+)
+def test_an_origin_is_ours_only_if_it_is_all_of_our_host(host: str, before: str, after: str, scheme: str) -> None:
+    refusal = Hosts(("muster.test",)).refusal({"host": host, "origin": f"{scheme}://{before}{host}{after}"})
+    assert (refusal is None) == (before == after == "")
 
 
 async def test_a_route_gets_its_parameters_the_headers_and_the_body(autojump_clock: MockClock) -> None:
