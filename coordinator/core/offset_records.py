@@ -15,7 +15,7 @@ bytes, and what is read, against those of the general way.
 ```
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from struct import Struct as Layout
 from struct import error as StructError  # noqa: N812 - the module does not say whose it is
@@ -88,14 +88,16 @@ def _write_commits(commits: OffsetCommits, delta: int, timestamp_delta: int) -> 
     count, delta_bytes = len(commits.partitions), 1
     while delta >= _DELTAS[delta_bytes - 1]:
         delta_bytes += 1
-    room = min(_DELTAS[delta_bytes - 1] - delta, FEW_PARTITIONS)
-    if room < count:  # the deltas of the others take a byte more, or they are many
+    room = _DELTAS[delta_bytes - 1] - delta
+    if room < count or count > FEW_PARTITIONS:  # the deltas of the others take a byte more, or they are many
+        room = min(room, FEW_PARTITIONS)
         first, others = commits.cut(room)
         return _write_commits(first, delta, timestamp_delta) + _write_commits(others, delta + room, timestamp_delta)
     shared = commits.group, commits.topic, commits.partitions, delta_bytes, timestamp_delta
     start, pack, values = _shared_parts(*shared)
     end = _VALUE_TAIL.pack(1, commits.commit_timestamp, records.TOPIC_ID_TAG, commits.topic_id, 0)
-    values[1::6] = _varints(delta, delta + count)
+    after = delta + count
+    values[1::6] = VARINTS[delta:after] if after <= len(VARINTS) else list(map(varint, range(delta, after)))
     values[4::6], values[5::6] = commits.offsets, commits.leader_epochs
     values[6::6] = [end + start] * count  # the last of them is cut to the end
     return pack(*values)
@@ -128,10 +130,6 @@ def _layout_of_all(count: int, start: int, delta_bytes: int, key_start: int, end
     """Return the layout of so many records, by the sizes of their parts."""
     own = f"{delta_bytes}s{key_start}s{_PARTITION.size}sqi"
     return Layout(f">{start}s{f'{own}{end + start}s' * (count - 1)}{own}{end}s")
-
-
-def _varints(first: int, end: int) -> Sequence[bytes]:
-    return VARINTS[first:end] if end <= len(VARINTS) else list(map(varint, range(first, end)))
 
 
 class Commits(NamedTuple):

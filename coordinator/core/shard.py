@@ -451,10 +451,11 @@ class Shard:
 
     def _finish(self, result: Result[Any], now_ms: int) -> Result[Any]:
         """Encode what was decided, and make it so."""
-        if result.records:
+        records, group = result.records, result.group
+        if records:
             self._write(result, now_ms)
-        if result.group is not None:
-            self._put(result.group)
+        if group is not None:
+            self._put(group)
         for effect in result.effects:
             if type(effect) is SetTimer:
                 if not effect.only_if_absent or effect.key not in self.timers:
@@ -465,11 +466,10 @@ class Shard:
                 self._remove(effect.group_id)
             else:
                 assert type(effect) in _OF_THE_RUNTIME, f"{effect!r} is no effect of a group"
-        if result.group is not None and result.effects:
-            self._cancel_stray_timers(result.group)
-        if result.records:
-            producer_id = NOT_TRANSACTIONAL if result.producer is None else result.producer.id
-            self._apply_offsets(result.records, producer_id)
+        if group is not None and group.departed:
+            self._cancel_stray_timers(group)
+        if records:
+            self._apply_offsets(records, NOT_TRANSACTIONAL if result.producer is None else result.producer.id)
         return result
 
     def _put(self, group: Group) -> None:

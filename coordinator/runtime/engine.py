@@ -29,7 +29,7 @@ from coordinator.core.events import Cause, Event
 from coordinator.core.groups import records_event
 from coordinator.core.quotas.buckets import Buckets
 from coordinator.core.renewal import Renewal
-from coordinator.core.result import Call, Reply, Result
+from coordinator.core.result import Call, Reply, Result, SetTimer
 from coordinator.core.share_partitions.operate import ChangeRecords
 from coordinator.core.timers import Timers
 from coordinator.core.transactions.ending import fence
@@ -233,6 +233,8 @@ class Engine:
         response = result.response
         if result.effects:
             for effect in result.effects:
+                if type(effect) is SetTimer:
+                    continue  # the shard has done it, as it does some others
                 if type(effect) is Reply:
                     self._replies.append((effect.ticket, Done(effect.response)))
                 elif (perform := self._effects.get(type(effect))) is not None:

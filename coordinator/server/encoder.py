@@ -103,9 +103,10 @@ class Encoder:
                 self._stats.count_error(api_key, code)
             if request.api_key in KEPT and not codes and len(data) <= LATEST_BYTES_MAX:
                 connection.latest = EncodedResponse(response, version, data[:4], data[8:])
-        self._outbox.add(connection, data, group_id)
-        if self._outbox.is_synced:
-            self._outbox.note_revocable(connection, request, response, [data])
+        outbox = self._outbox
+        outbox.add(connection, data, group_id)
+        if outbox.is_synced:
+            outbox.note_revocable(connection, request, response, [data])
         return data
 
     def _error_counter(self, cls: type[Any]) -> Callable[[Any], Iterable[int]]:

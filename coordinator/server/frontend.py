@@ -308,6 +308,7 @@ class Frontend:
         """
         turn, handler, outbox = self.turn, self.handler, self.outbox
         began_s, is_late = turn.checked_s, connection.heard_s != turn.began_s
+        enough_s = began_s + HEAVY_S
         if began_s >= turn.next_look_s:
             turn.look_at_cpu()
         heartbeat = connection.heartbeat
@@ -334,7 +335,7 @@ class Frontend:
                         outbox.note_decided_late(api_key, connection.heard_s)
                     else:
                         outbox.decided.append(api_key)
-                if not turn.check_time() or only_one or turn.checked_s - began_s >= HEAVY_S:
+                if not turn.check_time() or only_one or turn.checked_s >= enough_s:
                     break
             else:
                 frames = ()  # there are no more

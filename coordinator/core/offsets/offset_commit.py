@@ -81,7 +81,8 @@ def _take_together(
         columns: Any = rows.columns
         if len(columns) < len(COLUMNS):
             columns = (*columns, (-1,) * len(rows))
-        accepted = _accept(topic.name, topic.topic_id, columns[0])
+        accept = _accept_few if len(columns[0]) <= FEW_PARTITIONS else _accept_many
+        accepted = accept(topic.name, topic.topic_id, columns[0])
         if accepted.lowest < 0 or accepted.highest >= meant.partitions:
             return None
         taken.append(OffsetCommits(request.group_id, meant.name, meant.id, call.now_ms, *columns))
@@ -99,15 +100,12 @@ class Acceptance(Struct, frozen=True, gc=False):
     response: OffsetCommitResponse
 
 
-def _accept(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> Acceptance:
+def _accept_many(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> Acceptance:
     """Answer that all of a topic's partitions are committed.
 
-    Clients commit the same partitions again and again. They get the same object then, which is encoded once.
+    Clients commit the same partitions again and again. They get the same object then (`_accept_few`), which is encoded
+    once.
     """
-    return (_accept_few if len(partitions) <= FEW_PARTITIONS else _accept_many)(name, topic_id, partitions)
-
-
-def _accept_many(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> Acceptance:
     outcomes = tuple(map(OffsetCommitResponsePartition, partitions))
     response = OffsetCommitResponse(topics=(OffsetCommitResponseTopic(name, topic_id, outcomes),))
     return Acceptance(min(partitions), max(partitions), response)

@@ -17,7 +17,9 @@ class Tally(Struct):
     def count(self, records: Sequence[Record | OffsetCommits]) -> None:
         """Count what a request has written: a commit or a deletion, if it is about offsets, and never both."""
         first = records[0]
-        if type(first) is OffsetCommits or (type(first.key) is OffsetCommitKey and first.value is not None):
+        if type(first) is OffsetCommits and len(records) == 1:  # nearly always
+            self.commits += len(first.partitions)
+        elif type(first) is OffsetCommits or (type(first.key) is OffsetCommitKey and first.value is not None):
             self.commits += count_records(records)
         elif type(first.key) is OffsetCommitKey:
             self.deletions += len(records)

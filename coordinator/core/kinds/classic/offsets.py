@@ -23,10 +23,11 @@ def validate_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffse
     is_transactional = type(request) is TxnOffsetCommitRequest
     generation = request.generation_id if is_transactional else request.generation_id_or_member_epoch  # type: ignore[union-attr]  # the type says which
     member_id, instance_id = request.member_id, request.group_instance_id
-    if generation < 0 and group.is_empty:
-        return ErrorCode.NONE
-    if generation < 0 and not member_id and instance_id is None:
-        return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
+    if generation < 0:
+        if group.is_empty:
+            return ErrorCode.NONE
+        if not member_id and instance_id is None:
+            return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
     if error := validate_member(group, member_id, instance_id):
         return error
     if generation != group.generation:
