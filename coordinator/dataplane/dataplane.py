@@ -26,7 +26,7 @@ from coordinator.core.transactions.end_txn import end_txn
 from coordinator.core.transactions.init_producer_id import init_producer_id
 from coordinator.core.verbs import VerbResponse
 from coordinator.dataplane.brokers import Broker, Where
-from coordinator.dataplane.fetch import Fetch, fetch, overdue, remember, resume
+from coordinator.dataplane.fetch import ERROR_SINCE, Fetch, answer_in_steps, fetch, is_long, overdue, remember, resume
 from coordinator.dataplane.handlers import Handler, by_transactions, record_in_steps
 from coordinator.dataplane.list_offsets import list_offsets
 from coordinator.dataplane.long_polls import Waiting
@@ -118,6 +118,10 @@ class DataPlane:
                 waiting = polls.find_overdue(now_ms)
             if waiting is None:
                 break
+            if is_long(waiting):
+                steps = answer_in_steps(state, waiting)
+                self._runtime.answer_in_steps("Fetch", waiting.ticket, FetchRequest(), ERROR_SINCE, steps)
+                continue
             work += FETCH_WORK + len(waiting.partitions)
             response = self._attempt(waiting, is_over)
             if response is not None:

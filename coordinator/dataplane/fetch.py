@@ -13,11 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.acls.names import Operation, Resource
-from coordinator.core.decision import PARKED, Decision, Done, InSteps, Outcome, Steps
+from coordinator.core.decision import PARKED, Decision, Done, Outcome, Steps, begin
 from coordinator.core.pace import Pace
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import LEADER_EPOCH
 from coordinator.dataplane.long_polls import Waiting, deadline_ms
+from coordinator.dataplane.pace import READ_WORK, PartitionPace
 from coordinator.dataplane.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -36,6 +37,7 @@ from protocol.messages.fetch import (
     FetchResponseEpochEndOffset,
     FetchResponsePartitionData,
 )
+from protocol.steps import finish_steps
 from storage.file_range import FileRange
 from storage.files import StorageError
 from storage.log import Log
@@ -43,9 +45,11 @@ from storage.segment import end_of
 
 BY_ID_SINCE: Final = 13
 READ_COMMITTED: Final = 1
+ERROR_SINCE: Final = 7  # a response has an error of its own
 NO_EPOCH: Final = -1
+DENIAL_UNITS: Final = 5  # to ask whether a client may read a topic
 FEW: Final = 20  # partitions, which are looked at in one step though their logs must be opened
-READS_MAX: Final = 500  # partitions whose records are in one response: about ten milliseconds
+READS_MAX: Final = 500  # partitions that are read in one step, and of which one response has records: ten milliseconds
 
 _Read = tuple[FetchPartition, FetchResponsePartitionData]
 
@@ -72,28 +76,22 @@ class Fetch(Struct, frozen=True, gc=False):
 def fetch(state: State, request: FetchRequest, env: Env) -> Decision:
     """Respond, or wait under `call.ticket` for as long as the request says.
 
-    The logs of many partitions are opened in steps. Whatever is asked for, a response has records of `READS_MAX`
-    partitions and `fetch.max.bytes` at most, because these are read in one step.
+    Whatever is asked for, a response has records of `READS_MAX` partitions and `fetch.max.bytes` at most.
     """
     if (before := _recall(state, request, env.call)) is not None:
         _wait_again(state, before, request, env.call)
         return PARKED
-    by_ids, own = env.call.version >= BY_ID_SINCE, dict[Key, FetchPartition]()
+    return begin(_fetch(state, request, env))
+
+
+def _fetch(state: State, request: FetchRequest, env: Env) -> Steps[Outcome]:
+    own = dict[Key, FetchPartition]()
+    finding = _find_own(state, request, env.call.version >= BY_ID_SINCE, own)
     if sum([len(topic.partitions) for topic in request.topics]) > READS_MAX:
-        return InSteps(_meant_in_steps(state, request, env, own))
-    for _ in _find_own(state, request, by_ids, own):
-        pass  # of few partitions: at once
-    return _decide(state, request, env, own)
-
-
-def _meant_in_steps(state: State, request: FetchRequest, env: Env, own: dict[Key, FetchPartition]) -> Steps[Outcome]:
-    yield from _find_own(state, request, env.call.version >= BY_ID_SINCE, own)
-    decision = _decide(state, request, env, own)
-    return (yield from decision.steps) if isinstance(decision, InSteps) else decision
-
-
-def _decide(state: State, request: FetchRequest, env: Env, own: dict[Key, FetchPartition]) -> Decision:
-    wanted = _resolve_fetch(state, request, env.call, own)
+        yield from finding
+    else:
+        finish_steps(finding)
+    wanted = yield from _resolve_fetch(state, request, env.call, own)
     if isinstance(wanted, ErrorCode):
         return Done(FetchResponse(error_code=wanted))
     if wanted.session is not None and (before := _recall(state, wanted.session, env.call)) is not None:
@@ -102,28 +100,53 @@ def _decide(state: State, request: FetchRequest, env: Env, own: dict[Key, FetchP
             _wait_again(state, before, request, env.call)
             return PARKED
     if len(wanted.asked) > FEW:
-        return InSteps(_fetch_in_steps(state, request, wanted, env))
-    return _read_or_wait(state, request, wanted, env)
-
-
-def _fetch_in_steps(state: State, request: FetchRequest, wanted: Fetch, env: Env) -> Steps[Outcome]:
-    yield from state.open_in_steps((one.name, one.partition) for one in wanted.asked if one.name is not None)
-    return _read_or_wait(state, request, wanted, env)
-
-
-def _read_or_wait(state: State, request: FetchRequest, wanted: Fetch, env: Env) -> Outcome:
+        yield from state.open_in_steps((one.name, one.partition) for one in wanted.asked if one.name is not None)
+    if len(wanted.asked) > READS_MAX:
+        waiting = _wait_for(state, request, wanted, env.call)
+        state.polls.begin_reading(waiting)
+        return (yield from _look(state, waiting))
     found = _read(state, wanted)
     size = _size(found)
     if request.max_wait_ms <= 0 or _is_enough(wanted, found, size):
         return Done(_answer(state, wanted, found))
+    waiting = _wait_for(state, request, wanted, env.call)
+    waiting.missing -= size
+    waiting.keep(found, size)
+    return PARKED
+
+
+def _wait_for(state: State, request: FetchRequest, wanted: Fetch, call: Call) -> Waiting:
+    """Park a fetch of which nothing was read yet."""
     partitions = tuple([(one.name, one.partition) for one in wanted.asked if one.name is not None])
     due_ms = deadline_ms(state.real_ms(), request.max_wait_ms)
-    # Records would be held for as long as the client likes, and counted nowhere: they are read once more in the end.
-    kept = None if size else found
     key = request if wanted.session is None else wanted.session
-    missing = wanted.min_bytes - size
-    state.polls.park(Waiting(env.call.ticket, due_ms, missing, key, wanted, partitions, kept, is_stale=size > 0))
-    return PARKED
+    waiting = Waiting(call.ticket, due_ms, wanted.min_bytes, key, wanted, partitions)
+    state.polls.park(waiting)
+    return waiting
+
+
+def _look(state: State, waiting: Waiting, known: list[_Read] | None = None) -> Steps[Outcome]:
+    """Read the partitions of a parked fetch in steps, and answer it if that is enough or if its time is up.
+
+    What is appended meanwhile to partitions that were read already is noted, as it is for any parked fetch. One of
+    which all is `known` is answered.
+    """
+    wanted: Fetch = waiting.fetch
+    found: list[_Read] = []
+    try:
+        if known is None:
+            yield from _read_in_steps(state, wanted, found)
+            size = _size(found)
+            if not _is_enough(wanted, found, size) and state.real_ms() < waiting.deadline_ms:
+                waiting.keep(found, size)
+                state.polls.end_reading(waiting, size)
+                return PARKED
+        response = yield from _answer_in_steps(state, wanted, found if known is None else known)
+    finally:
+        state.read_bytes -= _size(found)
+        if waiting.is_reading:  # it is answered, it has failed, or its client has left
+            state.polls.let_go(waiting.ticket)
+    return Done(response)
 
 
 def _wait_again(state: State, waiting: Waiting, request: FetchRequest, call: Call) -> None:
@@ -147,6 +170,19 @@ def _recall(state: State, key: FetchRequest | FetchSession, call: Call) -> Waiti
         ):
             return None
     return waiting
+
+
+def is_long(waiting: Waiting) -> bool:
+    """Return whether a parked fetch has so many partitions that these are read in steps (`answer_in_steps`)."""
+    return type(waiting.fetch) is Fetch and len(waiting.fetch.asked) > READS_MAX
+
+
+def answer_in_steps(state: State, waiting: Waiting) -> Steps[Outcome]:
+    """Return the steps that answer a parked fetch whose partitions have changed, or whose time is up; or park it
+    again."""
+    known = None if waiting.is_stale else waiting.found
+    state.polls.begin_reading(waiting)
+    return _look(state, waiting, known)
 
 
 def resume(state: State, waiting: Waiting) -> FetchResponse | None:
@@ -196,7 +232,7 @@ def _find_logs(state: State, waiting: Waiting) -> tuple[Log, ...]:
 
 def _resolve_fetch(
     state: State, request: FetchRequest, call: Call, own: dict[Key, FetchPartition]
-) -> Fetch | ErrorCode:
+) -> Steps[Fetch | ErrorCode]:
     """Return the partitions of the request: its own, or those of the session that it continues."""
     by_ids = call.version >= BY_ID_SINCE
     session: FetchSession | None = None
@@ -220,7 +256,7 @@ def _resolve_fetch(
             for one in own.values():
                 one.name = state.name_of(one.topic_id)  # a topic may have come, or gone, since it was named
     asked = tuple(own.values())
-    denied = _find_denied_topics(asked, call)
+    denied = frozenset[str]() if call.rights is None else (yield from _find_denied_topics(asked, call))
     return Fetch(
         # Denied topics come last, as in Kafka.
         asked=asked if not denied else tuple(sorted(asked, key=lambda one: one.name in denied)),
@@ -235,12 +271,15 @@ def _resolve_fetch(
     )
 
 
-def _find_denied_topics(asked: Iterable[FetchPartition], call: Call) -> frozenset[str]:
+def _find_denied_topics(asked: Iterable[FetchPartition], call: Call) -> Steps[frozenset[str]]:
     """Return the topics that the client may not read, by name."""
-    if call.rights is None:
-        return frozenset()
-    names = {one.name for one in asked if one.name is not None}
-    return frozenset(name for name in names if not call.may(Operation.READ, Resource.TOPIC, name))
+    pace, denied = Pace(), dict[str, bool]()
+    for one in asked:
+        if pace.is_due(1 if one.name in denied else DENIAL_UNITS):
+            yield
+        if one.name is not None and one.name not in denied:
+            denied[one.name] = not call.may(Operation.READ, Resource.TOPIC, one.name)
+    return frozenset(name for name, is_denied in denied.items() if is_denied)
 
 
 def _find_own(state: State, request: FetchRequest, by_ids: bool, found: dict[Key, FetchPartition]) -> Steps[None]:
@@ -263,22 +302,36 @@ def _find_own(state: State, request: FetchRequest, by_ids: bool, found: dict[Key
 
 
 def _read(state: State, wanted: Fetch) -> list[_Read]:
-    """Read what each partition has now. The first that has anything gives at least one batch, however large."""
+    """Read what each partition has now, of few of them."""
     found: list[_Read] = []
+    finish_steps(_read_in_steps(state, wanted, found))
+    state.read_bytes -= _size(found)
+    return found
+
+
+def _read_in_steps(state: State, wanted: Fetch, found: list[_Read]) -> Steps[None]:
+    """Read what each partition has now. The first that has anything gives at least one batch, however large.
+
+    What was read counts in `read_bytes`, until the caller takes it off.
+    """
     room = min(wanted.max_bytes, state.fetch_room)
     is_first = True
     left = READS_MAX
+    pace = PartitionPace(state.logs)
     for asked in wanted.asked:
+        if pace.count_partition():
+            yield
         if asked.name in wanted.denied:
             data = _error(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         else:
             data = _read_one(state, asked, room, is_first, wanted)
         if data.records:
+            state.read_bytes += len(data.records)
             left -= 1
             room = max(room - len(data.records), 0) if left else 0
             is_first = False
+            pace.add(READ_WORK)
         found.append((asked, data))
-    return found
 
 
 def _read_one(
@@ -359,18 +412,21 @@ def _size(found: Iterable[_Read]) -> int:
 
 
 def _is_enough(wanted: Fetch, found: list[_Read], size: int) -> bool:
-    """Return whether to answer now: enough bytes, nothing to wait for, or an error of a partition that exists.
+    """Return whether to answer now: enough bytes, records of as many partitions as a response has, nothing to wait
+    for, or an error of a partition that exists.
 
     A partition that is not there is no reason to hurry, in Kafka neither: the client would only ask again at once.
     """
     if size >= wanted.min_bytes:
         return True
-    is_waiting = False
+    is_waiting, left = False, READS_MAX
     for _, data in found:
+        if data.records:
+            left -= 1
         if data.error_code not in _PATIENT or data.diverging_epoch.epoch >= 0:
             return True
         is_waiting = is_waiting or data.error_code == ErrorCode.NONE
-    return not is_waiting
+    return left <= 0 or not is_waiting
 
 
 _PATIENT: Final = frozenset({
@@ -382,34 +438,40 @@ _PATIENT: Final = frozenset({
 
 
 def _answer(state: State, wanted: Fetch, found: list[_Read]) -> FetchResponse:
+    """Respond with what was found in few partitions."""
+    return finish_steps(_answer_in_steps(state, wanted, found))
+
+
+def _answer_in_steps(state: State, wanted: Fetch, found: list[_Read]) -> Steps[FetchResponse]:
+    """Respond with what was found, and note in the session what its client is told."""
     session = wanted.session
+    kept: dict[Key, FetchPartition] = {}
+    topics: dict[tuple[str | None, bytes], list[FetchResponsePartitionData]] = {}
+    pace = Pace()
     for asked, data in found:
+        if pace.is_due():
+            yield
         if data.records and asked.name is not None:
             state.given_bytes += len(data.records)
             state.traffic.count_out(asked.name, data.records)
-    if session is not None:
-        news = [(asked, data) for asked, data in found if asked.take_news(data)]
-        for asked, data in news:
-            if data.records:  # a partition that has just been served is served last next time
-                key: Key = (asked.topic_id if wanted.by_ids else asked.name or "", asked.partition)
-                if key in session.partitions:
-                    session.partitions[key] = session.partitions.pop(key)
-        return FetchResponse(session_id=session.id, responses=_by_topic(news))
-    session_id = NO_SESSION
-    if wanted.opens:
-        for asked, data in found:
+        if wanted.opens:
             asked.take_news(data)
-        kept: dict[Key, FetchPartition] = {
-            (a.topic_id if wanted.by_ids else a.name or "", a.partition): a for a, _ in found
-        }
-        session_id = state.sessions.create(wanted.by_ids, kept, state.real_ms())
-    return FetchResponse(session_id=session_id, responses=_by_topic(found))
-
-
-def _by_topic(found: Iterable[_Read]) -> tuple[FetchResponseableTopic, ...]:
-    topics: dict[tuple[str | None, bytes], list[FetchResponsePartitionData]] = {}
-    for asked, data in found:
+            kept[_key(wanted, asked)] = asked
+        if session is not None:
+            if not asked.take_news(data):
+                continue
+            key = _key(wanted, asked)
+            if data.records and key in session.partitions:  # what has just been served is served last next time
+                session.partitions[key] = session.partitions.pop(key)
         topics.setdefault((asked.name, asked.topic_id), []).append(data)
-    return tuple(
-        [FetchResponseableTopic(name or "", topic_id, tuple(data)) for (name, topic_id), data in topics.items()]
-    )
+    session_id = NO_SESSION
+    if session is not None:
+        session_id = session.id
+    elif wanted.opens:
+        session_id = state.sessions.create(wanted.by_ids, kept, state.real_ms())
+    responses = [FetchResponseableTopic(name or "", topic_id, tuple(data)) for (name, topic_id), data in topics.items()]
+    return FetchResponse(session_id=session_id, responses=tuple(responses))
+
+
+def _key(wanted: Fetch, asked: FetchPartition) -> Key:
+    return asked.topic_id if wanted.by_ids else asked.name or "", asked.partition

@@ -46,6 +46,13 @@ class Waiting(Struct, gc=False):
     logs: tuple[Log, ...] = ()  # of the partitions, once it is remembered
     response: Any = None  # made of `found`
     share_partitions: tuple[StateKey, ...] = ()  # of a ShareFetch
+    is_reading: bool = False  # whether its partitions are being read in steps
+
+    def keep(self, found: Any, size: int) -> None:
+        """Keep what was found, if that is no records: they would be held for as long as the client likes, and counted
+        nowhere. They are read once more in the end."""
+        self.found = None if size else found
+        self.is_stale = self.is_stale or size > 0
 
     @property
     def watched(self) -> Iterator[Watched]:
@@ -78,9 +85,27 @@ class LongPolls:
         self._partitions += len(waiting.partitions)
         if self._partitions > PARTITIONS_MAX:
             largest = max(self._waiting.values(), key=lambda one: len(one.partitions) if one.deadline_ms else 0)
-            self._remove_deadline(largest)
-            largest.deadline_ms = 0
-            self._set_deadline(largest)
+            if largest.is_reading:
+                largest.deadline_ms = 0  # it is answered when it was read
+            else:
+                self._remove_deadline(largest)
+                largest.deadline_ms = 0
+                self._set_deadline(largest)
+
+    def begin_reading(self, waiting: Waiting) -> None:
+        """Let a parked fetch be neither woken nor overdue until `end_reading`. What changes meanwhile is noted."""
+        self._woken.pop(waiting.ticket, None)
+        self._remove_deadline(waiting)
+        waiting.is_reading, waiting.is_stale, waiting.missing = True, False, waiting.fetch.min_bytes
+
+    def end_reading(self, waiting: Waiting, size: int) -> None:
+        """Let a fetch wait in which `size` bytes were found. It is read again at once if, with all that came meanwhile,
+        there may be enough."""
+        waiting.is_reading = False
+        waiting.missing -= size
+        self._set_deadline(waiting)
+        if waiting.missing <= 0:
+            self._woken[waiting.ticket] = waiting
 
     def _set_deadline(self, waiting: Waiting) -> None:
         ending = self._by_deadline.get(waiting.deadline_ms)
@@ -104,7 +129,8 @@ class LongPolls:
         if waiting is None:
             return None
         self._woken.pop(ticket, None)
-        self._remove_deadline(waiting)
+        if not waiting.is_reading:
+            self._remove_deadline(waiting)
         self._partitions -= len(waiting.partitions)
         for partition in waiting.watched:
             tickets = self._by_partition[partition]
@@ -128,16 +154,18 @@ class LongPolls:
         for ticket, waiting in self._by_partition.get(partition, {}).items():
             waiting.is_stale = True
             waiting.missing -= size
-            if waiting.missing <= 0:
+            if waiting.missing <= 0 and not waiting.is_reading:
                 self._woken[ticket] = waiting
 
     def wake(self, partition: Watched) -> None:
         """Evaluate all fetches of a partition again: a transaction has ended in it, it was deleted, or records of a
         share partition are available again."""
-        waiting = self._by_partition.get(partition, {})
-        for one in waiting.values():
+        for ticket, one in self._by_partition.get(partition, {}).items():
             one.is_stale = True
-        self._woken.update(waiting)
+            if one.is_reading:
+                one.missing = 0
+            else:
+                self._woken[ticket] = one
 
     def pop_ready(self) -> Waiting | None:
         """Return a parked fetch that may have enough bytes now, None if there is none. It stays parked."""

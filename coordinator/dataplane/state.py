@@ -9,6 +9,7 @@ from msgspec import Struct
 from coordinator.config import Config
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from coordinator.core.decision import Outcome, Steps
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.result import Call, Result
@@ -63,6 +64,8 @@ class Runtime(Struct, frozen=True):
     stopped_brokers: Collection[int]  # the node ids of the brokers that do not run
     record: Callable[[Result[Any], int], Any]  # makes a result so: its records, then its markers; returns its response
     do_in_steps: Callable[[Generator[None, None, None]], None]  # what nobody waits for, in turn with long requests
+    answer_in_steps: Callable[[str, int, Any, int, Steps[Outcome]], None]
+    """Answers a parked request in turn with long ones: API, ticket, an empty request and its version, the steps."""
     group_limits: Callable[[str], Limits]  # the settings of a group
     tell_of_records: Callable[[str, Cause, str, str, str, int], None]
     """Tells the timeline of a share group what became of records: group, cause, member, by what, records, time."""
@@ -100,13 +103,15 @@ class State:
         self.traffic = TrafficByTopic()
         self.unsent_bytes = 0  # of answers that clients do not take; the edge tells
         self.given_bytes = 0  # of records in the answers of this turn
+        self.read_bytes = 0  # of records that were read for answers which are not whole yet
         self.verifies_transactions: bool = config["transaction.partition.verification.enable"]
 
     @property
     def fetch_room(self) -> int:
         """The most bytes of records that an answer may hold now: a client that does not read must not make us keep a
         log."""
-        return max(min(self.fetch_bytes_max, HELD_BYTES_MAX - self.unsent_bytes - self.given_bytes), 0)
+        held_bytes = self.unsent_bytes + self.given_bytes + self.read_bytes
+        return max(min(self.fetch_bytes_max, HELD_BYTES_MAX - held_bytes), 0)
 
     def open_in_steps(self, partitions: Iterable[TopicPartition]) -> Generator[None, None, None]:
         """Open the logs of these partitions, those that can be, so that a step that follows need not."""

@@ -39,6 +39,10 @@ class LongRequests:
         if self._advance(unfinished, StepInput(unfinished.ticket), 1) is None:
             self._unfinished.keep(unfinished)
 
+    def answer(self, name: str, ticket: int, request: Any, version: int, steps: Steps[Outcome]) -> None:
+        """Answer a parked request in turn with others. `request` is for an error, and may be an empty one."""
+        self._unfinished.keep(UnfinishedRequest(name, ticket, request, version, steps))
+
     def step(self) -> None:
         """Do the next step of a request that is decided in steps."""
         self._continue(self._unfinished.pop(), None)

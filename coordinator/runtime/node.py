@@ -195,6 +195,7 @@ class Node:
             stopped_brokers=coordinators.stopped,
             record=engine.record,
             do_in_steps=engine.do_in_steps,
+            answer_in_steps=engine.long_requests.answer,
             group_limits=partitions.limits_of,
             tell_of_records=engine.tell_of_records,
             offsets_log=partitions.find_log,

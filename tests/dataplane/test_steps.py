@@ -17,7 +17,7 @@ from coordinator.core.result import STEP_ENTRIES
 from coordinator.dataplane import dataplane, metadata
 from coordinator.dataplane.fetch import READS_MAX
 from coordinator.dataplane.metadata import STEP_PARTITIONS
-from coordinator.dataplane.pace import APPEND_WORK, OPEN_WORK, STEP_WORK
+from coordinator.dataplane.pace import APPEND_WORK, OPEN_WORK, READ_WORK, STEP_WORK
 from coordinator.dataplane.state import State
 from coordinator.dataplane.topic_logs import TopicLogs
 from coordinator.runtime.ledger import Ledger
@@ -217,7 +217,7 @@ def test_a_fetch_reads_so_many_partitions_at_once(monkeypatch: pytest.MonkeyPatc
     response, calls = ask_in_steps(broker, 1, FETCH_ALL)
     found = [bool(one.records) for one in response.responses[0].partitions]
     assert found == [True] * READS_MAX + [False] * (PARTITIONS - READS_MAX)
-    assert max(step["fetch"] for step in calls) == READS_MAX
+    assert max(step["fetch"] for step in calls) == STEP_WORK // READ_WORK
 
 
 def test_a_response_holds_four_mebibytes() -> None:
