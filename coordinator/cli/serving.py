@@ -42,12 +42,13 @@ from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
-from coordinator.runtime.restart import prepare_node
+from coordinator.runtime.restart import free_node, prepare_node
 from coordinator.runtime.snapshot import Snapshot, read_logs_in_steps
 from coordinator.runtime.steps import ProcessorTime
 from coordinator.server import descriptors
 from coordinator.server.admission import Admission
 from coordinator.server.allocator import Trimmer, give_back_freed_memory
+from coordinator.server.collector import collect_everything, keep_passes_short
 from coordinator.server.event_writer import EventWriter
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, format_address
@@ -80,6 +81,7 @@ def serve(options: Options) -> int:
     """Serve until a signal says stop. Returns the exit code."""
     gc.freeze()  # what is imported stays, as what is loaded does
     gc.enable()
+    keep_passes_short()
     give_back_freed_memory()
     lines = set_up(options.log_level, options.log_format)
     with contextlib.ExitStack() as stack:
@@ -337,7 +339,8 @@ class Server:
         self._poller.close_all("reset")
         self._setup = replace(self._setup, cluster_id=self._node.cluster_id)
         self._brokers.start_all()
-        self._node.abandon()
+        old = self._node
+        old.abandon()
         self._is_ready = False
         try:
             replacement.finish(self._files, self._data_dir)
@@ -345,11 +348,15 @@ class Server:
             self._frontend.set_engine(self._node.engine)
             self._open()
             opened()
+            if not self._node.began_empty:  # else there is nothing to load, and the journal has no steps of it
+                yield from self._free(old)  # before there is much else that the collector looks at
             for step in self._node.load(self._clock.now_ms):
-                if not self._node.began_empty:  # else there is nothing to load, and the journal has no steps of it
+                if not self._node.began_empty:
                     self._poller.set_alarm()
                     yield step.opens
             self._is_ready = True
+            if self._node.began_empty:
+                yield from self._free(old)
         except (StorageError, DamagedLog) as failure:
             self._failure = failure
             raise
@@ -357,6 +364,12 @@ class Server:
             self._poller.set_alarm()
 
     # -- within --------------------------------------------------------------------------------------------------------
+
+    def _free(self, old: Node) -> "Waits[None]":
+        for _ in free_node(old):
+            self._poller.set_alarm()
+            yield None
+        collect_everything()
 
     def _open(self) -> None:
         self._opened_ms, self._ids_before = self._clock.now_ms(), self._ids.count
@@ -406,8 +419,7 @@ class Server:
             self._poller.set_alarm()  # the timers of what is loaded by now
             await trio.lowlevel.checkpoint()
         self._poller.set_alarm()
-        gc.collect()
-        gc.freeze()  # what was loaded stays: no later pass of the collector need look at it
+        gc.collect()  # what was loaded stays: no later pass of the collector need look at it
         self._recovery_seconds = time.monotonic() - began
         self._is_ready = True
         if self.pending_reset.read() is not None:

@@ -10,8 +10,8 @@ processor time the step has used, and lets others have their turn if that is eno
 only a rough idea of how often it is worth looking. `tests/test_loops.py` finds loops of handlers without checkpoints.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, MutableMapping
+from typing import Any, Final, TypeVar
 
 from coordinator.core.decision import Steps
 
@@ -39,6 +39,16 @@ class Pace:
             return False
         self._units = 0
         return True
+
+
+def empty_in_steps(*tables: MutableMapping[Any, Any]) -> Steps[None]:
+    """Remove all entries of some tables: to free many at once takes long."""
+    pace = Pace()
+    for table in tables:
+        while table:
+            if pace.is_due():
+                yield
+            table.popitem()
 
 
 def name_units(name: str | None) -> int:

@@ -41,7 +41,7 @@ from coordinator.core.offsets.expiry import Part, cut_forgotten_offsets, cut_off
 from coordinator.core.offsets.offset_fetch import fetch_offsets
 from coordinator.core.offsets.store import NOT_TRANSACTIONAL, Note, OffsetStore, note_nothing
 from coordinator.core.offsets.tally import Tally, offsets_in
-from coordinator.core.pace import Pace
+from coordinator.core.pace import Pace, empty_in_steps
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, Record, UnknownKey
 from coordinator.core.renewal import Renewal, Renewals
 from coordinator.core.result import (
@@ -351,8 +351,14 @@ class Shard:
             if pace.is_due(_UNLOAD_UNITS + len(group.members)):
                 yield []
             yield self._attempt_all("unload", [partial(self._unload, group, now_ms, reason)])
-        for _ in self.offsets.forget():
+        for _ in self.forget():
             yield []
+
+    def forget(self) -> Steps[None]:
+        """Forget everything in steps: it is long to free. The shard is of no use then."""
+        yield from empty_in_steps(self.groups)
+        yield from self.offsets.forget()
+        yield from self.timers.forget()
 
     def end_renewals(self) -> None:
         """End all renewals, because another shard takes the place of this one."""

@@ -14,6 +14,9 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from coordinator.core.decision import Steps
+from coordinator.core.pace import empty_in_steps
+
 Timed: TypeAlias = str | tuple[bytes, int]
 """What of its group a timer times: a member, by its id; a partition, by topic id and number; "": the group itself."""
 TimerKey: TypeAlias = tuple[str, str, Timed]
@@ -181,6 +184,10 @@ class Timers:
         """Cancel the timers of a member that have these names."""
         for name in names:
             self.cancel((name, group_id, member_id))
+
+    def forget(self) -> Steps[None]:
+        """Forget everything in steps: it is long to free. The timers are of no use then."""
+        return empty_in_steps(self._timers, self._by_group)
 
     def cancel_group(self, group_id: str) -> None:
         """Cancel all timers of a group and of its members."""

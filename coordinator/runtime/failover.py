@@ -33,6 +33,7 @@ from coordinator.runtime import loader
 from coordinator.runtime.damage import read_log
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.loads import GROUPS, SHARE_STATES, TRANSACTIONS, Key, Load
+from coordinator.runtime.log_pace import LogPace
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.shards import Shards
 
@@ -164,7 +165,7 @@ class Failover:
     def _replay_transactions(self, owns: Callable[[str], bool]) -> Iterator[int]:
         """Read the transactional ids of a partition from the log, and put them in the place of those in memory."""
         ledger = self._engine.world.ledger
-        found, offset, count = Transactions(ledger.transactions.settings), ledger.log.start_offset, 0
+        found, offset, pace = Transactions(ledger.transactions.settings), ledger.log.start_offset, LogPace()
         while offset < ledger.log.end_offset or self._flush_ledger():  # others go on writing to it
             for header, facts in read_log(ledger.log, offset):
                 for fact in facts:
@@ -172,10 +173,8 @@ class Failover:
                     if isinstance(record.key, TransactionKey) and owns(record.key.transactional_id):
                         found.replay(record)
                 offset = header.next_offset
-                count += len(facts)
-                if count >= loader.STEP_RECORDS:
-                    yield count
-                    count = 0
+                if pace.count(header, len(facts)):
+                    yield pace.take()
         ledger.transactions.replace(found, owns)
 
     def _flush_ledger(self) -> bool:

@@ -6,7 +6,9 @@ from coordinator.core import records
 from coordinator.core.decision import Steps
 from coordinator.core.kinds.kind import Inconsistent
 from coordinator.core.offset_records import Commits, read_commits
+from coordinator.runtime import log_pace
 from coordinator.runtime.damage import describe_damage, read_log_with
+from coordinator.runtime.log_pace import LogPace
 from coordinator.runtime.partition import Partition
 from protocol import record_batch
 from protocol.compression import Meter
@@ -16,16 +18,13 @@ from protocol.records import Record as LogRecord
 from protocol.records import read_end_marker
 from storage.log import Log
 
-STEP_RECORDS = 500  # between two looks at what else there is to do: a millisecond
-
 
 def replay(partition: Partition) -> Iterator[int]:
     """Rebuild a partition's shard from its log. Yields, a step at a time, how many records it has applied.
 
     Raises `DamagedLog` for a record that cannot be read, and for records that contradict each other.
     """
-    shard, source = partition.shard, partition.log
-    since = 0
+    shard, source, pace, most = partition.shard, partition.log, LogPace(), log_pace.STEP_RECORDS
     for header, (commits, facts) in read_log_with(_read, source):
         try:
             if commits is not None:
@@ -35,18 +34,16 @@ def replay(partition: Partition) -> Iterator[int]:
                     yield 0
             else:
                 producer_id = header.producer_id if header.is_transactional else -1
-                for at in range(0, len(facts), STEP_RECORDS):
+                for at in range(0, len(facts), most):
                     if at:
-                        yield STEP_RECORDS
-                        since -= STEP_RECORDS
-                    shard.replay_batch(_decode(facts[at : at + STEP_RECORDS], source), producer_id)
+                        yield most
+                    shard.replay_batch(_decode(facts[at : at + most], source), producer_id)
         except (ProtocolError, Inconsistent) as error:
             raise describe_damage(source, header.base_offset, error) from error
-        since += header.count
-        if since >= STEP_RECORDS:
-            yield since
-            since = 0
-    yield since
+        told = max(0, len(facts) - 1) // most * most  # of this batch
+        if pace.count(header, header.count - told):
+            yield pace.take()
+    yield pace.take()
 
 
 def _read(data: bytes, at: int, header: BatchHeader) -> tuple[list[Commits] | None, list[LogRecord]]:

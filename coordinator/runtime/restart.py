@@ -1,9 +1,11 @@
-"""A node that is to be in the place of another: its logs are written, and its catalog read, while that one serves."""
+"""A node in the place of another one: its logs are written, and its catalog is read, while that one serves, which is
+freed in steps afterwards."""
 
 import errno
 
 from coordinator.runtime.node import Node, Setup
 from coordinator.runtime.snapshot import Snapshot
+from protocol.steps import Steps
 from storage import replacement
 from storage.files import StorageError
 from storage.layout import DamagedLog
@@ -29,3 +31,12 @@ def prepare_node(setup: Setup, snapshot: Snapshot) -> Node:
             node.world.ledger.log.release()
         raise
     return node
+
+
+def free_node(node: Node) -> Steps[None]:
+    """Forget what an abandoned node holds, in steps: to free all of it at once takes long."""
+    for partition in node.world.partitions:
+        yield from partition.shard.forget()
+    yield from node.engine.share_states.forget()
+    yield from node.world.ledger.transactions.forget()
+    yield from node.world.ledger.catalog.forget()

@@ -24,13 +24,13 @@ from coordinator.core.share_state.records import StateRecord, decode
 from coordinator.core.share_state.values import ShareState, StateKey, StateSummary, StateUpdate
 from coordinator.dataplane.brokers import NOBODY, OPERATOR
 from coordinator.runtime.damage import describe_damage, read_log
+from coordinator.runtime.log_pace import LogPace
 from coordinator.runtime.share_state_log import StateLog
 from coordinator.runtime.world import World
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.java_hash import partition_of
 from storage.files import StorageError
 
-STEP_RECORDS: Final = 500  # of a log that is read, between two looks at what else there is to do
 PRUNED_AT_ONCE: Final = 1_000  # snapshots of what had not changed for long, in one step
 
 NOT_SERVED: Final = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -224,7 +224,7 @@ class ShareStates:
 
     def replay(self, index: int) -> Iterator[int]:
         """Rebuild a partition from its log, a step at a time. Raises `DamagedLog` for what cannot be read."""
-        one, count = self._logs[index], 0
+        one, pace = self._logs[index], LogPace()
         if not one.is_written and index not in self._stored_partitions():
             return
         one.is_written = True
@@ -239,11 +239,9 @@ class ShareStates:
                     raise describe_damage(source, fact.offset, error) from error
                 one.machine.apply(record)
                 one.machine.note_offset(record, fact.offset)
-            count += len(facts)
-            if count >= STEP_RECORDS:
-                yield count
-                count = 0
-        yield count
+            if pace.count(header, len(facts)):
+                yield pace.take()
+        yield pace.take()
 
     def serve(self, index: int, now_ms: int) -> None:
         """Serve a partition that is loaded, and try again what has waited for it."""
@@ -261,6 +259,11 @@ class ShareStates:
         self._dirty.pop(one, None)
         one.machine, one.served_by = self._machine(), NOBODY
         return old
+
+    def forget(self) -> Steps[None]:
+        """Forget all states in steps: they are long to free."""
+        for one in self._logs:
+            yield from one.machine.forget()
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
 

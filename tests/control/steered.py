@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from coordinator.control.inputs import AdvertisedListener, Origin
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.dice import FreshIds
-from coordinator.runtime.restart import prepare_node
+from coordinator.runtime.restart import free_node, prepare_node
 from coordinator.runtime.snapshot import Snapshot, read_logs_in_steps
 from coordinator.server.listener import Listener
 from coordinator.server.operator import Operator
@@ -128,16 +128,21 @@ class SteeredNode(InMemory):
             self.frontend.disconnect(connection)
         self.brokers.start_all()
         self.setup = replace(self.setup, cluster_id=self.node.cluster_id)
-        self.node.abandon()
+        old = self.node
+        old.abandon()
         replacement.finish(self.files, "data")
         self.node = self.next
         self.frontend.set_engine(self.node.engine)
         self._opened_ms, self._ids_before = self.clock.now_ms(), self._fresh_ids.count
         self.node.open(self._opened_ms)
         opened()
+        if not self.node.began_empty:
+            yield from free_node(old)
         for step in self.node.load(self.clock.now_ms):
             if not self.node.began_empty:
                 yield step.opens
+        if self.node.began_empty:
+            yield from free_node(old)
 
     def causes(self) -> list[str]:
         """The causes of all events so far."""

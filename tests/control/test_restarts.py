@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.config import Config
-from coordinator.runtime import loader
+from coordinator.runtime import log_pace
 from coordinator.runtime.node import Node
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
@@ -234,7 +234,7 @@ def test_a_reset_of_a_prefix_that_is_refused_is_not_done_by_the_next_start(monke
 
 def test_clients_are_served_between_the_steps_of_a_restore(monkeypatch: pytest.MonkeyPatch) -> None:
     """The logs are written by a thread, and loaded in steps: until then their groups are being loaded."""
-    monkeypatch.setattr(loader, "STEP_RECORDS", 1)
+    monkeypatch.setattr(log_pace, "STEP_RECORDS", 1)
     server, disk = prepare()
     peer = server.connect()
     steps = server.operator.state.restore_in_steps("kept")

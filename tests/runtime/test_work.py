@@ -11,7 +11,7 @@ from coordinator.core.events import Cause
 from coordinator.core.moves import StartBroker, StopBroker
 from coordinator.core.timers import IMMEDIATELY
 from coordinator.core.transactions.states import State
-from coordinator.runtime import loader
+from coordinator.runtime import loader, log_pace
 from coordinator.runtime.engine import TIMERS_A_TURN
 from coordinator.runtime.partition import Partition
 from protocol.errors import ErrorCode
@@ -195,7 +195,7 @@ def test_a_broker_that_stops_forgets_its_groups_in_steps(monkeypatch: pytest.Mon
 
 def test_a_large_batch_is_loaded_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction of many offsets is one batch: its records are read at once, and applied a few at a time."""
-    monkeypatch.setattr(loader, "STEP_RECORDS", 10)
+    monkeypatch.setattr(log_pace, "STEP_RECORDS", 10)
     server = InMemory(topics={"orders": 95})
     peer = server.connect()
     ids = peer.ask(InitProducerIdRequest("x", 60_000), 4)

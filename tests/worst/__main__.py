@@ -12,6 +12,7 @@ import random
 import sys
 from functools import partial
 
+from coordinator.server.collector import keep_passes_short
 from tests.worst.queues import Queues
 from tests.worst.server import SMALL, Cost, Size, WorstServer
 from tests.worst.shapes import shapes
@@ -87,6 +88,7 @@ def main() -> int:
     parser.add_argument("--verbs", action="store_true", help="calls of the admin port")
     parser.add_argument("--held", action="store_true", help="what a server holds ends: groups, topics, transactions")
     options = parser.parse_args()
+    keep_passes_short()  # as a server does
     if options.verbs:
         return measure_verbs(SMALL if options.small else Size(), options.only, shows_all=options.all)
     if options.held:

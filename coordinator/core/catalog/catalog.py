@@ -28,6 +28,8 @@ from coordinator.core.catalog.records import (
     TopicValue,
 )
 from coordinator.core.catalog.settings import Settings, TopicSettings
+from coordinator.core.decision import Steps
+from coordinator.core.pace import empty_in_steps
 from coordinator.core.prices import Held, Kind
 from coordinator.core.quotas.entities import entity_of
 from coordinator.core.quotas.rules import QuotaRules
@@ -127,6 +129,13 @@ class Catalog:
     def apply(self, records: Iterable[CatalogRecord]) -> tuple[Change, ...]:
         """Replay these; the changes of topics among them."""
         return tuple([change for record in records if (change := self.replay(record)) is not None])
+
+    def forget(self) -> Steps[None]:
+        """Forget all topics with their settings in steps: they are long to free. The catalog is of no use then."""
+        self._topics = None
+        return empty_in_steps(
+            self.topics_by_name, self.configs, self.logs, self.scram, self._metric_names, self._governing
+        )
 
     def partitions_of(self, topic: str) -> int:
         """Return how many partitions a topic has, 0 if there is no such topic."""

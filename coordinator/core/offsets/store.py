@@ -314,7 +314,7 @@ class OffsetStore:
             del self._remains[group_id]
         return keys
 
-    def forget(self) -> Iterator[None]:
+    def forget(self) -> Steps[None]:
         """Forget everything in steps: what a store takes is long to free. It is of no use then."""
         pending: list[dict[Any, Any]] = [*self._pending.values(), *self._open.values()]
         self._pending, self._open, self._ending = {}, {}, set()

@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coordinator.core.pace import Pace
+from coordinator.core.pace import empty_in_steps
 from coordinator.core.refusal import Refusal
 from coordinator.core.share_state.combine import combine_batches
 from coordinator.core.share_state.entry import Entry
@@ -198,11 +198,7 @@ class StateMachine:
 
     def forget(self) -> Steps[None]:
         """Forget everything in steps: what the states take is long to free. The machine is of no use then."""
-        pace = Pace()
-        while self.entries:
-            if pace.is_due():
-                yield
-            self.entries.popitem()
+        return empty_in_steps(self.entries)
 
     @property
     def needed_offset(self) -> int:

@@ -12,6 +12,8 @@ from coordinator.core.catalog.records import (
     TransactionValue,
 )
 from coordinator.core.catalog.settings import Settings
+from coordinator.core.decision import Steps
+from coordinator.core.pace import empty_in_steps
 from coordinator.core.prices import Held
 from coordinator.core.result import Markers
 from coordinator.core.transactions.states import State
@@ -61,6 +63,10 @@ class Transactions:
         known = self.by_id.get(transactional_id)
         if known is not None and not known.state.is_over:
             self._unfinished.pop(known.producer_id, None)
+
+    def forget(self) -> Steps[None]:
+        """Forget everything in steps: it is long to free. The transactions are of no use then."""
+        return empty_in_steps(self.by_id, self._unfinished, self._deadlines)
 
     def replace(self, others: "Transactions", owns: Callable[[str], bool]) -> None:
         """Put those that were read from the log in the place of the transactional ids that `owns` names."""
