@@ -8,6 +8,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator.admin.control_types import Wait
+from coordinator.admin.control_waiting import WaitControl
 from coordinator.core.transactions.states import State as TransactionState
 from coordinator.server.listener import Listener
 from coordinator.server.verbs.clock import keep_everybody
@@ -274,6 +276,22 @@ def test_the_records_that_undo_a_commit_are_no_commits(server: Cluster) -> None:
         assert server.offsets("g") == {0: offset}
     with pytest.raises(Refusal, match="1 commits of group 'g' are known, not 2"):
         server.operator.brokers.move_group("g", server.at("g"), lose_last_commits=2)
+
+
+def test_a_wait_for_a_coordinator_is_over_when_it_has_loaded_the_group(server: Cluster) -> None:
+    settled_group(server, "a")
+    to = (server.at("g") + 1) % BROKERS
+    find = WaitControl(server.operator)._find_difference
+    server.operator.brokers.move_group("g", to, load_ms=LOAD_MS)
+    for wanted, difference in (
+        (to, f"is loaded by broker {to}"),
+        (to + 1, f"is loaded by broker {to}, expected {to + 1}"),
+    ):
+        assert difference in str(find(Wait("g", coordinator=wanted)))
+    server.operator.clock.advance(LOAD_MS, keep_everybody)
+    server.rest()
+    assert find(Wait("g", coordinator=to)) is None
+    assert find(Wait("g", coordinator=to + 1)) == f"group 'g' is coordinated by broker {to}, expected {to + 1}"
 
 
 def test_a_move_can_be_overtaken_by_another(server: Cluster) -> None:

@@ -1,14 +1,17 @@
 """A client that a test leaves open connects again after a reset, and joins the group of the next test: it is kept out."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coordinator.control.journal import Filter
 from coordinator.control.leftovers import CONNECTIONS_MAX, MEMBERS_MAX, Leftovers
 from coordinator.control.subject import Subject
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest
+from protocol.steps import finish_steps
 from tests.control.steered import SteeredNode, stable_group
-from tests.members import ClassicMember, ConsumerMember
+from tests.members import ConsumerMember
 from tests.requests import commit
 
 LONG = "0123456789012345678901"
@@ -88,8 +91,16 @@ def test_what_is_remembered_is_bounded() -> None:
     assert leftovers.find(1, Subject("JoinGroup", "")) is not None
 
 
-def test_the_member_of_a_group_that_stays_is_not_kept_out(server: SteeredNode) -> None:
-    member, other = stable_group(server, "a")[0], stable_group(server, "b", group="h")[0]
-    assert isinstance(other, ClassicMember)
-    server.operator.groups.forget_all("h")
-    assert (member.beat(), other.beat()) == (ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID)
+@given(st.sampled_from(["", "a-", "a-x", "b-"]), st.sets(st.sampled_from(["a-", "a-x", "b-y", "c"])), st.booleans())
+@settings(max_examples=30)
+def test_members_of_groups_that_stay_are_not_kept_out(prefix: str, keep: set[str], is_of_topics: bool) -> None:
+    """Of a reset of the groups alone, and of one of everything with a prefix."""
+    server = SteeredNode(offsets_topic_num_partitions=1)
+    members = {name: stable_group(server, f"m-{name}", group=name)[0] for name in ("a-x", "a-y", "b-x", "b-y", "c")}
+    if is_of_topics:
+        finish_steps(server.operator.state.reset_prefix_in_steps(prefix, tuple(keep)))
+    else:
+        server.operator.groups.forget_all(prefix, tuple(keep))
+    for name, member in members.items():
+        stays = not name.startswith(prefix) or name.startswith(tuple(keep))
+        assert member.beat() == (ErrorCode.NONE if stays else ErrorCode.FENCED_INSTANCE_ID), name

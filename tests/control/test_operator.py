@@ -13,11 +13,14 @@ from coordinator.server.verbs.clock import keep_everybody, keep_nobody
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
 from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.schema import Message
 from storage.log import Log
 from tests.control.steered import SteeredNode, stable_group
 from tests.members import ClassicMember, ConsumerMember
 from tests.requests import commit as commit_request
+from tests.requests import join
 
 HOUR_MS = 3_600_000
 
@@ -264,6 +267,30 @@ def test_a_held_request_waits_until_it_is_released(server: SteeredNode) -> None:
     server.operator.clock.advance(10_000, keep_everybody)
     assert member.take_join().error_code == ErrorCode.NONE
     assert not server.frontend.handler.is_gated
+
+
+@pytest.mark.parametrize(
+    ("step", "request_"),
+    [
+        ("join", (join("g"), 3)),
+        ("heartbeat", (HeartbeatRequest("g", 1, "m"), 3)),
+        ("commit", (commit_request("g", {"orders": {0: 1}}), 8)),
+    ],
+)
+def test_every_request_of_a_step_is_held_and_none_once_it_is_released(
+    server: SteeredNode, step: str, request_: tuple[Message, int]
+) -> None:
+    server.operator.requests.hold("g", step)
+    peers = [server.connect(f"client-{number}") for number in range(3)]
+    for held, peer in enumerate(peers, 1):
+        assert peer.ask(*request_) is None
+        rules = server.operator.requests.faults
+        assert sum(server.operator.requests.count_held(rule.number) for rule in rules) == held
+    server.operator.requests.release("g")
+    peers.append(server.connect("client-3"))
+    peers[-1].ask(*request_)
+    server.operator.clock.advance(10_000, keep_everybody)
+    assert [len(peer.answers) for peer in peers] == [1] * 4
 
 
 def test_the_client_of_a_held_request_may_leave(server: SteeredNode) -> None:

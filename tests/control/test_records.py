@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec import Struct
 
 from coordinator.control.faults import Action, FaultSpec, Match
@@ -157,6 +159,30 @@ def test_the_number_of_deliveries_brings_a_record_to_its_end(queue: Queue) -> No
     ]
 
 
+@pytest.mark.parametrize("is_last", [False, True], ids=["", "the last delivery"])
+@pytest.mark.parametrize("how", ["lock", "operator", "release", "close", "disconnect"])
+def test_what_is_told_of_records_that_come_back_is_what_becomes_of_them(queue: Queue, how: str, is_last: bool) -> None:
+    """They are archived after the last delivery, and else available again, however their member has lost them."""
+    queue.fetch()
+    if is_last:
+        queue.change(0, 9, None, deliveries=5)
+    match how:
+        case "lock":
+            queue.server.operator.clock.advance(30_000, keep_everybody)
+        case "operator":
+            queue.change(0, 9, EXPIRE)
+        case "release":
+            assert queue.acknowledge(0, 9, 2) == 0
+        case "close":
+            queue.peer.ask(ShareAcknowledgeRequest(GROUP, "m", -1), 2)
+        case "disconnect":
+            queue.server.frontend.disconnect(queue.peer.connection)
+    queue.server.rest()
+    ((cause, _, records),) = queue.told
+    expected = "records_archived" if is_last else "lock_expired" if how in ("lock", "operator") else "records_released"
+    assert (cause, records) == (expected, f"letters-0 0-9, delivered {'5 times' if is_last else '1 time'}")
+
+
 @pytest.mark.parametrize("do", list(RecordAction))
 @pytest.mark.parametrize("deliveries", [1, 4, 5, 6])
 def test_a_number_of_deliveries_counts_before_what_is_done_with_it(do: RecordAction, deliveries: int) -> None:
@@ -244,6 +270,26 @@ def test_locks_that_end_again_and_again_are_found(queue: Queue) -> None:
     queue.fetch()
     evidence = "1 time, got records again that the client had, and gave back to nobody"
     assert rules(queue) == [("locks_expire", "worker", evidence)]
+
+
+@given(st.lists(st.booleans(), max_size=4))
+@settings(max_examples=30)
+def test_each_lock_that_ends_counts_once(releases: list[bool]) -> None:
+    """From the third delivery on, and only where the member has not given the records back."""
+    queue = Queue(group_share_delivery_count_limit=10)
+    queue.server.operator.requests.set_journal(1_000_000)
+    queue.fetch()
+    for is_released in releases:
+        if is_released:
+            assert queue.acknowledge(0, 9, 2) == 0
+        else:
+            queue.server.operator.clock.advance(30_000, keep_everybody)
+        assert queue.fetch() == [(0, 9, queue.window.records[0][3])]
+    count = sum(not is_released for is_released in releases[1:])
+    times = f"{count} time{'' if count == 1 else 's'}"
+    assert rules(queue) == [
+        ("locks_expire", "worker", f"{times}, got records again that the client had, and gave back to nobody")
+    ] * (count > 0)
 
 
 def test_records_that_are_released_are_no_finding(queue: Queue) -> None:
