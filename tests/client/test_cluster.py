@@ -2,7 +2,7 @@
 are asked for a cluster, and for the offsets of partitions."""
 
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -160,3 +160,39 @@ def test_offsets_are_those_of_the_partitions_that_can_be_read(
         return
     found = list_offsets(cluster, wanted, -1, is_strict=is_strict)
     assert found == {at: at[1] + 100 for at, (leader, code) in known.items() if leader >= 0 and not code}
+
+
+class Login:
+    """Credentials that count for a while."""
+
+    def __init__(self, lifetime_s: float) -> None:
+        self.lifetime_s = lifetime_s
+        self.at_s: list[float] = []
+
+    def secure(self, sock: Any, host: str) -> Any:
+        return sock
+
+    def authenticate(self, client: Client) -> float:
+        self.at_s.append(module.time.monotonic())
+        return self.lifetime_s
+
+
+@given(st.floats(1, 1_000), st.lists(st.floats(0.01, 300), min_size=1, max_size=30))
+def test_a_client_authenticates_again_before_the_broker_would_close_its_connection(
+    lifetime_s: float, pauses_s: list[float]
+) -> None:
+    """As Kafka's: within the last part of the time, or else at the next request; and not at each request."""
+    now_s, login = 0.0, Login(lifetime_s)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module.time, "monotonic", lambda: now_s)
+        patched.setattr(Client, "_newest", lambda client, api, up_to: 0)
+        patched.setattr(Client, "_send", lambda client, api, version, message: None)
+        patched.setattr(Client, "_receive", lambda client: b"\0" * 6)
+        client = Client(cast("Any", None), security=login)
+        for pause_s in pauses_s:
+            before = len(login.at_s)
+            client.ask(BEAT, 0)
+            age_s = now_s - login.at_s[before - 1] if before else None
+            is_due = age_s is None or age_s >= 0.85 * lifetime_s * (1 + 1e-9)
+            assert (len(login.at_s) > before) == is_due or age_s == pytest.approx(0.85 * lifetime_s)
+            now_s += pause_s

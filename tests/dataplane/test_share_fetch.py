@@ -1,6 +1,8 @@
 """ShareFetch and ShareAcknowledge by hand: who gets which records, when, and what becomes of them."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from coordinator.core.decision import Steps
@@ -22,7 +24,7 @@ from storage.log import Log
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, response_of
 from tests.dataplane.sharing import ACCEPT, REJECT, RELEASE, RENEW, Sharer, begin_sharing, got, share_partition
 from tests.dataplane.transactional import transactional_batch
-from tests.requests import produce
+from tests.requests import produce, share_fetch_topics
 from tests.steps import count_steps, finish
 
 LOCK_MS = 30_000
@@ -477,6 +479,32 @@ def test_version_1_cannot_renew(shared: Broker) -> None:
     a = Sharer(shared)
     a.take()
     assert a.settle((0, 0, RENEW), version=1) == ErrorCode.INVALID_REQUEST
+
+
+@given(
+    sizes=st.lists(st.lists(st.integers(1, 3), max_size=3), min_size=1, max_size=3),
+    wanted=st.integers(1, 8),
+    is_exact=st.booleans(),
+)
+@settings(max_examples=60)
+def test_so_many_records_of_all_partitions_together(sizes: list[list[int]], wanted: int, is_exact: bool) -> None:
+    """Of each partition, batches of so many records. Where whole batches count, the last of them may exceed the number."""
+    broker = Broker()
+    broker.create("t", partitions=len(sizes))
+    for partition, batches in enumerate(sizes):
+        begin_sharing(broker, partition=partition)
+        for size in batches:
+            broker.produce("t", partition, batch(*"a" * size))
+    member = Sharer(broker)
+    topics = share_fetch_topics({(member.topic_id, partition): () for partition in range(len(sizes))})
+    answer = member.fetch(topics=topics, max_records=wanted, batch_size=1, share_acquire_mode=int(is_exact))
+    acquired = [
+        sum(run.last_offset - run.first_offset + 1 for run in one.acquired_records)
+        for topic in answer.responses
+        for one in topic.partitions
+    ]
+    there = sum(map(sum, sizes))
+    assert sum(acquired) == min(wanted, there) if is_exact else min(wanted, there) <= sum(acquired) < wanted + 3
 
 
 def test_so_many_records_exactly(shared: Broker) -> None:

@@ -4,10 +4,13 @@ import errno
 from itertools import islice
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coordinator.dataplane import topic_logs
 from protocol.errors import ErrorCode
 from storage import cleaner
+from storage.files import StorageError
 from tests.dataplane.broker import NOW, Broker, batch
 from tests.requests import alter_configs, list_offsets
 from tests.storage.crashing_disk import CrashingDisk
@@ -115,6 +118,30 @@ def test_an_idle_producers_sequence_is_forgotten(broker: Broker) -> None:
     assert broker.produce("t", 0, gap).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     list(broker.plane.tend(NOW + 24 * HOUR_MS + 1))
     assert broker.produce("t", 0, gap).error_code == ErrorCode.NONE
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["create", "produce", "delete", "close"]), st.integers(0, 1), st.integers(1, 5)))
+)
+@settings(max_examples=50)
+def test_the_producers_that_may_be_remembered_are_counted_of_the_logs_that_are_there(
+    acts: list[tuple[str, int, int]],
+) -> None:
+    broker = Broker()
+    logs = broker.plane._state.logs
+    for act, number, producer in acts:
+        name, exists = f"t{number}", f"t{number}" in broker.ledger.catalog.topics_by_name
+        if act == "create" and not exists:
+            broker.create(name)
+        elif act == "produce" and exists:
+            broker.produce(name, 0, batch("a", producer_id=producer, producer_epoch=0, base_sequence=0))
+        elif act == "delete" and exists:
+            broker.delete(name)
+        elif act == "close":
+            failure = StorageError("read", name, errno.EMFILE, "too many open files")
+            logs.close_failed_partition((name, 0), failure)
+        remembered = [len(log.producers.items()) for _, log in logs.open_logs()]
+        assert logs.producers.count == sum(remembered)
 
 
 def test_a_damaged_log_is_told_of_and_stays_as_it_is(broker: Broker) -> None:

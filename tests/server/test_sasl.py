@@ -250,6 +250,15 @@ def test_scram_takes_the_own_name_as_the_authorization_id_and_no_other(user: str
         assert isinstance(outcome, Challenge if wanted in ("", user) else Failure)
 
 
+@given(st.text("a,=", min_size=1, max_size=8), st.text("a,=", max_size=8))
+def test_oauthbearer_takes_the_own_name_as_the_authorization_id_and_no_other(user: str, asked: str) -> None:
+    for wanted in (user, asked):
+        token = bearer("token", wanted.replace("=", "=3D").replace(",", "=2C"))
+        work = OAuthBearer(lambda _: Success(user)).step(token)
+        assert isinstance(work, Work)
+        assert isinstance(work.find(), Success if wanted in ("", user) else Failure)
+
+
 def test_a_password_that_a_client_has_set_counts_in_place_of_the_one_in_the_settings() -> None:
     here = InMemory(sasl=sasl())
     log_in(operator := here.connect())
