@@ -25,11 +25,18 @@ RUN_MIN = 16
 _GOES_ON = bytes(range(0x80, 0x100))
 """The bytes of a varint that another one follows."""
 _ENDS = bytes(range(0x80))
-_PLACES = [
-    bytes((2 * place) & 0x7F | 0x80 * (place >= 64) for place in range(8192)),
-    bytes(place >> 6 for place in range(8192)),
+_PLACES = 8_192
+"""Offsets in a row whose third bytes are the same: none in the first of these blocks, one number in each other."""
+_FIRST_BLOCK = [
+    bytes((2 * place) & 0x7F | 0x80 * (place >= 64) for place in range(_PLACES)),
+    bytes(place >> 6 for place in range(_PLACES)),
 ]
 """The first and the second byte of the offsets 0 to 8191, of which those below 64 have one."""
+_OTHER_BLOCKS = [
+    bytes((2 * place) & 0x7F | 0x80 for place in range(_PLACES)),
+    bytes(place >> 6 | 0x80 for place in range(_PLACES)),
+]
+"""The same of each other block, up to the offset 2^20: three bytes suffice so far."""
 
 
 class RecordWalk:
@@ -217,9 +224,9 @@ class RecordWalk:
         headers_at = _behind(data, value_at)
         width = place_at - time_at
         index = self.index
-        count = min(stop_index, len(_PLACES[0])) - index
-        count = min(count, (self._end - self._position) // step)
-        if headers_at != self._position - 1 or width > 2:  # it has headers, or a larger number
+        block, at_of_block = divmod(index, _PLACES)
+        count = min(stop_index - index, _PLACES - at_of_block, (self._end - self._position) // step)
+        if headers_at != self._position - 1 or width > 2 or key_at - place_at > 3:  # headers, or a larger number
             count = 0
 
         def column(at: int) -> bytes:
@@ -237,7 +244,10 @@ class RecordWalk:
         for at in range(time_at, place_at):
             if count >= RUN_MIN:
                 keep(at, _ENDS if at == place_at - 1 else _GOES_ON)
-        places = [of_byte[index : index + count] for of_byte in _PLACES[: key_at - place_at]]
+        of_bytes = (_OTHER_BLOCKS if block else _FIRST_BLOCK)[: key_at - place_at]
+        places = [of_byte[at_of_block : at_of_block + count] for of_byte in of_bytes]
+        if key_at - place_at > 2:
+            places.append(bytes((block & 0x7F,)) * count)
         if count < RUN_MIN or places != [column(at) for at in range(place_at, key_at)]:
             self._misses += 1
             return
