@@ -1,9 +1,10 @@
 """The control API, `/v1`: the operator's verbs over HTTP, those of groups and members here, and the other parts beside
 it. What each call takes and gives is in `control_types`, and so in the OpenAPI document."""
 
+import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import trio
@@ -53,7 +54,18 @@ def control_operations(operator: Operator, ring: Ring, server_port: int) -> list
         BrokerControl(operator),
         RecordControl(operator),
     )
-    return [operation for part in parts for operation in part.operations()]
+    return [_after_moves(operator, operation) for part in parts for operation in part.operations()]
+
+
+def _after_moves(operator: Operator, operation: Operation) -> Operation:
+    """Let an operation begin when no move of the clock is under way: a move is one step for those who call as well."""
+
+    async def handle(given: Input) -> Any:
+        await operator.clock.arrive()
+        result = operation.handle(given)
+        return await result if inspect.isawaitable(result) else result
+
+    return msgspec.structs.replace(operation, handle=handle)
 
 
 class GroupControl:

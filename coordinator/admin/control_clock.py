@@ -2,14 +2,15 @@
 
 from typing import Final
 
-import msgspec
+import trio
 
 from coordinator.admin.control_types import Advance, ClockQuery, SetClock, StepClock
 from coordinator.admin.operations import Input, Operation
 from coordinator.admin.operations import Refusal as Refused
-from coordinator.admin.verb_calls import check_bounds
+from coordinator.admin.verb_calls import check_bounds, take_steps
 from coordinator.server.operator import Operator
 from coordinator.server.verbs.clock import ClockMove, ClockState, KeepAlive, keep_everybody, keep_nobody
+from coordinator.server.verbs.waits import Waits
 
 ADVANCE_MS_MAX: Final = 10 * 365 * 86_400_000
 
@@ -47,11 +48,9 @@ class ClockControl:
             ),
         ]
 
-    def _clock(self, given: Input) -> ClockState:
-        state = self._operator.clock.state()
-        return msgspec.structs.replace(
-            state, deadlines=state.deadlines[: check_bounds("limit", given.query.limit, 0, 100_000)]
-        )
+    async def _clock(self, given: Input) -> ClockState:
+        limit = check_bounds("limit", given.query.limit, 0, 100_000)
+        return await take_steps(self._operator.clock.state_in_steps(limit))
 
     def _set_clock(self, given: Input) -> ClockState:
         body: SetClock = given.body
@@ -61,17 +60,15 @@ class ClockControl:
             raise Refused(f"invalid rate {body.rate}: expected more than 0, and at most 10000")
         rate = {"real": 1.0, "frozen": 0.0}.get(body.mode, body.rate)
         assert rate is not None, "mode rate has a rate"
-        state = self._operator.clock.set_rate(rate)
-        return msgspec.structs.replace(state, deadlines=[])
+        return self._operator.clock.set_rate(rate)
 
-    def _advance(self, given: Input) -> ClockMove:
+    async def _advance(self, given: Input) -> ClockMove:
         body: Advance = given.body
-        return self._operator.clock.advance(
-            check_bounds("ms", body.ms, 0, ADVANCE_MS_MAX), self._keep_alive(body.keep_alive)
-        )
+        ms = check_bounds("ms", body.ms, 0, ADVANCE_MS_MAX)
+        return await _finish(self._operator.clock.advance_in_steps(ms, self._keep_alive(body.keep_alive)))
 
-    def _step(self, given: Input) -> ClockMove:
-        return self._operator.clock.step(self._keep_alive(given.body.keep_alive))
+    async def _step(self, given: Input) -> ClockMove:
+        return await _finish(self._operator.clock.step_in_steps(self._keep_alive(given.body.keep_alive)))
 
     def _keep_alive(self, wanted: str | list[str]) -> KeepAlive:
         if isinstance(wanted, list):
@@ -79,3 +76,12 @@ class ClockControl:
         if wanted == "connected":
             return self._operator.clock.keep_connected()
         return keep_everybody if wanted == "all" else keep_nobody
+
+
+async def _finish(steps: Waits[ClockMove]) -> ClockMove:
+    """Do a move to its end, though the client leaves."""
+    move: ClockMove | None = None
+    with trio.CancelScope(shield=True):
+        move = await take_steps(steps)
+    assert move is not None, "nothing cancels it"
+    return move

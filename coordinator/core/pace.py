@@ -10,7 +10,8 @@ processor time the step has used, and lets others have their turn if that is eno
 only a rough idea of how often it is worth looking. `tests/test_loops.py` finds loops of handlers without checkpoints.
 """
 
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from heapq import merge
 from typing import Any, Final, TypeVar
 
 from coordinator.core.decision import Steps
@@ -21,6 +22,7 @@ R = TypeVar("R")
 UNITS: Final = 50
 """Between two checkpoints. A unit is what a small entry takes, some microseconds, so this is some tenths of a
 millisecond."""
+SORTED_AT_ONCE: Final = 2_000  # entries: a millisecond
 CHARACTERS_A_UNIT: Final = 512  # of a name, which is hashed character by character
 
 
@@ -49,6 +51,18 @@ def empty_in_steps(*tables: MutableMapping[Any, Any]) -> Steps[None]:
             if pace.is_due():
                 yield
             table.popitem()
+
+
+def sort_in_steps(entries: Sequence[Any], key: Callable[[Any], Any] | None = None) -> Steps[list[Any]]:
+    """Return the same as `sorted`, which takes 0.2 s for 200,000 names."""
+    parts = []
+    for at in range(0, len(entries), SORTED_AT_ONCE):
+        if at:
+            yield
+        parts.append(sorted(entries[at : at + SORTED_AT_ONCE], key=key))
+    if len(parts) < 2:
+        return parts[0] if parts else []
+    return (yield from map_in_steps(merge(*parts, key=key), lambda entry: entry))
 
 
 def name_units(name: str | None) -> int:

@@ -205,8 +205,10 @@ class Timers:
 
     def next_deadline_ms(self) -> int | None:
         """Return the earliest deadline, None if no timer is set."""
-        if self._work:
-            return IMMEDIATELY
+        return IMMEDIATELY if self._work else self.next_time_ms()
+
+    def next_time_ms(self) -> int | None:
+        """Return the earliest deadline that is a time of the clock, None if there is none."""
         while self._heap:
             at_ms, _, timer = self._heap[0]
             if timer.look_ms == timer.at_ms == at_ms:
@@ -258,6 +260,10 @@ class Timers:
     def of_group(self, group_id: str) -> list[tuple[TimerKey, int]]:
         """Return the timers of a group and of its members, earliest first."""
         return self._sort_by_deadline(self._timers[key] for key in self._by_group.get(group_id, ()))
+
+    def set_ones(self) -> tuple[Timer, ...]:
+        """Return all timers as they are now, in no order: those without a deadline are not set."""
+        return tuple(self._timers.values())
 
     def items(self) -> list[tuple[TimerKey, int]]:
         """Return all keys and deadlines, earliest first, for tests and operators."""

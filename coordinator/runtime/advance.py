@@ -6,6 +6,8 @@ Between `Advance(...)` and `arrive` the node has its turns at each deadline on t
 from collections.abc import Callable
 
 from coordinator.control.inputs import AdvanceInput, Kind
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace
 from coordinator.core.timers import EXPIRY, SESSION, Due, TimerKey
 from coordinator.runtime.world import World
 
@@ -29,15 +31,18 @@ class Advance:
                 timers.set(EXPIRY, target_ms)  # one pass finds all that a thousand would have found
         world.set_advance(self)
 
-    def arrive(self, now_ms: int) -> None:
-        """Renew the sessions of members that are kept alive: the clock has arrived."""
+    def arrive(self, now_ms: int) -> Steps[None]:
+        """Renew the sessions of members that are kept alive, in steps: the clock has arrived."""
         if self._world.note_input is not None:
             self._world.note_input(Kind.ADVANCED, now_ms)
+        pace = Pace()
         for partition in self._world.partitions:
             shard = partition.shard
-            for group_id, group in shard.groups.items():
+            for group in tuple(shard.groups.values()):
                 for member_id in group.members:
-                    key = (SESSION, group_id, member_id)
+                    if pace.is_due():
+                        yield
+                    key = (SESSION, group.group_id, member_id)
                     if key in shard.timers and self.keeps_alive(key):
                         shard.renew_session(key, now_ms)
 

@@ -5,7 +5,7 @@ All of it in short steps, so that whoever drives it can serve clients between tw
 
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -57,7 +57,7 @@ class Janitor:
             said = "the newest record is %d hours old by this clock; if the clock is wrong, stop before records expire"
             log.warning(said, away_ms // 3_600_000)
 
-    def round(self, now_ms: int) -> Iterator[cleaner.Wait | None]:
+    def round(self, now_ms: int) -> Generator[cleaner.Wait | None, None, None]:
         """Do what is due by now, a step of a few milliseconds at each `next`.
 
         A step may hand out a `Wait`, to be called on another thread before the next one. Raises StorageError when
@@ -76,8 +76,8 @@ class Janitor:
         yield "transactional_ids", self._forget_at_ms
         yield "share_states", self._prune_at_ms
 
-    def catch_up(self, now_ms: int) -> list[tuple[str, str]]:
-        """Do at once what is due by now, for a clock that an operator has moved. Returns what was done, and to what.
+    def catch_up(self, now_ms: int) -> Generator[cleaner.Wait | None, None, list[tuple[str, str]]]:
+        """Do what is due by now, for a clock that an operator has moved. Returns what was done, and to what.
 
         Where a round is being done, it is left to the next one, and so is what to do about a disk that fails.
         """
@@ -85,12 +85,10 @@ class Janitor:
             return []
         self.done.clear()
         with suppress(StorageError):
-            for wait in self.round(now_ms):
-                if wait is not None:
-                    wait()
+            yield from self.round(now_ms)
         return list(self.done)
 
-    def _round(self, now_ms: int) -> Iterator[cleaner.Wait | None]:
+    def _round(self, now_ms: int) -> Generator[cleaner.Wait | None, None, None]:
         self._rounds += 1
         if now_ms >= self._retain_at_ms:
             self.done.append(("retention", ""))
@@ -134,7 +132,7 @@ class Janitor:
         has_rested = self._rounds >= self._rests_until.get(one.directory, 0)
         return has_rested and now_ms >= self._compact_at_ms.get(one.directory, 0)
 
-    def _compact(self, one: Log, now_ms: int) -> Iterator[cleaner.Wait | None]:
+    def _compact(self, one: Log, now_ms: int) -> Generator[cleaner.Wait | None, None, None]:
         """Compact a log. It serves as well uncompacted, so that a failure is logged, and tried again later."""
         try:
             done = yield from cleaner.compact(one, now_ms)

@@ -2,7 +2,7 @@
 
 import base64
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from time import monotonic
 from typing import Protocol
@@ -83,8 +83,8 @@ class Loading(Struct, frozen=True):
 class Upkeep(Protocol):
     """The part of the janitor (`janitor.py`) that a move of the clock calls."""
 
-    def catch_up(self, now_ms: int) -> list[tuple[str, str]]:
-        """Do what is due by now, and return what was done."""
+    def catch_up(self, now_ms: int) -> Generator[Callable[[], None] | None, None, list[tuple[str, str]]]:
+        """Do what is due by now, in steps of which some wait for the disk. Returns what was done."""
 
     def deadlines(self) -> Iterator[tuple[str, int]]:
         """Yield what is done at a time of the clock, and when next."""

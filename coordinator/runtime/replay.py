@@ -34,6 +34,7 @@ from coordinator.setting import ConfigError
 from protocol.apis import keys_with
 from protocol.codec import decode_request, encode_response
 from protocol.errors import ProtocolError, UnsupportedVersion
+from protocol.steps import finish_steps
 from protocol.traits import Trait
 from storage.files import Files
 
@@ -171,7 +172,7 @@ class Replay:
 
     def _end_advance(self, now_ms: int) -> None:
         if self._advance is not None:
-            self._advance.arrive(now_ms)
+            finish_steps(self._advance.arrive(now_ms))
             self._advance.close()
             self._advance = None
 

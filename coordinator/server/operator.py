@@ -65,6 +65,6 @@ class Operator:
     def wake(self) -> None:
         """Wake what waits for the end of a turn."""
         self.scenarios.play()
-        if self._waiting:
+        if self._waiting and not self.clock.is_moving:
             self._turned.set()
             self._turned = trio.Event()

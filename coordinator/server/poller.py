@@ -128,6 +128,7 @@ class Poller:
         # The deadlines that the alarm is set for, by either clock: Trio's time is looked up only for new ones.
         self._alarm_ms = self._poll_alarm_ms = NEVER_MS
         self._nursery: trio.Nursery | None = None
+        self._released: trio.Event | None = None  # set once clients are served again
         self.is_running = False
         self._threads = trio.CapacityLimiter(THREADS_MAX)
 
@@ -154,6 +155,8 @@ class Poller:
         WORK.set(REQUESTS)
         while True:
             await trio.lowlevel.wait_readable(self._selector.fileno())
+            if self._released is not None:
+                await self._released.wait()
             began_s = self._turn.real_s()
             while self.turn() or self._spin_then_sleep():
                 if self._turn.checked_s - began_s > CHECKPOINT_S:
@@ -184,6 +187,8 @@ class Poller:
             with trio.CancelScope() as self._alarm:
                 self.set_alarm()
                 await trio.sleep_forever()
+            if self._released is not None:
+                await self._released.wait()
             self.turn()
 
     def set_alarm(self) -> None:
@@ -216,6 +221,8 @@ class Poller:
 
     def turn(self) -> bool:
         """Read, decide and answer what is ready. Returns whether something is left for the next turn."""
+        if self._released is not None:
+            return False
         frontend = self._frontend
         frontend.begin(goes_on=not self._ready)  # else those that were interrupted would keep those out for long
         self._handshake_steps_left = HANDSHAKE_STEPS_MAX
@@ -240,6 +247,18 @@ class Poller:
         finally:
             self._frontend.sync()
             self._finish(now_ms)
+
+    def hold(self) -> None:
+        """Read nothing from clients until `release`: what is done meanwhile is one step for them."""
+        self._released = trio.Event()
+
+    def release(self) -> None:
+        """Serve clients again, in a turn at once."""
+        if self._released is not None:
+            self._released.set()
+            self._released = None
+            self.reset_alarm()
+            self.turn()
 
     def close_all(self, reason: str, client_id: str | None = None) -> None:
         """Close every connection, or those of a client id, whatever is on the way to them."""

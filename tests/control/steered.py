@@ -31,10 +31,19 @@ class MemoryPoller:
     def __init__(self, server: InMemory) -> None:
         self._server = server
         self._stopped = set[tuple[str, int]]()  # names and ports of listeners that accept nobody
+        self.is_held = False
 
     def turn(self) -> bool:
-        self._server.turn()
+        if not self.is_held:
+            self._server.turn()
         return False
+
+    def hold(self) -> None:
+        self.is_held = True
+
+    def release(self) -> None:
+        self.is_held = False
+        self.turn()
 
     def perform(self, action: Callable[[int], T]) -> T:
         self._server.frontend.begin()
@@ -79,7 +88,8 @@ class SteeredNode(InMemory):
         self._seed, self._opened_ms, self._ids_before = seed, self.clock.now_ms(), 0
         self._fresh_ids = cast("FreshIds", self.setup.fresh_id)
         self.frontend.handler.fresh_id = self._fresh_ids  # one source of ids, as in a server
-        poller = cast("Poller", MemoryPoller(self))
+        self.poller = MemoryPoller(self)
+        poller = cast("Poller", self.poller)
         self.brokers = VirtualBrokers(self.listeners, poller)
         self.operator = Operator(lambda: self.node, self.frontend, poller, self.clock, self, self.brokers)
         self.operator.requests.set_journal(journal_bytes)

@@ -402,3 +402,22 @@ async def test_a_connection_goes_on_when_a_parked_response_comes_behind_one_that
         here.poller.turn()
         assert not link.connection.backlog, "what comes next is decided"
         assert link.interest == READ
+
+
+async def test_clients_that_are_held_are_answered_afterwards() -> None:
+    async with listening() as here:
+        old = await here.connect()
+        await old.ask()
+        here.poller.hold()
+        new = await here.connect()
+        for caller in (old, new):
+            await caller.send(VERSIONS)
+        with trio.move_on_after(0.05):
+            await old.read(2)
+        assert len(old.answers) == 1 and not new.answers
+        assert not here.poller.turn()
+        here.poller.release()
+        await old.read(2)
+        await new.read(1)
+        here.poller.release()
+        await new.ask()

@@ -1,22 +1,32 @@
 """The coordinator's clock as an operator moves it: from deadline to deadline, forward, or not at all."""
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Final
+from collections.abc import Callable, Collection
+from typing import Any, Final
 
+import msgspec
+import trio
 from msgspec import Struct
 
+from coordinator.core.decision import Steps
 from coordinator.core.kinds.registry import TIMER_EFFECTS
+from coordinator.core.pace import Pace, map_in_steps, sort_in_steps
 from coordinator.core.share_state.values import StateKey
 from coordinator.core.timers import IMMEDIATELY, Due, TimerKey, member_of
 from coordinator.runtime.advance import Advance
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.node import Node
 from coordinator.server.poller import Poller
+from coordinator.server.verbs.refusal import Refusal
+from coordinator.server.verbs.waits import Waits, finish_waits
+from protocol.steps import finish_steps
 
 KeepAlive = Callable[[str, str], bool]  # whether the session of a member, by group id and member id, is renewed
 
 FIRED_MAX: Final = 1_000  # timers that an answer lists
 GLANCE_MAX: Final = 100  # deadlines of one group that are listed at a glance
+_LOAD, _TRANSACTION, _LOCK, _UPKEEP = 1 << 20, (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3
+_Pending = tuple[int, int, Any]
+"""A deadline, what has it (the number of a partition, for a timer of a group, or one of those above), and its key."""
 TURNS_MAX: Final = 1_000  # at one deadline, before the clock goes on though there is work left
 
 _EFFECTS: Final = {  # what happens when other times than those of groups have come
@@ -65,45 +75,99 @@ class ClockVerbs:
         self._node = node
         self._poller = poller
         self._clock = clock
+        self._arrived: trio.Event | None = None  # while the clock is moved
 
-    def state(self) -> ClockState:
-        """Return what the clock shows, and every pending deadline, the earliest first."""
+    @property
+    def is_moving(self) -> bool:
+        """Whether the clock is on its way to another time: what is seen now is neither before nor after the move."""
+        return self._arrived is not None
+
+    async def arrive(self) -> None:
+        """Return when no move of the clock is under way."""
+        while self._arrived is not None:
+            await self._arrived.wait()
+
+    def state(self, limit: int | None = None) -> ClockState:
+        """Return what the clock shows, and so many pending deadlines, or all, the earliest first."""
+        return finish_steps(self.state_in_steps(limit))
+
+    def state_in_steps(self, limit: int | None = None) -> Steps[ClockState]:
+        """Return the same in steps."""
+        pending = yield from sort_in_steps((yield from self._find_all()))
+        found: dict[Deadline, None] = {}  # each partition has a pass over its offsets, all at one time
+        pace = Pace()
+        for one in pending:
+            if limit is not None and len(found) >= limit:
+                break
+            if pace.is_due():
+                yield
+            found[self._show(*one)] = None
+        return msgspec.structs.replace(self.show(), deadlines=list(found))
+
+    def show(self) -> ClockState:
+        """Return what the clock shows."""
         rate = self._clock.rate
-        mode = "real" if rate == 1 else "frozen" if rate == 0 else "rate"
-        pending = dict.fromkeys(self._deadlines())  # each partition has a pass over its offsets, all at one time
-        return ClockState(self._clock.now_ms(), mode, rate, sorted(pending, key=lambda one: one.at_ms))
+        return ClockState(self._clock.now_ms(), "real" if rate == 1 else "frozen" if rate == 0 else "rate", rate)
 
     def glance(self, group_id: str) -> ClockState:
         """Return what the clock shows, with the deadlines of one group only: cheap, however many there are."""
-        rate = self._clock.rate
-        mode = "real" if rate == 1 else "frozen" if rate == 0 else "rate"
         timers = self._node().world.partitions.owner(group_id).shard.timers.of_group(group_id)
         deadlines = [_deadline(key, at_ms) for key, at_ms in timers[:GLANCE_MAX] if at_ms != IMMEDIATELY]
         deadlines += [
             self._lock(key, at_ms) for key, at_ms in self._node().world.dataplane.share.deadlines_of(group_id)
         ]
-        return ClockState(self._clock.now_ms(), mode, rate, deadlines[:GLANCE_MAX])
+        return msgspec.structs.replace(self.show(), deadlines=deadlines[:GLANCE_MAX])
 
     def set_rate(self, rate: float) -> ClockState:
         """Freeze the clock with 0, let it follow the real one with 1, or let it run at another rate."""
         self._poller.turn()
         self._clock.set_rate(rate)
         self._poller.reset_alarm()
-        return self.state()
+        return self.show()
 
     def advance(self, for_ms: int, keep_alive: KeepAlive) -> ClockMove:
         """Move the clock forward, from deadline to deadline. Sessions that `keep_alive` names are renewed on the way.
 
         `keep_alive` gets a group id and a member id.
         """
-        return self._run_to(self._clock.now_ms() + for_ms, keep_alive)
+        return finish_waits(self.advance_in_steps(for_ms, keep_alive))
+
+    def advance_in_steps(self, for_ms: int, keep_alive: KeepAlive) -> Waits[ClockMove]:
+        """Do the same in steps, in which no client is served: for clients a move is one step. It is to be done to its
+        end."""
+        return self._run_in_steps(self._clock.now_ms() + for_ms, keep_alive)
 
     def step(self, keep_alive: KeepAlive) -> ClockMove:
         """Move the clock to the next deadline, and let it pass. Does nothing when there is none."""
-        due_ms = min((one.at_ms for one in self._deadlines()), default=0)
-        return self._run_to(max(self._clock.now_ms(), due_ms), keep_alive)
+        return finish_waits(self.step_in_steps(keep_alive))
 
-    def _run_to(self, target_ms: int, keep_alive: KeepAlive) -> ClockMove:
+    def step_in_steps(self, keep_alive: KeepAlive) -> Waits[ClockMove]:
+        """Do the same in steps, as `advance_in_steps` does."""
+        return self._run_in_steps(max(self._clock.now_ms(), self._next_deadline_ms()), keep_alive)
+
+    def _next_deadline_ms(self) -> int:
+        """Return the next time of the clock at which something happens, 0 if there is none."""
+        world, upkeep = self._node().world, self._node().upkeep
+        times = [partition.shard.timers.next_time_ms() for partition in world.partitions]
+        times += [world.ledger.transactions.next_deadline_ms(), world.dataplane.share.locks.next_deadline_ms()]
+        times += [at_ms for _, at_ms in world.coordinators.loads.deadlines()]
+        times += [] if upkeep is None else [at_ms for _, at_ms in upkeep.deadlines()]
+        return min([at_ms for at_ms in times if at_ms is not None], default=0)
+
+    def _run_in_steps(self, target_ms: int, keep_alive: KeepAlive) -> Waits[ClockMove]:
+        if self.is_moving:
+            raise Refusal("the clock is being moved", is_conflict=True)
+        self._poller.turn()  # decide pending requests at the time before the clock moves
+        self._arrived = trio.Event()
+        self._poller.hold()
+        try:
+            return (yield from self._move_to(target_ms, keep_alive))
+        finally:
+            self._arrived.set()
+            self._arrived = None
+            self._poller.release()
+
+    def _move_to(self, target_ms: int, keep_alive: KeepAlive) -> Waits[ClockMove]:
         node, clock = self._node(), self._clock
         fired: dict[Deadline, None] = {}  # of the passes over offsets that all partitions have at one time, one
         more = 0
@@ -121,8 +185,7 @@ class ClockVerbs:
         def is_kept(key: TimerKey) -> bool:
             return keep_alive(key[1], member_of(key))
 
-        self._poller.turn()  # decide pending requests at the time before the clock moves
-        others = list(self._deadlines_of_others())
+        others = yield from self._find_others(target_ms)
         advance = Advance(node.world, target_ms, is_kept, note)
         try:
             while True:
@@ -130,45 +193,59 @@ class ClockVerbs:
                 clock.jump_to(target_ms if due_ms is None else min(max(due_ms, clock.now_ms()), target_ms))
                 for _ in range(TURNS_MAX):
                     self._poller.perform(lambda _: None)
+                    yield None
                     due_ms = node.engine.next_deadline_ms()
                     if due_ms is None or due_ms > clock.now_ms():
                         break
                 if clock.now_ms() >= target_ms:
                     break
-            advance.arrive(clock.now_ms())
+            yield from advance.arrive(clock.now_ms())
         finally:
             advance.close()
-        left = set(self._deadlines_of_others())
-        passed = [one for one in others if one.at_ms <= clock.now_ms() and one not in left]
-        passed += [Deadline(kind, log, "", clock.now_ms(), _EFFECTS[kind]) for kind, log in self._tidy_up()]
-        self._poller.reset_alarm()
+        left = yield from self._find_others(target_ms)
+        passed = [self._show(*one) for one in sorted(others - left) if one[0] <= clock.now_ms()]
+        tidied = [] if node.upkeep is None else (yield from node.upkeep.catch_up(clock.now_ms()))
+        passed += [Deadline(kind, log, "", clock.now_ms(), _EFFECTS[kind]) for kind, log in tidied]
         room = max(0, FIRED_MAX - len(fired))
         listed = sorted([*fired, *passed[:room]], key=lambda one: one.at_ms)
         return ClockMove(clock.now_ms(), listed, more + len(passed[room:]))
 
-    def _tidy_up(self) -> list[tuple[str, str]]:
-        """Let the janitor do what is due by the time that the clock shows now. Returns what it did."""
-        node = self._node()
-        return [] if node.upkeep is None else node.upkeep.catch_up(self._clock.now_ms())
-
-    def _deadlines(self) -> Iterator[Deadline]:
-        for partition in self._node().world.partitions:
-            for key, at_ms in partition.shard.timers.items():
-                if at_ms != IMMEDIATELY:
-                    yield _deadline(key, at_ms)
-        yield from self._deadlines_of_others()
+    def _find_all(self) -> Steps[list[_Pending]]:
+        """Return all that waits for the clock."""
+        pace, found = Pace(), list((yield from self._find_others()))
+        for number, partition in enumerate(self._node().world.partitions):
+            for timer in partition.shard.timers.set_ones():
+                if pace.is_due():
+                    yield
+                if timer.at_ms is not None and timer.at_ms != IMMEDIATELY:
+                    found.append((timer.at_ms, number, timer.key))
         if (upkeep := self._node().upkeep) is not None:
-            for kind, at_ms in upkeep.deadlines():
-                yield Deadline(kind, "", "", at_ms, _EFFECTS[kind])
+            found += [(at_ms, _UPKEEP, (kind,)) for kind, at_ms in upkeep.deadlines()]
+        return found
 
-    def _deadlines_of_others(self) -> Iterator[Deadline]:
-        """Yield what waits for the clock and is no timer of a group."""
-        for (kind, index), at_ms in self._node().world.coordinators.loads.deadlines():
-            yield Deadline("load", f"{kind} of partition {index}", "", at_ms, _EFFECTS["load"])
-        for transaction, at_ms in self._node().world.ledger.transactions.deadlines().items():
-            yield Deadline("transaction", transaction, "", at_ms, _EFFECTS["transaction"])
-        for key, at_ms in self._node().world.dataplane.share.deadlines():
-            yield self._lock(key, at_ms)
+    def _find_others(self, until_ms: int = 1 << 62) -> Steps[set[_Pending]]:
+        """Return what waits for the clock, up to a time, and is no timer of a group."""
+        world = self._node().world
+        found: set[_Pending] = {(at_ms, _LOAD, key) for key, at_ms in world.coordinators.loads.deadlines()}
+
+        def take(source: int, key: tuple[Any, ...], at_ms: int | None) -> None:
+            if at_ms is not None and at_ms <= until_ms:
+                found.add((at_ms, source, key))
+
+        transactions = tuple(world.ledger.transactions.deadlines().items())
+        yield from map_in_steps(transactions, lambda one: take(_TRANSACTION, one[:1], one[1]))
+        yield from map_in_steps(world.dataplane.share.locks.set_ones(), lambda one: take(_LOCK, one.key, one.at_ms))
+        return found
+
+    def _show(self, at_ms: int, source: int, key: Any) -> Deadline:
+        """Return a deadline in words."""
+        if source == _LOAD:
+            return Deadline("load", f"{key[0]} of partition {key[1]}", "", at_ms, _EFFECTS["load"])
+        if source == _TRANSACTION:
+            return Deadline("transaction", key[0], "", at_ms, _EFFECTS["transaction"])
+        if source == _LOCK:
+            return self._lock(StateKey(key[1], *key[2]), at_ms)
+        return Deadline(key[0], "", "", at_ms, _EFFECTS[key[0]]) if source == _UPKEEP else _deadline(key, at_ms)
 
     def _lock(self, key: StateKey, at_ms: int) -> Deadline:
         """Return the end of the next lock of a share partition."""
