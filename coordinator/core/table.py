@@ -6,6 +6,8 @@ stay in the order of insertion.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import compress, repeat
+from operator import is_not
 from typing import Any, Final, TypeVar
 
 K = TypeVar("K")
@@ -69,10 +71,14 @@ class Table(Mapping[K, V]):
 
     def first(self) -> K | None:
         """Return the key that was inserted first, None for an empty table."""
-        for key in self._base:
-            if self._changes.get(key) is not _GONE:
-                return key
-        return next((key for key, value in self._changes.items() if value is not _GONE), None)
+        base, changes = self._base, self._changes
+        if not changes:
+            return next(iter(base), None)
+        stays = map(is_not, map(changes.get, base), repeat(_GONE))  # not a loop: it may pass as many as are changed
+        key: K | None = next(compress(base, stays), None)
+        if key is not None:
+            return key
+        return next((key for key, value in changes.items() if value is not _GONE), None)
 
     def with_item(self, key: K, value: V) -> "Table[K, V]":  # type: ignore[misc]  # reads V, but never writes to this one
         """Return the table with `value` under `key`. `value` may not be None."""

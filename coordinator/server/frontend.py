@@ -343,8 +343,7 @@ class Frontend:
                 connection.keep(connection.frames)
         except ProtocolError as error:
             self.connections.refuse(connection, error, chunk)
-        used_s = turn.checked_s - began_s
-        return turn.charge(connection, began_s) if used_s > HEAVY_S else used_s
+        return turn.charge(connection, began_s) if turn.checked_s > enough_s else turn.checked_s - began_s
 
     def _decide_slowly(self, connection: Connection, frame: bytes) -> int:
         """Decide a request that is not urgent; a long one when all its steps of decoding are done.

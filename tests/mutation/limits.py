@@ -103,7 +103,7 @@ MISTAKES: Final = (
             "            self._hold(kind_of(group).weigh_change(group, None))\n", "",
             ("tests/core/test_scripts.py", "tests/core/test_model.py")),
     Mistake("a member of a classic group that goes gives back nothing", "coordinator/core/kinds/classic/group.py",
-            "members_bytes=self.members_bytes + _more_bytes(member, None)", "members_bytes=self.members_bytes",
+            "members_bytes=self.members_bytes - weigh_member(member)", "members_bytes=self.members_bytes",
             ("tests/core/test_scripts.py", "tests/core/test_model.py")),
     Mistake("a group that is replaced by one of another kind gives back nothing", "coordinator/core/shard.py",
             "                self._hold(kind_of(old).weigh_change(old, None))\n", "",

@@ -116,6 +116,11 @@ class ClassicGroup(Struct, frozen=True, gc=False):
         instances = self.instances
         if member.instance_id is not None and instances.get(member.instance_id) != member.member_id:
             instances = instances.with_item(member.instance_id, member.member_id)
+        if old is not None and old.protocols is member.protocols:  # which most members bring again
+            supports, more_bytes = self.supports, len(member.assignment) - len(old.assignment)
+        else:
+            supports = _supports(self.supports, old, member)
+            more_bytes = weigh_member(member) - (0 if old is None else weigh_member(old))
         return replace(
             self,
             members=self.members.with_item(member.member_id, member),
@@ -124,8 +129,8 @@ class ClassicGroup(Struct, frozen=True, gc=False):
             leader=member.member_id if self.leader is None else self.leader,
             joined=self.joined + (member.join_ticket is not None) - (old is not None and old.join_ticket is not None),
             unsynced=self.unsynced + member.unsynced - (old is not None and old.unsynced),
-            supports=_supports(self.supports, old, member),
-            members_bytes=self.members_bytes + _more_bytes(old, member),
+            supports=supports,
+            members_bytes=self.members_bytes + more_bytes,
         )
 
     def without_member(self, member: Member) -> "ClassicGroup":
@@ -142,7 +147,7 @@ class ClassicGroup(Struct, frozen=True, gc=False):
             joined=self.joined - (member.join_ticket is not None),
             unsynced=self.unsynced - member.unsynced,
             supports=_supports(self.supports, member, None),
-            members_bytes=self.members_bytes + _more_bytes(member, None),
+            members_bytes=self.members_bytes - weigh_member(member),
             departed=(*self.departed, member.member_id),
         )
 
@@ -164,14 +169,14 @@ class ClassicGroup(Struct, frozen=True, gc=False):
         Neither their ids and instance ids nor the protocols that they offer may differ.
         """
         assert len(members) == len(self.members), "with_updated_members neither adds nor removes"
-        before = dict(self.members.items())
+        less_bytes = sum([len(member.assignment) for member in self.members.values()])
+        more_bytes = sum([len(member.assignment) for member in members.values()])
         return replace(
             self,
             members=Table(members),
-            joined=sum(member.join_ticket is not None for member in members.values()),
-            unsynced=sum(member.unsynced for member in members.values()),
-            members_bytes=self.members_bytes
-            + sum([_more_bytes(before[member_id], member) for member_id, member in members.items()]),
+            joined=sum([member.join_ticket is not None for member in members.values()]),
+            unsynced=sum([member.unsynced for member in members.values()]),
+            members_bytes=self.members_bytes + more_bytes - less_bytes,
         )
 
     def with_members(self, members: Mapping[str, Member]) -> "ClassicGroup":
@@ -202,13 +207,6 @@ def weigh_member(member: Member) -> int:
     for name, metadata in member.protocols:
         size += PROTOCOL_BYTES + weigh_text(name) + len(metadata)
     return size + len(member.assignment) + (0 if member.instance_id is None else weigh_text(member.instance_id))
-
-
-def _more_bytes(old: Member | None, new: Member | None) -> int:
-    """Return how many bytes more a member takes after `old` became `new`. Either may be None."""
-    if old is not None and new is not None and old.protocols is new.protocols:  # only the assignment may have changed
-        return len(new.assignment) - len(old.assignment)
-    return (0 if new is None else weigh_member(new)) - (0 if old is None else weigh_member(old))
 
 
 def weigh_change(old: ClassicGroup | None, new: ClassicGroup | None) -> int:
