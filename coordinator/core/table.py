@@ -5,7 +5,7 @@ time. A table keeps the latest changes in a small dict beside a large one, and m
 stay in the order of insertion.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import compress, repeat
 from operator import is_not
 from typing import Any, Final, TypeVar
@@ -97,13 +97,12 @@ class Table(Mapping[K, V]):
 
     def differences(self, before: "Table[K, V]") -> Iterator[tuple[V | None, V | None]]:
         """Yield the values that another table has and this one has, where they are not the same object."""
-        keys: Iterable[K]
-        if self._origin is before._identity:  # nearly always, and then it is a microsecond at any size
-            keys = (self._latest,)
-        elif self._base is before._base:
-            keys = {**before._changes, **self._changes}
+        if self._origin is before._identity:  # mostly, and then it is a microsecond at any size
+            keys = [self._latest]
         else:
-            keys = {**before._fold(), **self._fold()} if before else self._fold()
+            is_near = self._base is before._base
+            had, has = (before._changes, self._changes) if is_near else (before._fold(), self._fold())
+            keys = [key for key, value in has.items() if had.get(key) is not value] + list(had.keys() - has.keys())
         for key in keys:
             was, now = before.get(key), self.get(key)
             if was is not now:
