@@ -17,6 +17,7 @@ from coordinator.config import Config
 from coordinator.core.catalog.catalog import Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.decision import Decision, Steps, begin, in_steps, respond_in_steps
+from coordinator.core.kinds.kind import Late, late
 from coordinator.core.pace import map_in_steps
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers
 from coordinator.core.share_partitions.operate import ChangeRecords
@@ -92,7 +93,9 @@ class DataPlane:
     def handle(self, request: Any, call: Call, where: Where) -> Decision:
         """Decide a request. A fetch may wait under `call.ticket`."""
         self._now_ms = call.now_ms
-        handle = HANDLERS.get(type(request)) or _handler_for_administrators(request)
+        handle = HANDLERS.get(type(request))
+        if handle is None or isinstance(handle, Late):
+            handle = _find_handler(type(request), handle)
         return handle(self._state, request, Env(call, where, self._running_brokers(where)))
 
     def _running_brokers(self, where: Where) -> Sequence[Broker]:
@@ -456,31 +459,19 @@ def _add_partitions_to_txn(state: State, request: AddPartitionsToTxnRequest, env
     return begin(respond_in_steps(record_in_steps(state.runtime.record, decisions, env.call.now_ms)))
 
 
-def _produce(state: State, request: ProduceRequest, env: Env) -> Decision:
-    from coordinator.dataplane.produce import produce  # with all that judges batches
+def _find_handler(cls: type, late_one: Late | None) -> Handler:
+    """Return the handler of requests of this class, and keep it: to import it anew for each request takes 2 us."""
+    if late_one is not None:
+        found: Handler = late_one.resolve()
+    else:
+        from coordinator.dataplane import administration  # fifty modules
 
-    return produce(state, request, env)
-
-
-def _share_acknowledge(state: State, request: ShareAcknowledgeRequest, env: Env) -> Decision:
-    from coordinator.dataplane.share_acknowledge import share_acknowledge  # with all that serves share groups
-
-    return share_acknowledge(state, request, env)
-
-
-def _share_fetch(state: State, request: ShareFetchRequest, env: Env) -> Decision:
-    from coordinator.dataplane.share_fetch import share_fetch  # the same
-
-    return share_fetch(state, request, env)
+        found = administration.HANDLERS[cls]
+    HANDLERS[cls] = found
+    return found
 
 
-def _handler_for_administrators(request: Any) -> Handler:
-    from coordinator.dataplane.administration import HANDLERS  # fifty modules
-
-    return HANDLERS[type(request)]
-
-
-HANDLERS: Final[Mapping[type, Handler]] = {
+HANDLERS: Final[dict[type, Handler]] = {
     AddPartitionsToTxnRequest: _add_partitions_to_txn,
     EndTxnRequest: by_transactions(end_txn),
     FetchRequest: fetch,
@@ -488,11 +479,12 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     ListOffsetsRequest: in_steps(list_offsets),
     MetadataRequest: metadata,
     OffsetForLeaderEpochRequest: in_steps(offset_for_leader_epoch),
-    ProduceRequest: _produce,
-    ShareAcknowledgeRequest: _share_acknowledge,
-    ShareFetchRequest: _share_fetch,
+    ProduceRequest: late(f"{__package__}.produce"),  # with all that judges batches
+    ShareAcknowledgeRequest: late(f"{__package__}.share_acknowledge"),  # with all that serves share groups
+    ShareFetchRequest: late(f"{__package__}.share_fetch"),
 }
-"""Every handler is a function `(state, request, env)` that returns a `Decision`."""
+"""Every handler is a function `(state, request, env)` that returns a `Decision`. Those that are imported late are
+replaced by the functions themselves, and those for administrators added, when they are first needed."""
 
 ADMINISTRATION: Final = (
     "AddRaftVoter",
