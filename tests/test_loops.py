@@ -157,16 +157,11 @@ BOUNDS: Final[Mapping[str, str]] = {
     "server/verbs/clock.py": "timers that a glance shows (100), and " + PARTITIONS,
     "server/verbs/groups.py:GroupVerbs._remove": ONE_GROUP,
     "server/verbs/groups.py:GroupVerbs._resolve": ONE_GROUP,
-    "server/verbs/groups.py:GroupVerbs.member_ids": "ids of members, which are copied: group.members.max.bytes",
-    "server/verbs/groups.py:GroupVerbs.names": "ids of groups, which are compared and sorted: groups.max.bytes",
     "server/verbs/overview.py:OverviewVerbs._lag": "20,000 offsets of an overview, counted down: some ten milliseconds",
     "server/verbs/overview.py:OverviewVerbs.look": "ids of the groups of a partition of 50, compared once",
     "server/verbs/overview.py:OverviewVerbs.positions": ONE_GROUP,
-    "server/verbs/state.py:StateVerbs._remove_in_steps": "names of topics, compared once: topics.max.bytes",
     "server/verbs/records.py": "runs of records in flight that are shown: 10,000",
-    "server/verbs/state.py:StateVerbs.contents_in_steps": "views of groups, each compared once: groups.max.bytes",
     "server/verbs/queues.py": "a portion, which has 1 partition of one queue (admin/portions)",
-    "server/verbs/state.py:StateVerbs.topics": "names of topics, sorted and compared once: topics.max.bytes",
     "server/verbs/state.py:StateVerbs.seed": "a portion of 100 topics or 1,000 offsets (admin/portions)",
 }
 

@@ -41,7 +41,8 @@ class StateControl:
 
     async def _reset(self, given: Input) -> Removal:
         prefix, keep = given.body.prefix, tuple(given.body.keep)
-        removal = Removal(len(self._operator.groups.names()), len(self._operator.state.topics()))
+        groups = await take_steps(self._operator.groups.names_in_steps())
+        removal = Removal(len(groups), len(await take_steps(self._operator.state.topics_in_steps())))
         if prefix or keep:
             counts = await take_steps(self._operator.state.reset_prefix_in_steps(prefix, keep))
             removal = Removal(*counts)

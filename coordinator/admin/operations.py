@@ -9,6 +9,7 @@ answered 400 with a sentence, and a handler refuses by raising `Refusal`. The do
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -16,7 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from coordinator import __version__
-from coordinator.admin.http import Request, Response, Stream
+from coordinator.admin.http import Pieces, Request, Response, Stream
+from coordinator.admin.json_pieces import encode_in_pieces, is_long
 from coordinator.admin.router import Router
 
 JSON: Final = "application/json"
@@ -111,7 +113,7 @@ def _handler(operation: Operation) -> Callable[[Request], Awaitable[Response | S
         if operation.is_stream:
             stream: Stream = result
             return stream
-        return _json(result)
+        return Pieces(chain(encode_in_pieces(result), (b"\n",)), JSON) if is_long(result) else _json(result)
 
     return handle
 

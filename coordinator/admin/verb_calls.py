@@ -1,12 +1,14 @@
 """How handlers of the control API call the operator's verbs: a refusal becomes an answer, a number has its bounds."""
 
 from collections.abc import Callable
+from time import thread_time
 from typing import Any, TypeVar
 
 import trio
 
 from coordinator.admin.operations import Refusal as Refused
 from coordinator.control.names import SpecError
+from coordinator.runtime.steps import ProcessorTime
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.waits import Waits
 from storage.files import StorageError
@@ -46,8 +48,10 @@ def check_bounds(name: str, value: int, least: int, most: int) -> int:
 
 
 async def take_steps(steps: Waits[T]) -> T:
-    """Do what a verb does in steps, and serve clients in between. Returns what it ends with."""
+    """Do what a verb does in steps, and serve clients when a step has used enough. Returns what it ends with."""
     failure: StorageError | None = None
+    meter = ProcessorTime(thread_time)
+    meter.begin()
     try:
         while True:
             try:
@@ -56,12 +60,15 @@ async def take_steps(steps: Waits[T]) -> T:
                 value: T = stop.value
                 return value
             failure = None
-            if wait is None:
+            if wait is not None:
+                try:
+                    await trio.to_thread.run_sync(wait)
+                except StorageError as error:
+                    failure = error
+            elif meter.is_over():
                 await trio.lowlevel.checkpoint()
+            else:
                 continue
-            try:
-                await trio.to_thread.run_sync(wait)
-            except StorageError as error:
-                failure = error
+            meter.begin()
     finally:
         steps.close()

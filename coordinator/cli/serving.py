@@ -349,6 +349,7 @@ class Server:
             self._open()
             opened()
             if not self._node.began_empty:  # else there is nothing to load, and the journal has no steps of it
+                self._poller.release()
                 yield from self._free(old)  # before there is much else that the collector looks at
             for step in self._node.load(self._clock.now_ms):
                 if not self._node.began_empty:
@@ -356,6 +357,7 @@ class Server:
                     yield step.opens
             self._is_ready = True
             if self._node.began_empty:
+                self._poller.release()
                 yield from self._free(old)
         except (StorageError, DamagedLog) as failure:
             self._failure = failure

@@ -130,6 +130,7 @@ class Shard:
         self.timers = Timers(surroundings.wake)
         self.groups: dict[str, Group] = {}  # by id; to be read by others, and changed here only
         self.members_bytes = 0
+        self._members_bytes_of: dict[str, int] = {}  # by group: to weigh one that goes would take long
         self.groups_bytes = 0  # of memory that the groups take at least: their ids, and what each has beside members
         self.renewals = Renewals()
         self._write = write
@@ -491,22 +492,29 @@ class Shard:
         if old is not None:
             if type(old) is not type(group):
                 self.timers.cancel_group(group_id)
-                self._hold(kind_of(old).weigh_change(old, None))
+                self._release(group_id)
                 before = None
             else:
                 for key in kind.ended_timers(old, group):
                     self.timers.cancel(key)
         if more_bytes := kind.weigh_change(before, group):
-            self._hold(more_bytes)
+            self._hold(group_id, more_bytes)
         self.groups[group_id] = group
         self.renewals.end(group_id)
         if old is None:
             self.groups_bytes += _bytes_of(group_id)
 
-    def _hold(self, more_bytes: int) -> None:
-        """Note that the members of groups take so many bytes more."""
+    def _hold(self, group_id: str, more_bytes: int) -> None:
+        """Note that the members of a group take so many bytes more."""
+        self._members_bytes_of[group_id] = self._members_bytes_of.get(group_id, 0) + more_bytes
         self.members_bytes += more_bytes
         self._surroundings.hold_members(more_bytes)
+
+    def _release(self, group_id: str) -> None:
+        """Note that the group has no members any more."""
+        held_bytes = self._members_bytes_of.pop(group_id, 0)
+        self.members_bytes -= held_bytes
+        self._surroundings.hold_members(-held_bytes)
 
     def _cancel_stray_timers(self, group: Group) -> None:
         """Cancel the timers of members that the result has removed or replaced, even those that it has just set."""
@@ -518,7 +526,7 @@ class Shard:
         """Remove the group and all timers of it."""
         group = self.groups.pop(group_id, None)
         if group is not None:
-            self._hold(kind_of(group).weigh_change(group, None))
+            self._release(group_id)
             self.renewals.end(group_id)
             self.groups_bytes -= _bytes_of(group_id)
             self.timers.cancel_group(group_id)

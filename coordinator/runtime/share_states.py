@@ -7,7 +7,7 @@ describe; nothing is written to them but here. They are not compacted: what no s
 """
 
 import errno
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from typing import Any, Final
 
 from coordinator.core.catalog.catalog import TOPIC
@@ -283,9 +283,11 @@ class ShareStates:
                 self._world.dataplane.delete_states_before(one.index, one.machine.needed_offset)
                 yield
 
-    def states(self) -> Iterable[tuple[StateKey, ShareState]]:
-        """Return each share partition that is served with its state."""
-        return ((key, entry.state) for one in self._logs for key, entry in one.machine.entries.items())
+    def states(self) -> Iterator[tuple[StateKey, ShareState]]:
+        """Yield each share partition that is served with its state. Others may change meanwhile."""
+        for one in self._logs:
+            for key, entry in tuple(one.machine.entries.items()):
+                yield key, entry.state
 
 
 def _code(answer: Any) -> ErrorCode:

@@ -253,12 +253,10 @@ class Poller:
         self._released = trio.Event()
 
     def release(self) -> None:
-        """Serve clients again, in a turn at once."""
+        """Serve clients again, if they are held."""
         if self._released is not None:
             self._released.set()
             self._released = None
-            self.reset_alarm()
-            self.turn()
 
     def close_all(self, reason: str, client_id: str | None = None) -> None:
         """Close every connection, or those of a client id, whatever is on the way to them."""

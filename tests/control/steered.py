@@ -43,7 +43,6 @@ class MemoryPoller:
 
     def release(self) -> None:
         self.is_held = False
-        self.turn()
 
     def perform(self, action: Callable[[int], T]) -> T:
         self._server.frontend.begin()
@@ -147,11 +146,13 @@ class SteeredNode(InMemory):
         self.node.open(self._opened_ms)
         opened()
         if not self.node.began_empty:
+            self.poller.release()
             yield from free_node(old)
         for step in self.node.load(self.clock.now_ms):
             if not self.node.began_empty:
                 yield step.opens
         if self.node.began_empty:
+            self.poller.release()
             yield from free_node(old)
 
     def causes(self) -> list[str]:

@@ -1,6 +1,6 @@
 """What the largest request of each shape costs: the longest thing that nothing can interrupt, and memory.
 
-    python -m tests.worst [--only TEXT] [--sample N --seed S] [--small] [--part K/N] [--acls N] [--all] [--queues] [--verbs]
+    python -m tests.worst [--only TEXT] [--sample N --seed S] [--small] [--part K/N] [--acls N] [--all] [--queues] [--verbs [--groups N]]
                           [--held]
 
 Prints each shape that takes more than 50 ms of processor time at once, or 16 MiB, or 256 MiB in all; with --all every one.
@@ -81,6 +81,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--small", action="store_true", help="a server that holds little")
     parser.add_argument("--acls", type=int, default=0, help="so many rules, and an authorizer")
+    parser.add_argument("--groups", type=int, default=0, help="so many groups, with --verbs")
     parser.add_argument("--all", action="store_true", help="print every shape")
     parser.add_argument("--newest", action="store_true", help="only the newest version of each API")
     parser.add_argument("--part", default="", help="the K-th of N parts of them: K/N")
@@ -90,7 +91,8 @@ def main() -> int:
     options = parser.parse_args()
     keep_passes_short()  # as a server does
     if options.verbs:
-        return measure_verbs(SMALL if options.small else Size(), options.only, shows_all=options.all)
+        size = SMALL if options.small else Size(groups=options.groups or Size().groups)
+        return measure_verbs(size, options.only, shows_all=options.all)
     if options.held:
         return measure_held(is_small=options.small, only=options.only)
     if options.queues:

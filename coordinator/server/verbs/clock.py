@@ -166,6 +166,8 @@ class ClockVerbs:
             self._arrived.set()
             self._arrived = None
             self._poller.release()
+            self._poller.reset_alarm()
+            self._poller.turn()
 
     def _move_to(self, target_ms: int, keep_alive: KeepAlive) -> Waits[ClockMove]:
         node, clock = self._node(), self._clock

@@ -1,15 +1,16 @@
 """Groups and their members, as an operator drives them."""
 
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from typing import Final
 
 from coordinator.control.faults import Action, FaultSpec, Match
+from coordinator.core.decision import Steps
 from coordinator.core.events import Cause
 from coordinator.core.group_view import GroupView, MemberView
 from coordinator.core.groups import view_group
 from coordinator.core.kinds.kind import Group, Member
 from coordinator.core.kinds.registry import kind_of
-from coordinator.core.pace import Pace
+from coordinator.core.pace import Pace, sort_in_steps
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.node import Node
@@ -42,7 +43,7 @@ class GroupVerbs:
     def views_in_steps(self, prefix: str = "") -> Generator[None, None, list[GroupView]]:
         """Return the same in steps. Groups that go meanwhile are left out."""
         views, pace = [], Pace()
-        for group_id in self.names(prefix):
+        for group_id in (yield from self.names_in_steps(prefix)):
             view = self.find(group_id)
             if view is not None:
                 views.append(view)
@@ -52,12 +53,18 @@ class GroupVerbs:
 
     def names(self, prefix: str = "", keep: tuple[str, ...] = ()) -> list[str]:
         """Return the ids of all groups that begin with `prefix`, and with none of `keep`, sorted."""
-        return sorted([
-            group_id
-            for partition in self._node().world.partitions
-            for group_id in partition.shard.groups
-            if group_id.startswith(prefix) and not group_id.startswith(keep)
-        ])  # fmt: skip
+        return finish_steps(self.names_in_steps(prefix, keep))
+
+    def names_in_steps(self, prefix: str = "", keep: tuple[str, ...] = ()) -> Steps[list[str]]:
+        """Return the same in steps."""
+        names, pace = list[str](), Pace()
+        for partition in self._node().world.partitions:
+            for group_id in tuple(partition.shard.groups):
+                if pace.is_due():
+                    yield
+                if group_id.startswith(prefix) and not group_id.startswith(keep):
+                    names.append(group_id)
+        return (yield from sort_in_steps(names))
 
     def view(self, group_id: str) -> GroupView:
         """Return one group. Raises Refusal when there is none of that id."""
@@ -129,8 +136,8 @@ class GroupVerbs:
 
     def forget_all_in_steps(self, prefix: str, keep: tuple[str, ...] = ()) -> Generator[None, None, int]:
         """Do the same in steps. Groups that go meanwhile count as well."""
-        names, pace = self.names(prefix, keep), Pace()
-        self._requests.keep_out(self.member_ids(prefix, keep))
+        names, pace = (yield from self.names_in_steps(prefix, keep)), Pace()
+        yield from self.keep_out_in_steps(names)
         for name in names:
             if pace.is_due(_FORGET_UNITS):
                 yield
@@ -138,15 +145,16 @@ class GroupVerbs:
                 yield from self.forget_in_steps(name)
         return len(names)
 
-    def member_ids(self, prefix: str = "", keep: tuple[str, ...] = ()) -> list[str]:
-        """Return the ids of the members of every group whose id begins with `prefix`, and with none of `keep`."""
-        return [
-            member_id
-            for partition in self._node().world.partitions
-            for group_id, group in partition.shard.groups.items()
-            if group_id.startswith(prefix) and not group_id.startswith(keep)
-            for member_id in getattr(group, "members", ())
-        ]
+    def keep_out_in_steps(self, names: Iterable[str]) -> Steps[None]:
+        """Let the members of these groups, which are about to go, join no group any more."""
+        pace = Pace()
+        for name in names:
+            group = self._node().world.partitions.owner(name).shard.groups.get(name)
+            members = () if group is None else group.members
+            if pace.is_due(1 + len(members)):
+                yield
+            if members:
+                self._requests.keep_out(members)
 
     # -- within --------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from coordinator.runtime.node import Node
 from coordinator.runtime.partition import Partition
 
 GROUPS_MAX: Final = 1_000  # in a look
+LOOKED_AT_ONCE: Final = 5_000  # ids of groups: some milliseconds
 OFFSETS_MAX: Final = 20_000  # whose lag is counted in a look
 POSITIONS_MAX: Final = 1_000  # of the group that is shown
 MEASURE_SECONDS: Final = 0.001  # of a look, to measure logs that nobody has opened since the start
@@ -71,11 +72,14 @@ class OverviewVerbs:
         node = self._node()
         over_s = monotonic() + MEASURE_SECONDS
         node.world.dataplane.measure(lambda: monotonic() < over_s)
-        found: list[str] = []
+        listed, total = list[str](), 0
         for partition in node.world.partitions:
-            found += [group_id for group_id in partition.shard.groups if group_id.startswith(prefix)]
-            yield None
-        listed = nsmallest(GROUPS_MAX, found)
+            group_ids = tuple(partition.shard.groups)
+            for at in range(0, len(group_ids), LOOKED_AT_ONCE):
+                found = [group_id for group_id in group_ids[at : at + LOOKED_AT_ONCE] if group_id.startswith(prefix)]
+                total += len(found)
+                listed = nsmallest(GROUPS_MAX, listed + found)
+                yield None
         offsets_left, groups = OFFSETS_MAX, {}
         for number, group_id in enumerate(listed):
             partition = node.world.partitions.owner(group_id)
@@ -86,7 +90,7 @@ class OverviewVerbs:
                 groups[group_id] = _summarize(group, lag)
             if number % 100 == 99:
                 yield None
-        yield Overview(len(found), groups)
+        yield Overview(total, groups)
 
     def _lag(self, partition: Partition, group_id: str, offsets_max: int) -> tuple[int | None, int]:
         """Return the lag of a group, None if unknown or too costly, and the number of offsets counted."""

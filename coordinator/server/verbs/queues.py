@@ -5,6 +5,8 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from coordinator.core.decision import Steps
+from coordinator.core.pace import Pace
 from coordinator.core.share_state.values import DeliveryState, ShareState, StateKey
 from coordinator.core.topics import Topics
 from coordinator.server.verbs.refusal import Refusal
@@ -47,10 +49,13 @@ Queues = Mapping[str, Mapping[str, Mapping[str, Queue]]]
 """By share group, topic and partition."""
 
 
-def view_queues(states: Iterable[tuple[StateKey, ShareState]], topics: Topics, prefix: str) -> dict[str, Any]:
+def view_queues(states: Iterable[tuple[StateKey, ShareState]], topics: Topics, prefix: str) -> Steps[dict[str, Any]]:
     """Return the queues of the groups whose ids begin with `prefix`, of which something is decided."""
     found: dict[str, dict[str, dict[str, Queue]]] = {}
+    pace = Pace()
     for key, state in states:
+        if pace.is_due(1 + len(state.batches)):
+            yield
         topic = topics.by_id(key.topic_id)
         if topic is not None and key.group_id.startswith(prefix) and state.start_offset >= 0:
             of_topic = found.setdefault(key.group_id, {}).setdefault(topic.name, {})

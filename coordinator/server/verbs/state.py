@@ -10,7 +10,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from coordinator.control.inputs import AskInput, Kind, Origin
 from coordinator.control.names import Name
-from coordinator.core.decision import Done
+from coordinator.core.decision import Done, Steps
+from coordinator.core.pace import Pace, map_in_steps, sort_in_steps
 from coordinator.core.principal import OPERATOR_PRINCIPAL
 from coordinator.core.result import Call
 from coordinator.core.share_state.values import StateKey
@@ -78,7 +79,9 @@ class World(Protocol):
         changed."""
 
     def restart_in_steps(self, opened: Callable[[], None]) -> Waits[None]:
-        """Start another node, with the logs that were prepared. `opened` is called before it loads, in steps."""
+        """Start another node, with the logs that were prepared, and serve clients again (`Poller.release`).
+
+        `opened` is called before it loads, in steps."""
 
 
 class StateVerbs:
@@ -117,9 +120,14 @@ class StateVerbs:
 
     def reset_in_steps(self) -> Waits[None]:
         """Do the same in steps. It is to be done to its end."""
-        member_ids = list[str]()
-        yield from self._restart({}, lambda: member_ids.extend(self._groups.member_ids()))
-        self._requests.keep_out(member_ids)
+        yield from self._restart({}, self._keep_all_out())
+
+    def _keep_all_out(self) -> Steps[None]:
+        yield from self._groups.keep_out_in_steps((yield from self._groups.names_in_steps()))
+
+    def _let_all_in(self) -> Steps[None]:
+        self._requests.let_in()
+        yield
 
     def reset_prefix_in_steps(self, prefix: str, keep: tuple[str, ...]) -> Generator[None, None, tuple[int, int]]:
         """Remove the groups and topics whose names begin with `prefix`, and with none of `keep`; return how many.
@@ -158,7 +166,7 @@ class StateVerbs:
             self._world.pending_reset.clear()
 
     def _remove_in_steps(self, what: PrefixReset) -> Generator[None, None, tuple[int, int]]:
-        topics = {name: count for name, count in self.topics(what.prefix).items() if not name.startswith(what.keep)}
+        topics = yield from self.topics_in_steps(what.prefix, what.keep)
         groups = yield from self._groups.forget_all_in_steps(what.prefix, what.keep)
         for names in cut_topics(topics):
             self.remove_topics(names)
@@ -193,8 +201,7 @@ class StateVerbs:
 
     def restore_in_steps(self, name: str) -> Waits[None]:
         """Do the same in steps. It is to be done to its end."""
-        yield from self._restart(self.snapshot(name), lambda: None)
-        self._requests.let_in()
+        yield from self._restart(self.snapshot(name), self._let_all_in())
 
     def snapshot(self, name: str) -> Snapshot:
         """Return a snapshot. Raises Refusal if there is none with this name."""
@@ -211,8 +218,9 @@ class StateVerbs:
         self.snapshot(name)
         del self._snapshots[name]
 
-    def _restart(self, snapshot: Snapshot, prepared: Callable[[], None]) -> Waits[None]:
-        """Start again with these logs. `prepared` is called once they are written, before anything else has changed."""
+    def _restart(self, snapshot: Snapshot, prepared: Steps[None]) -> Waits[None]:
+        """Start again with these logs. `prepared` is done once they are written, before anything else changes, and no
+        client is served from then on."""
         self._check_ready()
         if self._is_restarting:
             raise Refusal("a reset or a restore is under way", is_conflict=True)
@@ -222,13 +230,15 @@ class StateVerbs:
                 yield partial(self._world.prepare_restart, snapshot)
             except StorageError as failure:
                 raise Refusal(f"nothing has changed: {failure}", failure=failure) from None
-            prepared()
+            self._poller.hold()
+            yield from prepared
             self._scenarios.clear()
             self._requests.remove_faults()
             self._clock.set_rate(1.0)
             yield from self._world.restart_in_steps(lambda: self._requests.begin_journal(self._world.origin))
         finally:
             self._is_restarting = False
+            self._poller.release()
 
     def _check_ready(self) -> None:
         if not self._world.is_ready:
@@ -240,22 +250,33 @@ class StateVerbs:
 
     def contents_in_steps(self, prefix: str = "") -> Generator[None, None, State]:
         """Return the same in steps."""
-        views = yield from self._groups.views_in_steps(prefix)
-        return State(
-            self.topics(prefix),
-            {view.group: view.offsets for view in views if view.offsets},
-            view_queues(self._node().engine.share_states.states(), self._node().world.ledger.catalog.topics, prefix)
-            or UNSET,
-        )
+        topics = yield from self.topics_in_steps(prefix)
+        offsets, pace = dict[str, Any](), Pace()
+        for view in (yield from self._groups.views_in_steps(prefix)):
+            if pace.is_due():
+                yield
+            if view.offsets:
+                offsets[view.group] = view.offsets
+        states, known = self._node().engine.share_states.states(), self._node().world.ledger.catalog.topics
+        queues = yield from view_queues(states, known, prefix)
+        return State(topics, offsets, queues or UNSET)
 
     def topics(self, prefix: str = "") -> dict[str, int]:
         """Return the partitions of the topics whose names begin with `prefix`, but for the coordinator's own."""
-        topics = self._node().world.ledger.catalog.topics
-        return {
-            name: topic.partitions
-            for name, topic in sorted(topics.items())
-            if name.startswith(prefix) and not name.startswith("__")
-        }
+        return finish_steps(self.topics_in_steps(prefix))
+
+    def topics_in_steps(self, prefix: str = "", keep: tuple[str, ...] = ()) -> Steps[dict[str, int]]:
+        """Return the same in steps, but for those that begin with one of `keep`."""
+        topics, pace, names = self._node().world.ledger.catalog.topics, Pace(), list[str]()
+        for name in topics:
+            if pace.is_due():
+                yield
+            if name.startswith(prefix) and not name.startswith(("__", *keep)):
+                names.append(name)
+        counts = yield from map_in_steps(
+            (yield from sort_in_steps(names)), lambda name: (name, topics[name].partitions)
+        )
+        return dict(counts)
 
     def seed(self, state: State) -> None:
         """Create topics and commit offsets, as a client without a group would. Raises Refusal."""
