@@ -242,6 +242,12 @@ def test_an_origin_is_ours_only_if_it_is_all_of_our_host(host: str, before: str,
     assert (refusal is None) == (before == after == "")
 
 
+@given(before=st.sampled_from(["", "evil", "evil.", "x-"]), after=st.sampled_from(["", ":3000", ".evil.example", "x"]))
+def test_an_origin_is_allowed_only_by_its_whole_name(before: str, after: str) -> None:
+    headers = {"host": "localhost:8092", "origin": f"http://{before}muster.test{after}"}
+    assert (Hosts(("muster.test",)).refusal(headers) is None) == (before == "" and after in ("", ":3000"))
+
+
 async def test_a_route_gets_its_parameters_the_headers_and_the_body(autojump_clock: MockClock) -> None:
     router = Router()
 

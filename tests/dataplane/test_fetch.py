@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -194,9 +194,11 @@ class Happenings:
 @given(
     acts=st.lists(st.sampled_from([name for name in vars(Happenings) if not name.startswith("_")]), max_size=6),
     level=st.integers(0, 1),
-    min_bytes=st.sampled_from([1, 150, 10_000]),
+    min_bytes=st.sampled_from([1, 150, 300, 10_000]),
 )
+@settings(max_examples=200)
 @example(acts=["append_in_transaction", "end_transaction"], level=1, min_bytes=10_000)
+@example(acts=["append_in_transaction", "end_transaction", "append", "append"], level=1, min_bytes=300)
 def test_a_fetch_that_waits_gets_what_one_gets_that_does_not(acts: list[str], level: int, min_bytes: int) -> None:
     """As soon as that is enough, or an error; and in the end in any case."""
     broker = Broker(topics={"t": 1})
