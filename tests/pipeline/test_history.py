@@ -557,6 +557,36 @@ def test_tasks_of_a_streams_group_move_from_member_to_member() -> None:
     assert moved == [3, 2, 1]
 
 
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.sets(st.integers(0, 2))), max_size=8))
+def test_a_task_that_comes_to_a_member_is_told_with_whoever_had_it_last(
+    acts: list[tuple[str, set[int] | None]],
+) -> None:
+    """A member that goes, for which there is None, has no tasks when it comes again, and is still the one that had them."""
+    number = {role: version for version, (of, role) in OF_EPOCHS.items() if of == "streams"}
+    script, held, last = Script(), dict[str, set[int]](), dict[int, str]()
+    expected = list[tuple[int, str | None, str, str]]()
+    for epoch, (member, tasks) in enumerate(acts, 2):
+        if tasks is None:
+            script.record(epoch, number[Role.MEMBER], None, member)
+            held.pop(member, None)
+        elif member not in held:
+            script.record(epoch, number[Role.MEMBER], {"client_id": "c"}, member)
+        script.record(epoch, number[Role.EPOCH], {"metadata_hash": 1}, epoch=epoch)
+        script.record(epoch, number[Role.TARGET], {}, epoch=epoch)
+        if tasks is not None:
+            active = [{"subtopology_id": "0", "partitions": sorted(tasks)}]
+            script.record(epoch, number[Role.CURRENT], {"active_tasks": active}, member, epoch)
+            for task in sorted(tasks - held.get(member, set())):
+                before, last[task] = last.get(task), member
+                kind = "gained" if before is None else "kept" if before == member else "moved"
+                expected.append((task, before, member, kind))
+            held[member] = tasks
+    moves = [(m.partition, m.from_owner, m.to_owner, m.kind) for m in script.end().rows if isinstance(m, Move)]
+    assert moves == expected
+    moved = sum(row.partitions_moved or 0 for row in script.rows if isinstance(row, Rebalance))
+    assert moved == sum(kind != "kept" for *_, kind in expected)
+
+
 def test_a_record_that_tells_nothing_of_epochs_changes_no_history() -> None:
     script = Script()
     script.epoch(0, 1)
