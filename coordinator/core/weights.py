@@ -14,6 +14,7 @@ SLOT_BYTES: Final = 8
 TEXT_BYTES: Final = 49
 CHARACTER_BYTES: Final = 5  # of a text that is not plain ASCII, with the bytes that Python keeps once it was encoded
 OBJECT_BYTES: Final = 56
+MANY: Final = 100  # texts, which are weighed at once: topics that a member subscribes to
 ENTRY_BYTES: Final = 128  # of a table, with what is beside it: timers, indexes by instance or topic
 _NOBODY: Final[Table[str, Any]] = Table()
 
@@ -45,6 +46,8 @@ def _weigh_all(values: Iterable[Any]) -> int:
             first = next(iter(value), None)
             if type(first) is int:
                 total += OBJECT_BYTES + len(value) * (SLOT_BYTES + NUMBER_BYTES)
+            elif len(value) > MANY and (characters := _count_plain(value)):
+                total += OBJECT_BYTES + len(value) * (SLOT_BYTES + TEXT_BYTES) + characters
             else:
                 total += OBJECT_BYTES + len(value) * SLOT_BYTES + _weigh_all(value)
         elif isinstance(value, Struct):
@@ -55,6 +58,15 @@ def _weigh_all(values: Iterable[Any]) -> int:
         else:
             total += NUMBER_BYTES
     return total
+
+
+def _count_plain(values: Iterable[Any]) -> int:
+    """Return how many characters some values have, if all are texts in plain ASCII; else 0."""
+    try:
+        joined = "".join(values)
+    except TypeError:
+        return 0
+    return len(joined) if joined.isascii() else 0
 
 
 def _weigh_mapping(value: Mapping[Any, Any]) -> int:

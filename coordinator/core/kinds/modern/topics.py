@@ -4,9 +4,9 @@ A hash over everything that they are decides whether the group's epoch must rise
 again or grown changes it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
+from functools import cache, lru_cache
 from struct import pack, unpack
 from typing import Any, Final, Protocol
 
@@ -86,10 +86,15 @@ def topic_bytes(topic: Topic) -> bytes:
     return head + pack(f"<{topic.partitions}i", *range(topic.partitions))
 
 
-def _hash(data: bytes) -> int:
+@cache
+def _find_hash() -> Callable[[bytes], int]:
     from xxhash import xxh3_64_intdigest  # a compiled library, which classic groups do without
 
-    return xxh3_64_intdigest(data)
+    return xxh3_64_intdigest
+
+
+def _hash(data: bytes) -> int:
+    return _find_hash()(data)
 
 
 @lru_cache(maxsize=1 << 16)

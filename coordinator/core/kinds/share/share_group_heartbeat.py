@@ -169,8 +169,12 @@ def _reconcile(transition: GroupTransition[ShareGroup], member_id: str, *, is_ra
 
 
 def _of_subscription(target: Assignment, member: Member, topics: Topics) -> Assignment:
-    ids = {topic.id for name in member.names if (topic := topics.get(name)) is not None}
-    return {topic_id: partitions for topic_id, partitions in target.items() if topic_id in ids}
+    names = frozenset(member.names) if target else ()
+    return {
+        topic_id: partitions
+        for topic_id, partitions in target.items()
+        if (topic := topics.by_id(topic_id)) is not None and topic.name in names
+    }
 
 
 def _assignment(assigned: Assignment) -> ShareGroupHeartbeatResponseAssignment:

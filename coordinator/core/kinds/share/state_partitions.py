@@ -47,7 +47,8 @@ def find_missing(group: ShareGroup, topics: Topics, limits: Limits, now_ms: int)
         if asked is not None and 0 <= now_ms - asked.at_ms < limits.group_share_initialize_retry_interval_ms:
             known.update(asked.partitions)
         if len(known) < topic.partitions:
-            left = tuple([index for index in range(topic.partitions) if index not in known])
+            every = range(topic.partitions)
+            left = tuple([index for index in every if index not in known]) if known else tuple(every)
             missing[topic.id] = StatePartitions(name, left, now_ms)
     return missing
 
@@ -139,8 +140,8 @@ def _partitions(one: StatePartitions | None) -> tuple[int, ...]:
 def _union(some: StateTopics, more: StateTopics) -> dict[bytes, StatePartitions]:
     found = dict(some)
     for topic_id, one in more.items():
-        partitions = {*_partitions(found.get(topic_id)), *one.partitions}
-        found[topic_id] = replace(one, partitions=tuple(sorted(partitions)))
+        known = _partitions(found.get(topic_id))
+        found[topic_id] = replace(one, partitions=tuple(sorted({*known, *one.partitions}))) if known else one
     return found
 
 
