@@ -190,7 +190,9 @@ class Engine:
                 self._watch(partition.shard.timers)
         transactions, locks = world.ledger.transactions, world.dataplane.share.locks
         if transactions.timeouts and _is_due(transactions.next_deadline_ms(), now_ms):
-            for transaction in transactions.pop_overdue(now_ms, TIMERS_A_TURN):
+            for transaction in transactions.pop_overdue(
+                now_ms, TIMERS_A_TURN, world.coordinators.is_transaction_served
+            ):
                 world.edge.attempt("timer transaction", self._time_out, transaction, now_ms)
         if locks.count and _is_due(locks.next_deadline_ms(), now_ms):
             world.dataplane.expire_locks(now_ms, TIMERS_A_TURN)

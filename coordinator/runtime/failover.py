@@ -9,6 +9,7 @@ no log is lost: parked requests, pending members, the times of the last heartbea
 """
 
 from collections.abc import Callable, Generator, Iterator
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -36,6 +37,8 @@ from coordinator.runtime.loads import GROUPS, SHARE_STATES, TRANSACTIONS, Key, L
 from coordinator.runtime.log_pace import LogPace
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.shards import Shards
+
+T = TypeVar("T")
 
 
 class Failover:
@@ -133,9 +136,8 @@ class Failover:
         def owns(transactional_id: str) -> bool:
             return engine.world.coordinators.partition_of(transactional_id) == index
 
-        transactions.suspend_timeouts(owns)
         engine.world.coordinators.of_transactions[index] = to
-        load = Load(now_ms + load_ms, lambda _: transactions.resume_timeouts(owns))
+        load = Load(now_ms + load_ms, lambda _: transactions.resume_timeouts())
         self._load((TRANSACTIONS, index), to, load, self._replay_transactions(owns))
 
     def _move_share_states(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
@@ -162,10 +164,23 @@ class Failover:
         load.is_replayed = True
         self._engine.wake_at(load.at_ms)
 
-    def _replay_transactions(self, owns: Callable[[str], bool]) -> Iterator[int]:
-        """Read the transactional ids of a partition from the log, and put them in the place of those in memory."""
-        ledger = self._engine.world.ledger
-        found, offset, pace = Transactions(ledger.transactions.settings), ledger.log.start_offset, LogPace()
+    def _replay_transactions(self, owns: Callable[[str], bool]) -> Generator[int, None, None]:
+        """Read the transactional ids of a partition from the log, and put them in the place of those in memory.
+
+        What differs is found in steps. What is written about them meanwhile is read as well: it is newer in both.
+        """
+        transactions = self._engine.world.ledger.transactions
+        found = Transactions(transactions.settings)
+        offset = yield from self._read_transactions(found, owns, self._engine.world.ledger.log.start_offset)
+        differences = yield from _count_none(transactions.find_differences(found, owns))
+        yield from self._read_transactions(found, owns, offset)
+        transactions.replace(differences, found)
+
+    def _read_transactions(
+        self, found: Transactions, owns: Callable[[str], bool], offset: int
+    ) -> Generator[int, None, int]:
+        """Read transactional ids from the log, from an offset on. Returns the offset behind the last record."""
+        ledger, pace = self._engine.world.ledger, LogPace()
         while offset < ledger.log.end_offset or self._flush_ledger():  # others go on writing to it
             for header, facts in read_log(ledger.log, offset):
                 for fact in facts:
@@ -175,7 +190,7 @@ class Failover:
                 offset = header.next_offset
                 if pace.count(header, len(facts)):
                     yield pace.take()
-        ledger.transactions.replace(found, owns)
+        return offset
 
     def _flush_ledger(self) -> bool:
         """Append what the catalog and the transactions have gathered; whether there was anything."""
@@ -185,6 +200,17 @@ class Failover:
         if world.is_synced:
             world.ledger.sync()
         return True
+
+
+def _count_none(steps: Steps[T]) -> Generator[int, None, T]:
+    """Do steps in which no record is read."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        yield 0
 
 
 def _forget(states: StateMachine) -> Steps[None]:

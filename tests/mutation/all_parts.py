@@ -110,9 +110,9 @@ FIFTH: Final = (
         ADMIN, NEAREST),
     PlantedFault(
         "a transaction times out while its coordinator is loaded",
-        "coordinator/runtime/failover.py",
-        "        transactions.suspend_timeouts(owns)\n",
-        "",
+        "coordinator/core/transactions/transactions.py",
+        "            if is_served(name):\n",
+        "            if True:\n",
         ("tests/control/test_brokers.py", "tests/runtime/test_transactions_while_loading.py"), ("tests/control/test_brokers.py", "tests/runtime/test_transactions_while_loading.py"),
         RUNTIME, NEAREST),
     PlantedFault(

@@ -1,6 +1,6 @@
 """All transactional producers, and the producer ids that were given out. Changed by `replay` alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -13,7 +13,7 @@ from coordinator.core.catalog.records import (
 )
 from coordinator.core.catalog.settings import Settings
 from coordinator.core.decision import Steps
-from coordinator.core.pace import empty_in_steps
+from coordinator.core.pace import Pace, empty_in_steps
 from coordinator.core.prices import Held
 from coordinator.core.result import Markers
 from coordinator.core.transactions.states import State
@@ -34,6 +34,7 @@ class Transactions:
         self._unfinished: dict[int, str] = {}  # by producer id: those that are open, or whose end is only decided
         self._deadlines: dict[str, int] = {}  # of those that are open
         self.timeouts: list[tuple[int, str]] = []  # a heap of the deadlines, with some that are over
+        self._held_back: list[tuple[int, str]] = []  # of them, those that nobody coordinates
 
     def replay(self, record: CatalogRecord) -> None:
         """Apply one fact, new or from the log."""
@@ -68,24 +69,38 @@ class Transactions:
         """Forget everything in steps: it is long to free. The transactions are of no use then."""
         return empty_in_steps(self.by_id, self._unfinished, self._deadlines)
 
-    def replace(self, others: "Transactions", owns: Callable[[str], bool]) -> None:
-        """Put those that were read from the log in the place of the transactional ids that `owns` names."""
-        for name in [name for name in self.by_id if owns(name) and name not in others.by_id]:
-            self._remove(name)
-            self.held.forget(TransactionKey(name))
-        for transaction in others.by_id.values():
-            self._put(transaction)
+    def find_differences(self, others: "Transactions", owns: Callable[[str], bool]) -> Steps[list[str]]:
+        """Return the transactional ids that `owns` names and that are not the same in `others`, in steps."""
+        pace, found = Pace(), list[str]()
+        for name in tuple(self.by_id):
+            if pace.is_due():
+                yield
+            if owns(name) and name not in others.by_id:
+                found.append(name)
+        for name, transaction in others.by_id.items():
+            if pace.is_due():
+                yield
+            if self.by_id.get(name) != transaction:
+                found.append(name)
+        return found
 
-    def suspend_timeouts(self, owns: Callable[[str], bool]) -> None:
-        """Let none of the transactions that `owns` names time out: nobody coordinates them."""
-        for name in [name for name in self._deadlines if owns(name)]:
-            del self._deadlines[name]
-
-    def resume_timeouts(self, owns: Callable[[str], bool]) -> None:
-        """Let the transactions that `owns` names time out in their time."""
-        for name, transaction in self.by_id.items():
-            if owns(name):
+    def replace(self, names: Iterable[str], others: "Transactions") -> None:
+        """Put those that were read from the log in the place of these transactional ids."""
+        for name in names:
+            transaction = others.by_id.get(name)
+            if transaction is None:
+                self._remove(name)
+                self._deadlines.pop(name, None)
+                self.held.forget(TransactionKey(name))
+            else:
+                self._put(transaction)
                 self._watch(transaction)
+
+    def resume_timeouts(self) -> None:
+        """Let those time out that nobody coordinated when their time came; those that nobody does still wait on."""
+        for one in self._held_back:
+            heappush(self.timeouts, one)
+        self._held_back.clear()
 
     def _watch(self, transaction: Transaction) -> None:
         name, deadline_ms = transaction.transactional_id, transaction.deadline_ms
@@ -116,13 +131,24 @@ class Transactions:
             heappop(self.timeouts)
         return None
 
-    def pop_overdue(self, now_ms: int, most: int) -> list[Transaction]:
-        """Return open transactions that have timed out, the earliest first; each is told once."""
+    def pop_overdue(
+        self, now_ms: int, most: int, is_served: Callable[[str], bool] = lambda name: True
+    ) -> list[Transaction]:
+        """Return open transactions that have timed out, the earliest first; each is told once.
+
+        Those that nobody serves wait for `resume_timeouts`.
+        """
         late: list[Transaction] = []
-        while len(late) < most and (at_ms := self.next_deadline_ms()) is not None and at_ms <= now_ms:
+        for _ in range(most):
+            at_ms = self.next_deadline_ms()
+            if at_ms is None or at_ms > now_ms:
+                break
             _, name = heappop(self.timeouts)
-            del self._deadlines[name]
-            late.append(self.by_id[name])
+            if is_served(name):
+                del self._deadlines[name]
+                late.append(self.by_id[name])
+            else:
+                self._held_back.append((at_ms, name))
         return late
 
     def find_prepared_transactions(self) -> tuple[Markers, ...]:

@@ -28,7 +28,7 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from tests.core.decide import decide
-from tests.steps import finish
+from tests.steps import count_steps, finish
 
 TOPICS = Topics([Topic("t", b"t" * 16, 4)])
 V1, V2 = 4, 5  # the versions of EndTxn with and without KIP-890
@@ -328,3 +328,47 @@ def test_timeouts_of_transactions_that_are_over_are_not_kept(driver: Transaction
         driver.finish()
     assert driver.transactions.next_deadline_ms() == 61_000
     assert len(driver.transactions.timeouts) < 100
+
+
+def test_what_nobody_serves_times_out_when_somebody_does(driver: TransactionsDriver) -> None:
+    for number in range(6):
+        producer = driver.begun(f"x{number}")
+        driver.now_ms = 1_000 + number
+        driver.add(producer, 0, name=f"x{number}")
+    transactions, gone = driver.transactions, {"x1", "x2", "x5"}
+
+    def late(most: int) -> list[str]:
+        found = transactions.pop_overdue(61_004, most, lambda name: name not in gone)
+        return [one.transactional_id for one in found]
+
+    assert late(3) == ["x0"], "those that wait count as well: a turn looks at so many"
+    assert late(9) == ["x3", "x4"]
+    assert transactions.next_deadline_ms() == 61_005 and transactions.deadlines().keys() == gone
+    transactions.resume_timeouts()
+    assert late(9) == []
+    gone.discard("x1")
+    transactions.resume_timeouts()
+    assert late(9) == ["x1"]
+    assert transactions.pop_overdue(61_005, 9)[0].transactional_id == "x5"
+    gone.clear()
+    transactions.resume_timeouts()
+    assert late(9) == ["x2"] and late(9) == []
+
+
+def test_what_differs_from_the_log_is_found_in_steps_and_replaced(driver: TransactionsDriver) -> None:
+    for number in range(200):
+        driver.begun(f"x{number}")
+    producer = driver.begun("open")
+    driver.add(producer, 0, name="open")
+    transactions, found = driver.transactions, Transactions(driver.transactions.settings)
+    lost, changed = "x7", "x8"
+    for name, one in transactions.by_id.items():
+        if name not in (lost, "open") and name.startswith(("x", "open")):
+            found.replay(one.record)
+    found.replay(replace(transactions.by_id[changed], timeout_ms=5).record)
+    steps, names = count_steps(transactions.find_differences(found, lambda name: name != "x9"))
+    assert steps > 3 and names == [lost, "open", changed]
+    transactions.replace(names, found)
+    assert lost not in transactions.by_id and "open" not in transactions.by_id and not transactions.deadlines()
+    assert transactions.by_id[changed].timeout_ms == 5 and "x9" in transactions.by_id
+    assert count_steps(transactions.find_differences(found, lambda name: True))[1] == []
