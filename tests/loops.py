@@ -3,7 +3,7 @@
 What this sees. In the folders of `FOLDERS`, of each function with its own body (not of functions within it):
 
 - a `for` and a comprehension, and a call of a builtin of `CALLERS`, which calls a function of Python for each entry, is
-  looked at if what it goes through reads a field of `request`, or of a variable that such a loop has given
+  looked at if what it goes through reads a field of `request` (or `effect`, `verb`, `told`), or of a variable that such a loop has given
   (`for topic in request.topics: for one in topic.partitions`), or has an attribute of `STATE`, by which the server's
   state is called everywhere, or is a call of a generator of ours, which may walk anything, or a variable that was
   assigned from any of these (`names = sorted(request.names)`);
@@ -29,6 +29,7 @@ STATE: Final = frozenset({  # private ones too: the store of offsets has `_commi
     "acls", "committed", "detached", "loads", "pending", "by_id", "configs", "entries", "groups", "initialized", "logs", "members", "offsets", "partitions",
     "producers", "quotas", "resources", "scram", "targets", "topics", "topics_by_name", "transactions",
 })  # fmt: skip
+INPUTS: Final = frozenset({"request", "effect", "verb", "told"})  # what somebody asks for, by the names of arguments
 PACED: Final = frozenset({"chain_steps", "map_in_steps"})
 COLLECTORS: Final = frozenset({"all", "any", "dict", "frozenset", "list", "set", "sum", "tuple"})
 CALLERS: Final = frozenset({"filter", "map", "max", "min", "sorted", "sort", "starmap"})
@@ -72,7 +73,7 @@ def _loops_in(node: ast.AST, path: str, names: tuple[str, ...]) -> Iterator[Loop
 
 def _loops_of_function(function: ast.AST, path: str, names: tuple[str, ...]) -> Iterator[Loop]:
     own = list(_own_nodes(function))
-    named = {"request"}
+    named = set(INPUTS)
     while more := _targets_of(own, named) - named:
         named |= more
     assigned = _assigned_from(own, named)

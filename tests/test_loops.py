@@ -23,7 +23,6 @@ FRAME: Final = (
 ENTRY: Final = "one entry of a request that is decided in steps, priced by its length: 32,767 bytes"
 PARTITIONS: Final = "partitions of __consumer_offsets or __share_group_state: 50 each"
 ONE_TOPIC: Final = "partitions of one topic: 10,000 (create_topics)"
-OF_A_PARTITION: Final = "transactional ids of a partition of 50: transactional.ids.max.bytes, each compared once"
 ENDS: Final = "the start or the end of a node, by which nobody is served: 85 ms for 2,000 topics"
 IN_A_THREAD: Final = "in a thread, an entry of the journal at a time: journal.max.bytes"
 A_BATCH: Final = "batches of what one response reads: fetch.max.bytes"
@@ -48,6 +47,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "core/catalog/incremental_alter_configs.py": ENTRY,
     "core/catalog/list_config_resources.py:list_config_resources": "types of resources, which are bytes: 256",
     "core/growth.py": PART,
+    "core/moves.py:lose_commits": "offsets of a partition that are remembered: 20,000 (commit_history)",
     "core/offsets/offset_commit.py": PART,
     "core/offsets/offset_delete.py": PART,
     "core/offsets/offset_fetch.py": PART,
@@ -93,7 +93,8 @@ BOUNDS: Final[Mapping[str, str]] = {
     "runtime/group_requests.py:list_groups": PARTITIONS,
     "runtime/long_commits.py:is_long": PART,
     "runtime/share_group_offsets.py:_describe": "partitions of one topic of a request that there is not: 200,000",
-    "runtime/share_groups.py": ONE_GROUP,
+    "runtime/share_groups.py:_conclude": "topics of one share group: topics.max.bytes",
+    "runtime/share_groups.py:_end_in_steps": "topics of one share group: topics.max.bytes; their partitions end in steps",
     "runtime/share_state_requests.py": FRAME,
     "runtime/transactions.py": FRAME,
     "runtime/update_features.py": FRAME,
@@ -106,9 +107,10 @@ BOUNDS: Final[Mapping[str, str]] = {
     "core/offsets/store.py:OffsetStore.commit_together": PART,
     "core/offsets/store.py:OffsetStore.groups_of": "groups of a partition of 50, each compared once: groups.max.bytes",
     "core/shard.py:Shard.fire": "100 timers of a turn, by the members of their groups (engine.TIMERS_A_TURN)",
+    "core/share_partitions/operate.py": "batches of one share partition: 2,000 records in flight",
     "core/share_partitions/load.py": "batches of one share partition: 2,000 records in flight",
     "core/share_state/combine.py": "batches of one share partition: 2,000 records in flight",
-    "core/transactions/transactions.py": OF_A_PARTITION,
+    "core/transactions/transactions.py:Transactions.find_prepared_transactions": "transactions that are not over: transactional.ids.max.bytes, each looked at once",
     "core/weights.py": "members of one group that an input has changed: tests.worst measures 1,500",
     "dataplane/metadata.py:metadata": "a generator that gives way each 50 names",
     "dataplane/share/fetching.py": "20 partitions, and " + A_BATCH,
@@ -199,6 +201,8 @@ def test_every_bound_is_of_a_loop() -> None:
 
 
 FOUND: Final = [
+    "for key in effect.keys:\n  do(key)",
+    "return {key: do(key) for key in told.topics.items()}",
     "for topic in request.topics:\n  do(topic)",
     "found = [do(topic) for topic in request.topics]",
     "for topic in request.topics:\n  yield\n  found = [do(one) for one in topic.partitions]",

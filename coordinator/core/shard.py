@@ -122,7 +122,7 @@ class Shard:
     ) -> None:
         self.partition = partition
         self.limits = limits
-        self.own_limits: Mapping[str, Limits] = {}  # of groups with settings of their own
+        self.own_limits: dict[str, Limits] = {}  # of groups with settings of their own
         self.assignors = assignors
         self.topics = topics
         self.offsets = OffsetStore(surroundings.hold_offsets)
@@ -288,8 +288,10 @@ class Shard:
 
     def set_limits(self, group_id: str, own: Limits | None) -> None:
         """Give a group limits of its own, or the server's; they count from its next request on."""
-        others = {group: limits for group, limits in self.own_limits.items() if group != group_id}
-        self.own_limits = others if own is None else {**others, group_id: own}
+        if own is None:
+            self.own_limits.pop(group_id, None)
+        else:
+            self.own_limits[group_id] = own
 
     def set_topics(self, topics: Topics) -> None:
         """Know these topics from now on, and no others."""
