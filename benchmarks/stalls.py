@@ -5,9 +5,10 @@
 A healthy member in a process of its own sends a heartbeat every 20 ms, while the offenders of `offenders.py` do their
 worst one after the other. A line each says how much processor time the server used between a heartbeat and its response
 (p99 and longest), how much its longest turn took, and how much memory it had gained at most and after all connections
-were closed. Processor time is the server's own: the line ends with the same times by the wall clock, which a busy
-machine lengthens. Aims: p99 under 50 ms, no heartbeat and no turn over 250 ms, 256 MiB, 48 MiB afterwards. `--minutes`
-runs random mixes of three offenders at once instead, for so long. The last line is the verdict, as is the exit code.
+were closed, then without what it holds by its own count (`muster_held_bytes`). Processor time is the server's own: the
+line ends with the same times by the wall clock, which a busy machine lengthens. Aims: p99 under 50 ms, no heartbeat and
+no turn over 250 ms, 256 MiB, 48 MiB afterwards. `--minutes` runs random mixes of three offenders at once instead, for
+so long. The last line is the verdict, as is the exit code.
 
 Then one partition of `__consumer_offsets` holds so many live offsets, none of them compacted yet. The server is started
 on it, and one connection sends a Heartbeat as soon as the last one was answered: while the log is read and replayed,
@@ -73,11 +74,20 @@ def row(what: str, found: list[float]) -> None:
     print(f"{what:28}{sum(found) / 1e3:>8.1f}{len(found):>12,}{inner[len(inner) * 99 // 100]:>10.1f}{inner[-1]:>10.1f}")
 
 
-def turns_of(server: RunningServer) -> tuple[dict[float, float], float]:
+def scrape(server: RunningServer) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.admin_port}/metrics", timeout=60) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def held_mib(text: str) -> float:
+    """What the server holds by its own count, each kind of it bounded by a setting."""
+    return sum(map(float, re.findall(r"^muster_held_bytes{.*} (\S+)", text, re.MULTILINE))) / 2**20
+
+
+def turns_of(text: str) -> tuple[dict[float, float], float]:
     """How many long turns, and stretches of other work, took at most so many ms of processor time, and how long the
     longest since the start took."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.admin_port}/metrics", timeout=60) as answer:
-        text = answer.read().decode()
     found = re.findall(r'^muster_long_work_cpu_seconds_bucket{le="([^"]+)",work="\w+"} (\S+)', text, re.MULTILINE)
     longest = re.findall(r'^muster_long_work_cpu_longest_seconds{work="\w+"} (\S+)', text, re.MULTILINE)
     counts: dict[float, float] = {}
@@ -138,7 +148,7 @@ def beside(folder: Path, name: str, chosen: Sequence[offenders.Offender], large:
         address = ("127.0.0.1", server.port)
         with contextlib.ExitStack() as preparing:
             prepare(address, preparing, large)
-        turns, _ = turns_of(server)  # not while the member sends heartbeats: a scrape is work for the server as well
+        earlier = scrape(server)  # not while the member sends heartbeats: a scrape is work for the server as well
         with Member(server.kafka, server.pid) as member:
             before = peak = resident_mib(server.pid)
             began = time.monotonic()
@@ -159,8 +169,9 @@ def beside(folder: Path, name: str, chosen: Sequence[offenders.Offender], large:
             ended = time.monotonic()
             watch(lambda: time.monotonic() > max(ended + 0.5, began + CASE_S))
             watch(lambda: resident_mib(server.pid) - before < AFTER_MIB or time.monotonic() > ended + GONE_S)
-        turn_ms = longest_turn_ms(turns, *turns_of(server))
-        after = resident_mib(server.pid)
+        later = scrape(server)
+        turn_ms = longest_turn_ms(turns_of(earlier)[0], *turns_of(later))
+        after = resident_mib(server.pid) - (held_mib(later) - held_mib(earlier))
     found = member.heartbeats
     figures = (p99(found.own_ms), max(found.own_ms), turn_ms, peak - before, after - before)
     return Verdict(name, len(found.own_ms), found.errors, *figures, p99(found.wall_ms), max(found.wall_ms))
