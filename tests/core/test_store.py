@@ -98,9 +98,11 @@ def applied_in_steps(log: Log, dice: Random) -> OffsetStore:
                     finish_steps(ends.pop(producer))
                 value = OffsetCommitValue(entry.offset) if isinstance(entry, Commit) else None
                 store.apply(Record(OffsetCommitKey("g", "t", entry.partition), value), producer)
-            for end in ends.values():
+            for producer, end in ends.items():
                 if dice.random() < 0.5:
                     next(end, None)
+                has_pending = any(producer in those for those in store.pending_offsets_of("g").values())
+                assert store.is_ending(producer) or not has_pending
     for end in dice.sample(list(ends.values()), len(ends)):
         finish_steps(end)
     assert not any(store.is_ending(producer) for producer in (1, 2, 3))

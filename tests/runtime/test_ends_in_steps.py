@@ -1,0 +1,97 @@
+"""The end of a transaction of many offsets: its marker is written at once, and the offsets follow in steps."""
+
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from coordinator.core.catalog.names import OFFSETS_TOPIC
+from protocol.errors import ErrorCode
+from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestWritableTxnMarker,
+    WriteTxnMarkersRequestWritableTxnMarkerTopic,
+)
+from storage.memory_files import MemoryFiles
+from tests.requests import commit, commit_in_transaction, fetch_offsets
+from tests.server.in_memory import InMemory, Peer
+
+COUNT = 400
+EVERYTHING = {"orders": range(COUNT)}
+
+
+def begun(files: MemoryFiles | None = None) -> tuple[InMemory, Peer, tuple[int, int]]:
+    """A server with a transaction of offsets 7 for each partition, all of which have offset 5."""
+    server = InMemory(files, topics={"orders": COUNT})
+    peer = server.connect()
+    assert not peer.ask(commit("g", {"orders": dict.fromkeys(range(COUNT), 5)}), 8).topics[0].partitions[0].error_code
+    ids = peer.ask(InitProducerIdRequest("x", 60_000), 4)
+    producer = ids.producer_id, ids.producer_epoch
+    assert not committed(server, producer, 7, range(COUNT))
+    server.frontend.turn.seconds = 0.0  # a step a turn
+    return server, peer, producer
+
+
+def committed(server: InMemory, producer: tuple[int, int], offset: int, partitions: range) -> ErrorCode:
+    request = commit_in_transaction("x", "g", producer, {"orders": dict.fromkeys(partitions, offset)})
+    answer = server.connect().ask(request, 5)
+    (code,) = {one.error_code for one in answer.topics[0].partitions}
+    return ErrorCode(code)
+
+
+def fetched(server: InMemory, *, is_stable: bool) -> AbstractSet[tuple[int, ErrorCode]]:
+    peer = server.connect()
+    peer.send((fetch_offsets("g", EVERYTHING, require_stable=is_stable), 9))
+    while not peer.answers:
+        server.turn()
+    answer: Any = peer.answers[0][1]
+    return {(one.committed_offset, ErrorCode(one.error_code)) for one in answer.groups[0].topics[0].partitions}
+
+
+def test_an_offset_is_unstable_until_its_step() -> None:
+    server, peer, producer = begun()
+    assert not peer.ask(EndTxnRequest("x", *producer, committed=True), 3).error_code
+    assert server.frontend.has_work, "not all at once"
+    seen = []
+    while server.frontend.has_work:
+        seen.append(fetched(server, is_stable=True))
+    assert {(7, ErrorCode.NONE), (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)} in seen
+    assert all((5, ErrorCode.NONE) not in one for one in seen)
+    assert fetched(server, is_stable=True) == {(7, ErrorCode.NONE)}
+    assert committed(server, producer, 8, range(1)) == ErrorCode.NONE
+
+
+def test_what_is_committed_after_the_marker_stays() -> None:
+    server, peer, producer = begun()
+    peer.ask(EndTxnRequest("x", *producer, committed=True), 3)
+    last = {"orders": {COUNT - 1: 9}}
+    assert server.connect().ask(commit("g", last), 8).topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert server.frontend.has_work, "while others are still to be committed"
+    server.rest()
+    for one in (server, InMemory(server.files, topics={})):
+        assert fetched(one, is_stable=True) == {(7, ErrorCode.NONE), (9, ErrorCode.NONE)}
+
+
+def test_a_server_that_stops_between_two_steps_has_all_of_them() -> None:
+    for commits, offset in ((True, 7), (False, 5)):
+        server, peer, producer = begun()
+        peer.ask(EndTxnRequest("x", *producer, committed=commits), 3)
+        assert server.frontend.has_work
+        assert fetched(InMemory(server.files, topics={}), is_stable=True) == {(offset, ErrorCode.NONE)}
+
+
+def test_a_producer_waits_until_an_administrators_marker_is_applied() -> None:
+    """Its transaction goes on, as in Kafka; what it commits next is not mixed with what the marker commits."""
+    server, peer, producer = begun()
+    partition = server.node.world.partitions.owner("g").index
+    topics = (WriteTxnMarkersRequestWritableTxnMarkerTopic(OFFSETS_TOPIC, (partition,)),)
+    marker = WriteTxnMarkersRequest((WriteTxnMarkersRequestWritableTxnMarker(*producer, True, topics),))
+    assert peer.ask(marker, 1) is None, "it is decided in steps"
+    assert committed(server, producer, 8, range(2)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    server.rest()
+    assert fetched(server, is_stable=True) == {(7, ErrorCode.NONE)}
+    assert committed(server, producer, 8, range(2)) == ErrorCode.NONE
+    assert fetched(server, is_stable=False) == {(7, ErrorCode.NONE)}
+    peer.ask(EndTxnRequest("x", *producer, committed=True), 3)
+    server.rest()
+    assert fetched(server, is_stable=True) == {(7, ErrorCode.NONE), (8, ErrorCode.NONE)}
