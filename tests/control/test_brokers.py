@@ -298,17 +298,17 @@ def test_a_frozen_clock_keeps_a_coordinator_loading(server: Cluster) -> None:
 TIMEOUT_MS = 60_000
 
 
-def start_producer(server: Cluster) -> tuple[int, int]:
-    given = server.connect("producer", broker=server.at("x", "transaction")).ask(
-        InitProducerIdRequest("x", TIMEOUT_MS), 4
+def start_producer(server: Cluster, name: str = "x") -> tuple[int, int]:
+    given = server.connect("producer", broker=server.at(name, "transaction")).ask(
+        InitProducerIdRequest(name, TIMEOUT_MS), 4
     )
     return given.producer_id, given.producer_epoch
 
 
-def begin(server: Cluster) -> tuple[int, int]:
-    """A producer commits an offset of group g in its transaction x, which stays open."""
-    producer = start_producer(server)
-    committed = server.ask_coordinator("g", commit_in_transaction("x", "g", producer, {"orders": {0: 5}}), 5)
+def begin(server: Cluster, name: str = "x") -> tuple[int, int]:
+    """A producer commits an offset of group g in its transaction, which stays open."""
+    producer = start_producer(server, name)
+    committed = server.ask_coordinator("g", commit_in_transaction(name, "g", producer, {"orders": {0: 5}}), 5)
     assert committed.topics[0].partitions[0].error_code == ErrorCode.NONE
     return producer
 
@@ -587,6 +587,78 @@ def test_whatever_was_stopped_and_started_before_a_reset_leaves_every_broker_run
             getattr(server.operator.brokers, verb)(broker)
             running ^= {broker}
         assert {view.id for view in server.operator.brokers.views() if view.is_running} == running
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("move"), st.sampled_from("xyz"), st.sampled_from([0, TIMEOUT_MS // 2, 2 * TIMEOUT_MS])),
+            st.tuples(st.just("wait"), st.just(""), st.sampled_from([1, TIMEOUT_MS // 2, TIMEOUT_MS])),
+        ),
+        max_size=10,
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_each_transaction_times_out_once_its_own_coordinator_has_loaded_it(acts: list[tuple[str, str, int]]) -> None:
+    """Whichever others are loaded before, between and after."""
+    server = Cluster()
+    assert len({server.operator.brokers.coordinator(name, "transaction").partition for name in "xyz"}) == 3
+    server.operator.clock.set_rate(0)
+    for name in "xyz":
+        begin(server, name)
+    over_ms = server.clock.now_ms() + TIMEOUT_MS
+    ends_ms = dict.fromkeys("xyz", over_ms)
+    for kind, name, ms in acts:
+        if kind == "move":
+            server.operator.brokers.move_transaction(name, server.at(name, "transaction"), load_ms=ms)
+            if server.clock.now_ms() < ends_ms[name]:
+                ends_ms[name] = max(over_ms, server.clock.now_ms() + ms)
+        else:
+            server.operator.clock.advance(ms, keep_everybody)
+        is_open = {
+            one: transaction.state is TransactionState.ONGOING
+            for one, transaction in server.node.world.ledger.transactions.by_id.items()
+        }
+        assert is_open == {one: server.clock.now_ms() < at_ms for one, at_ms in ends_ms.items()}
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("join"), st.sampled_from("gh"), st.just(0), st.just(True)),
+            st.tuples(st.just("move"), st.sampled_from("gh"), st.sampled_from([0, LOAD_MS]), st.booleans()),
+            st.tuples(st.just("wait"), st.just("g"), st.just(LOAD_MS), st.just(True)),
+        ),
+        max_size=12,
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_a_group_loses_its_members_by_the_moves_that_say_so_and_once_each(
+    acts: list[tuple[str, str, int, bool]],
+) -> None:
+    """Two groups of one partition, which moves and is loaded and is joined again."""
+    server = Cluster(offsets_topic_num_partitions=1)
+    server.operator.clock.set_rate(0)
+    members, lost = {"g": 0, "h": 0}, set[str]()
+    for number, (kind, group, ms, keeps) in enumerate(acts):
+        is_loading = server.operator.brokers.coordinator("g").is_loading
+        if kind == "join" and not is_loading:
+            name = f"m{number}"
+            beat = ConsumerMember(server.connect(name, broker=server.at(group)), name, group=group).beat()
+            assert beat.error_code == ErrorCode.NONE
+            members[group] += 1
+        elif kind == "move":
+            to = (server.at("g") + number) % BROKERS
+            server.operator.brokers.move_group(group, to, load_ms=ms, keep_members=keeps)
+            lost |= set() if keeps else {group}
+        elif kind == "wait":
+            server.operator.clock.advance(ms, keep_everybody)
+        if server.operator.brokers.coordinator("g").is_loading:
+            continue
+        members |= dict.fromkeys(lost, 0)
+        lost.clear()
+        found = {view.group: view for view in server.operator.groups.views()}
+        assert {one: len(found[one].members) if one in found else 0 for one in "gh"} == members
 
 
 # -- any number of commits, moves and losses

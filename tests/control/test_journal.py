@@ -1,14 +1,19 @@
 """The journal keeps what was on the wire, within its bytes, and finds it again."""
 
 import json
-from typing import Final
+from typing import Any, Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from coordinator.control.inputs import INPUT_BYTES, Kind, Origin
 from coordinator.control.journal import Entry, Filter, Journal, JournalClient, describe_entry
+from coordinator.control.leftovers import ANSWERS
 from coordinator.control.subject import subject_of
+from coordinator.runtime.router import supported_versions
+from protocol.apis import BY_NAME
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -35,7 +40,9 @@ from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMe
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.control.frames import note
+from tests.protocol.values import Choices, value_of
 
+MEMBERSHIPS: Final = {BY_NAME[name].key for name in {*ANSWERS, "LeaveGroup", "OffsetFetch"} - {"SyncGroup"}}
 CLIENT: Final = JournalClient("/127.0.0.1", 50_000, 1)
 BEAT = HeartbeatRequest(group_id="g", generation_id=3, member_id="m", group_instance_id="i")
 
@@ -75,6 +82,41 @@ def test_a_subject_has_the_topics_wherever_a_request_names_them() -> None:
 def test_a_subject_has_the_member_epoch_of_a_group_in_a_list() -> None:
     asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", member_id="m", member_epoch=4),))
     assert subject_of("OffsetFetch", "c", asked).generation == 4
+
+
+GROUP_NAMES: Final = {"group_id", "groups", "group_ids", "groups_names"}
+
+
+def find_names(value: Any, names: set[str], found: set[str]) -> set[str]:
+    """The texts in the fields of these names, wherever they are in a body."""
+    if isinstance(value, tuple):
+        for item in value:
+            find_names(item, names, found)
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            inner = getattr(value, name)
+            if name in names and isinstance(inner, str | tuple):
+                found |= {
+                    one for one in ((inner,) if isinstance(inner, str) else inner) if isinstance(one, str) and one
+                }
+            find_names(inner, names, found)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_a_subject_has_the_groups_and_members_of_any_request_of_any_version(name: str) -> None:
+    api = BY_NAME[name]
+    for version in supported_versions("4.3").get(api.key, ()):
+        for seed in range(12):
+            choices = Choices(bytes((seed * 37 + at * (seed + 1)) % 251 for at in range(600)))
+            body = value_of(api.request.at(version, api.is_flexible(version)), choices)
+            subject = subject_of(name, "c", body)
+            groups = find_names(body, GROUP_NAMES, set())
+            if name == "FindCoordinator" and body.key_type == 0:
+                groups |= {one for one in (body.key, *body.coordinator_keys) if one}
+            assert {one for one in subject.groups if one} == groups, (version, body)
+            if api.key in MEMBERSHIPS:  # the others have ids of members that somebody else speaks of
+                assert set(subject.members) == find_names(body, {"member_id"}, set()), (version, body)
 
 
 def test_a_topic_id_is_looked_up() -> None:

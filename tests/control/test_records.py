@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from coordinator.control.faults import Action, FaultSpec, Match
-from coordinator.control.journal import Filter
+from coordinator.control.journal import Filter, Journal
 from coordinator.control.lint import lint
+from coordinator.control.share_lint import find_late_members
 from coordinator.core.share_partitions.operate import RecordAction
 from coordinator.core.share_state.values import StateKey
 from coordinator.dataplane.share.operating import SharePartitionView
@@ -25,10 +26,21 @@ from protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequestAcknowledgementBatch,
     ShareAcknowledgeRequestPartition,
     ShareAcknowledgeRequestTopic,
+    ShareAcknowledgeResponse,
 )
-from protocol.messages.share_fetch import ShareFetchRequest, ShareFetchRequestPartition, ShareFetchRequestTopic
+from protocol.messages.share_fetch import (
+    ShareFetchRequest,
+    ShareFetchRequestAcknowledgementBatch,
+    ShareFetchRequestPartition,
+    ShareFetchRequestTopic,
+    ShareFetchResponse,
+    ShareFetchResponseAcquiredRecords,
+    ShareFetchResponsePartition,
+    ShareFetchResponseTopic,
+)
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.records import Record
+from tests.control.frames import note
 from tests.control.steered import SteeredNode
 from tests.requests import create_topics, produce
 
@@ -290,6 +302,42 @@ def test_each_lock_that_ends_counts_once(releases: list[bool]) -> None:
     assert rules(queue) == [
         ("locks_expire", "worker", f"{times}, got records again that the client had, and gave back to nobody")
     ] * (count > 0)
+
+
+@given(
+    st.lists(st.integers(1, 3), min_size=1, max_size=4),
+    st.lists(st.lists(st.booleans(), min_size=4, max_size=4), max_size=5),
+    st.sampled_from(["ShareFetch", "ShareAcknowledge"]),
+)
+def test_whoever_releases_records_is_blamed_for_none_of_them(
+    sizes: list[int], rounds: list[list[bool]], by: str
+) -> None:
+    """Records come in runs again and again; the member releases some of the runs, and the locks of the others end."""
+    journal, topic_id = Journal(), b"t" * 16
+    runs = [(sum(sizes[:at]), sum(sizes[: at + 1]) - 1) for at in range(len(sizes))]
+    blamed, was_released = 0, [True] * len(runs)
+    for number, releases in enumerate(rounds, 1):
+        for at, (first, last) in enumerate(runs):
+            acquired = (ShareFetchResponseAcquiredRecords(first, last, number),)
+            data = ShareFetchResponsePartition(0, acquired_records=acquired)
+            answer = ShareFetchResponse(responses=(ShareFetchResponseTopic(topic_id, (data,)),))
+            note(journal, "ShareFetch", 1, ShareFetchRequest(GROUP, "m", 1), answer)
+            blamed += number >= 3 and not was_released[at]
+            was_released[at] = releases[at]
+            if not releases[at]:
+                continue
+            if by == "ShareFetch":
+                batch = ShareFetchRequestAcknowledgementBatch(first, last, (2,))
+                asked = (ShareFetchRequestTopic(topic_id, (ShareFetchRequestPartition(0, (batch,)),)),)
+                note(journal, by, 1, ShareFetchRequest(GROUP, "m", 1, topics=asked), ShareFetchResponse())
+            else:
+                given_back = ShareAcknowledgeRequestAcknowledgementBatch(first, last, (2,))
+                partition = ShareAcknowledgeRequestPartition(0, (given_back,))
+                told = (ShareAcknowledgeRequestTopic(topic_id, (partition,)),)
+                note(journal, by, 1, ShareAcknowledgeRequest(GROUP, "m", 1, topics=told), ShareAcknowledgeResponse())
+    found = find_late_members(entry for entry, _ in journal.entries(Filter()))
+    times = f"{blamed} time{'' if blamed == 1 else 's'}"
+    assert [(one.rule, one.evidence.partition(",")[0]) for one in found] == [("locks_expire", times)] * (blamed > 0)
 
 
 def test_records_that_are_released_are_no_finding(queue: Queue) -> None:

@@ -1,6 +1,8 @@
 """Scenarios: faults and verbs one after the other, each when its moment has come."""
 
 from collections.abc import Iterable
+from contextlib import nullcontext
+from itertools import product
 
 import pytest
 
@@ -119,4 +121,18 @@ def test_a_scenario_that_is_removed_takes_its_fault_along() -> None:
 )
 def test_a_step_that_could_never_be_done_is_refused(step: ScenarioStep, sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence):
+        check_scenario(ScenarioSpec([step]))
+
+
+@pytest.mark.parametrize("has", list(product([False, True], repeat=4)))
+def test_a_step_is_a_fault_or_a_verb_with_its_own_condition_and_nothing_else(has: tuple[bool, ...]) -> None:
+    on, do, after, verb = has
+    step = ScenarioStep(
+        on=Match(api="Heartbeat") if on else None,
+        do=Action(hold=True) if do else None,
+        after=After("g") if after else None,
+        verb=Verb(rebalance=True) if verb else None,
+    )
+    is_fault, is_verb = do and not after and not verb, verb and after and not on and not do
+    with nullcontext() if is_fault or is_verb else pytest.raises(SpecError, match=r"^invalid step 1: expected "):
         check_scenario(ScenarioSpec([step]))

@@ -1,9 +1,12 @@
 """What a test expects, compared with what has happened."""
 
+from itertools import product
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.control import journal as journal_module
 from coordinator.control.decoded import Decoder, Work
@@ -16,7 +19,9 @@ from coordinator.core.events import Cause, Event
 from protocol.codec import encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.offset_commit import OffsetCommitResponse
+from protocol.messages.sync_group import SyncGroupRequest
 from tests.control.frames import note, request_frame
 from tests.requests import commit
 
@@ -167,6 +172,20 @@ def test_the_order_can_be_part_of_it(journal: Journal) -> None:
     assert check(journal, COMMIT, expired, beat, in_order=True).ok
     verdict = check(journal, beat, expired, in_order=True)
     assert verdict.differences == ["event session_expired: expected after Heartbeat, found only before it"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), max_size=7), st.lists(st.integers(0, 2), max_size=4))
+def test_an_order_holds_if_there_is_any_choice_of_requests_in_it(
+    came: list[tuple[int, int]], wanted: list[int]
+) -> None:
+    """One request for each expectation, none of them earlier than the one before it."""
+    apis, journal = ("Heartbeat", "LeaveGroup", "SyncGroup"), Journal()
+    bodies = (HeartbeatRequest(group_id="g"), LeaveGroupRequest(group_id="g"), SyncGroupRequest(group_id="g"))
+    for api, at_ms in sorted(came, key=lambda one: one[1]):
+        note(journal, apis[api], 3, bodies[api], at_ms=at_ms)
+    times = [[at_ms for api, at_ms in came if api == one] for one in wanted]
+    is_in_order = any(list(chosen) == sorted(chosen) for chosen in product(*times))
+    assert check(journal, *({"api": apis[one]} for one in wanted), in_order=True).ok == is_in_order
 
 
 @pytest.mark.parametrize(
