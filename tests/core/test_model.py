@@ -277,8 +277,11 @@ class ClassicMachine(RuleBasedStateMachine):
         if group.state.value not in (PREPARING, COMPLETING):
             assert group.protocol == self.model.protocol
         for member in group.members.values():
-            assert member.assignment.decode() == self.model.members[member.member_id].assignment
-            assert member.protocols == tuple((name, b"m") for name in self.model.members[member.member_id].protocols)
+            known = self.model.members[member.member_id]
+            assert member.assignment.decode() == known.assignment
+            assert member.protocols == tuple((name, b"m") for name in known.protocols)
+            assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (known.session_ms, known.rebalance_ms)
+            assert (member.join_ticket, member.sync_ticket) == (known.join, known.sync)
 
     @invariant()
     def counters_count(self) -> None:

@@ -16,6 +16,7 @@ from coordinator.core.transactions.add_partitions_to_txn import add_partitions_t
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.expiry import forget_unused_ids
 from coordinator.core.transactions.membership import verify_partition
+from coordinator.core.transactions.states import State
 from coordinator.core.transactions.transaction import EPOCH_MAX, Transaction
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
@@ -61,8 +62,10 @@ class TransactionsDriver:
         outcome = decide("transactions", self.transactions, request, self.call(version))
         return outcome if not isinstance(outcome, Result) else self.take(outcome)
 
-    def init(self, name: str = "x", producer: tuple[int, int] = (-1, -1)) -> tuple[int, int] | ErrorCode:
-        answer = self.ask(InitProducerIdRequest(name, 60_000, *producer), 6)
+    def init(
+        self, name: str = "x", producer: tuple[int, int] = (-1, -1), timeout_ms: int = 60_000
+    ) -> tuple[int, int] | ErrorCode:
+        answer = self.ask(InitProducerIdRequest(name, timeout_ms, *producer), 6)
         return ErrorCode(answer.error_code) if answer.error_code else (answer.producer_id, answer.producer_epoch)
 
     def begun(self, name: str = "x") -> tuple[int, int]:
@@ -255,14 +258,17 @@ STEPS = st.lists(
 @given(STEPS)
 def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[tuple[str, int, int]]) -> None:
     """Every end has its markers once; every id and epoch that was answered is newer than those before; a transaction
-    read back from the log is the one that wrote it, at every step."""
+    has the timeout that its producer has asked for last, and none is open for longer; a transaction read back from the
+    log is the one that wrote it, at every step."""
     driver, producer = TransactionsDriver(), (-1, -1)
-    newest = (-1, -1)
+    newest, timeout_ms = (-1, -1), 60_000
     for step, partition, version in steps:
         match step:
             case "init" | "resume":
-                found = driver.init(producer=producer if step == "resume" else (-1, -1))
+                asked_ms = 15_000 * (partition + 1)
+                found = driver.init(producer=producer if step == "resume" else (-1, -1), timeout_ms=asked_ms)
                 if isinstance(found, tuple):
+                    timeout_ms = asked_ms
                     assert found >= newest
                     newest = producer = found
             case "add":
@@ -279,6 +285,9 @@ def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[
             case "wait":
                 driver.now_ms += 20_000
                 driver.time_out(driver.now_ms)
+        for one in driver.transactions.by_id.values():
+            assert one.timeout_ms == timeout_ms
+            assert one.state is not State.ONGOING or driver.now_ms - one.started_ms < timeout_ms
         again = restored(driver)
         assert again.by_id == driver.transactions.by_id
         assert (
