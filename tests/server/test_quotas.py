@@ -5,10 +5,16 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from coordinator.config import Config
 from coordinator.core.principal import Principal
 from coordinator.core.quotas.buckets import THROTTLE_MS_MAX
+from coordinator.core.quotas.entities import CONNECTIONS, IP
+from coordinator.core.quotas.rules import QuotaRules
 from coordinator.core.share_state.values import StateKey
+from coordinator.server.admission import Admission
 from coordinator.server.quotas import SAMPLES, Rate
 from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import (
@@ -243,6 +249,24 @@ def test_the_quota_of_a_user_counts_for_its_principal() -> None:
     peer.connection.principal = Principal("User", "alice")
     assert peer.ask(*producing()).throttle_time_ms > 0
     assert server.connect("p").ask(*producing()).throttle_time_ms == 0
+
+
+@given(st.integers(1, 5), st.integers(2, 20), st.integers(60, 120))
+@settings(max_examples=40)
+def test_an_address_that_goes_on_trying_gets_its_rate_and_no_other_address_less(
+    quota: int, attempts_a_second: int, seconds: int
+) -> None:
+    """What is refused counts for nothing: however many try, as many get in as may."""
+    admission, rules = Admission(Config()), QuotaRules()
+    rules.put(((IP, None),), CONNECTIONS, quota)
+    taken = 0
+    for at in range(seconds * attempts_a_second):
+        now_s = at / attempts_a_second
+        taken += admission.refuse("10.0.0.1", rules, now_s) is None
+        if at % attempts_a_second == 0 and now_s % 2 == 0:
+            assert admission.refuse("10.0.0.2", rules, now_s) is None, "it comes slowly"
+    wanted = min(quota, attempts_a_second) * seconds
+    assert 0.8 * wanted - SAMPLES * quota <= taken <= wanted + SAMPLES * quota
 
 
 async def test_so_many_connections_of_one_address_and_no_more() -> None:
