@@ -5,8 +5,10 @@ from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 
+from coordinator.core.acls.authorizer import Rights
 from coordinator.core.acls.names import Operation, Pattern, Permission, Resource
 from coordinator.core.pace import UNITS
 from coordinator.core.principal import OPERATOR_PRINCIPAL, Principal
@@ -29,8 +31,10 @@ from protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestAc
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
 from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequestGroup
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from protocol.wire import ZERO_UUID
 from storage.memory_files import MemoryFiles
 from tests import requests
 from tests.dataplane.broker import batch
@@ -38,7 +42,7 @@ from tests.protocol.values import Choices, value_of
 from tests.requests import create_topics, produce
 from tests.server.in_memory import DATA_DIR, InMemory, Peer
 from tests.simulation.promises import codes_in
-from tests.steps import count_steps
+from tests.steps import count_steps, finish
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 OPEN = {  # to everybody: what comes before a client is known, and tokens, of which there are none
@@ -314,3 +318,106 @@ def test_a_check_of_names_that_are_allowed_gives_way() -> None:
     steps, refusal = count_steps(Whole(read, lambda one: one.request.groups).refusal(asking_about_groups(1000)))
     assert refusal is None
     assert steps >= 1000 // UNITS
+
+
+# -- topics that a client may not describe
+
+SECRET, OPEN_TOPIC = "secret", "public"
+TOPIC_FIELDS, TOPIC_LISTS = {"name", "topic", "topic_name"}, {
+    "subscribed_topic_names", "source_topics", "repartition_sink_topics",
+}  # fmt: skip
+TELLING = {  # of topics that the client has not named, and whether a group with one of them is hidden as a whole
+    "ConsumerGroupDescribe": True, "ShareGroupDescribe": True, "StreamsGroupDescribe": True, "OffsetFetch": False,
+    "DescribeShareGroupOffsets": False, "DescribeTransactions": False, "Metadata": False,
+}  # fmt: skip
+
+
+def name_topics(value: Any, choices: Choices) -> Any:
+    """The same body, whose topics are all of two names."""
+
+    def choose(_: Any = None) -> str:
+        return SECRET if choices.below(4) == 0 else OPEN_TOPIC
+
+    if isinstance(value, tuple):
+        return tuple(name_topics(item, choices) for item in value)
+    if not isinstance(value, Struct):
+        return value
+    changes: dict[str, Any] = {}
+    for field in value.__struct_fields__:
+        inner = getattr(value, field)
+        if field in TOPIC_FIELDS:
+            changes[field] = choose()
+        elif field == "topic_id":
+            changes[field] = ZERO_UUID
+        elif field in TOPIC_LISTS:
+            changes[field] = tuple(map(choose, inner or ()))
+        else:
+            changes[field] = name_topics(inner, choices)
+    return replace(value, **changes)
+
+
+def find_topics(value: Any) -> set[str]:
+    """The topics that a body names."""
+    if isinstance(value, tuple):
+        return set().union(*map(find_topics, value))
+    if not isinstance(value, Struct):
+        return set()
+    found = set()
+    for field in value.__struct_fields__:
+        inner = getattr(value, field)
+        if field in TOPIC_FIELDS and inner:
+            found.add(inner)
+        found |= set(inner or ()) if field in TOPIC_LISTS else find_topics(inner)
+    return found
+
+
+def without_subscriptions(response: Any) -> Any:
+    groups = [
+        replace(one, members=tuple(replace(member, subscribed_topic_names=()) for member in one.members))
+        for one in response.groups
+    ]
+    return replace(response, groups=tuple(groups))
+
+
+def see(name: str, response: Any, request: Any, version: int) -> Any:
+    """What of a response a client is told that may describe one of the two topics."""
+    one = server()
+    rules = (rule(resource_type=Resource.TOPIC, resource_name=OPEN_TOPIC, operation=Operation.DESCRIBE),
+             rule(resource_type=Resource.GROUP, resource_name="*", operation=Operation.DESCRIBE),
+             rule(resource_type=Resource.TRANSACTIONAL_ID, resource_name="*", operation=Operation.DESCRIBE))  # fmt: skip
+    user(one, "admin").ask(CreateAclsRequest(rules), 3)
+    engine = one.node.engine
+    assert engine.authorizer is not None
+    asking = Asking(engine, request, version, Rights(engine.authorizer, Principal("User", "alice"), "/127.0.0.1"))
+    for hide in NEEDS[name].seen:
+        response = finish(hide(asking, response))
+    return response
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_who_names_no_topic_learns_of_none_that_it_may_not_describe(name: str) -> None:
+    """Wherever it is in a response; and what has none of them is told."""
+    api, seen = BY_NAME[name], 0
+    for version in supported_versions("4.3")[api.key]:
+        for seed in range(25):
+            choices = Choices(bytes((seed * 37 + at * (seed + 1)) % 251 for at in range(900)))
+            whole = name_topics(value_of(api.response.at(version, api.is_flexible(version)), choices), choices)
+            request = type(value_of(api.request.at(version, api.is_flexible(version)), choices))()
+            if name in ("OffsetFetch", "DescribeShareGroupOffsets"):
+                asked = OffsetFetchRequestGroup if name == "OffsetFetch" else DescribeShareGroupOffsetsRequestGroup
+                request = replace(request, groups=tuple(asked(one.group_id, topics=None) for one in whole.groups))
+            if name in ("OffsetFetch", "Metadata"):
+                request = replace(request, topics=None)
+            if name == "ShareGroupDescribe":  # as in Kafka, only what members read counts
+                whole = without_subscriptions(whole)
+            told = see(name, whole, request, version)
+            assert SECRET not in find_topics(told), (version, whole)
+            seen += SECRET in find_topics(whole)
+            if SECRET not in find_topics(whole):
+                assert find_topics(told) == find_topics(whole)
+            elif TELLING[name]:
+                for before, after in zip(whole.groups, told.groups, strict=True):
+                    assert find_topics(after) == find_topics(before) or SECRET in find_topics(before)
+            else:
+                assert OPEN_TOPIC not in find_topics(whole) or OPEN_TOPIC in find_topics(told)
+    assert seen > 3, "there was something to hide"
