@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from tests.mutation.all_parts import FIFTH, SIXTH, PlantedFault
 from tests.mutation.new_code import FAULTS
 from tests.mutation.siblings import SIBLINGS
+from tests.mutation.where_features_meet import SEVENTH
 
 ROOT: Final = Path(__file__).parents[2]
 LEFT_OUT: Final = ("__pycache__", ".*", "site", "dist")  # of the copy
@@ -184,7 +185,7 @@ def main() -> int:
         help="the tests, of faults of which more than one is known",
     )
     given = parser.parse_args()
-    faults = [choose_tests(fault, given.selection) for fault in (*FIFTH, *SIXTH)]
+    faults = [choose_tests(fault, given.selection) for fault in (*FIFTH, *SIXTH, *SEVENTH)]
     if given.selection == SELECTIONS[0]:
         faults = [*MISTAKES, *(Mistake(*fault[:5]) for fault in (*FAULTS, *SIBLINGS)), *faults]
     chosen = [mistake for mistake in faults if given.only in mistake.what]
