@@ -33,11 +33,13 @@ from protocol.messages import (
     consumer_group_heartbeat,
     create_acls,
     init_producer_id,
+    join_group,
     share_group_heartbeat,
     streams_group_heartbeat,
 )
 from storage.memory_files import MemoryFiles
 from tests import requests
+from tests.worst.acceptance import given
 from tests.worst.shapes import Names, Shape, largest
 
 PAGE_BYTES: Final = resource.getpagesize()
@@ -107,11 +109,33 @@ class WorstServer:
         gc.freeze()  # as a server does with what it has loaded
         self._principal = CLIENT if size.acls else self._principal
         by_name = self.node.world.ledger.catalog.topics_by_name
-        ids = [by_name[name].id for name in ("t0", *sorted(topics)) if name in by_name]
+        ids = [by_name[name].id for name in ("t0", *sorted(topics.keys() - {"t0"})) if name in by_name]
         self._ids, self._partitions = ids, size.most_partitions
+        state = next((state for key, state in self.node.engine.share_states.states() if key.group_id == "s0"), None)
+        self._given_ids = {
+            **self._filled, "partitions": size.partitions, "directory": self.node.world.dataplane._state.logs.path,
+            "state_epoch": 0 if state is None else state.state_epoch,
+        }  # fmt: skip
 
     def _fill(self, size: Size) -> None:
-        fill(self.ask, size)
+        self._filled = fill(self.ask, size)
+        self._filled |= self._fill_static_group(size)
+
+    def _fill_static_group(self, size: Size) -> dict[str, Any]:
+        """Make a classic group of static members, in its first generation."""
+        for number in range(size.sharers):
+            joins = join_group.JoinGroupRequest(
+                "j0", 60_000, 60_000, "", f"i{number}", "consumer", (join_group.JoinGroupRequestProtocol("range", b""),)
+            )
+            self._handle(11, 5, joins)
+        tickets = range(self._ticket - size.sharers + 1, self._ticket + 1)
+        for _ in range(2):  # the initial delay, and once more because members have joined meanwhile
+            self.pass_time(3_000)
+            self.fire()
+        answers = {ticket: cast("Done", one).response for ticket, one in self.node.engine.replies()}
+        first = answers[tickets[0]]
+        self.node.engine.flush()
+        return {"leader": first.leader, "generation": first.generation_id}
 
     def ask(self, api_key: int, version: int, request: Any) -> Any:
         """Return the response to a request, None if it stays parked."""
@@ -129,7 +153,7 @@ class WorstServer:
 
     def measure(self, shape: Shape) -> Cost | None:
         """Give the node the largest request of a shape. None if it has none."""
-        names = self._names(shape)
+        names = self.names(shape)
         count, data = largest(shape, names)
         if not count:
             return None
@@ -139,7 +163,7 @@ class WorstServer:
         self._answer(data, meter)
         return meter.cost(shape.name, count, data)
 
-    def _names(self, shape: Shape) -> Names:
+    def names(self, shape: Shape) -> Names:
         """What there is, with the groups of the kind that the API is about."""
         group = next((name for kind, name in GROUPS.items() if kind in shape.api.name), "g")
         kinds = {"topic": "t", "group": group, "transaction": "x", "member": "m"}
@@ -147,6 +171,7 @@ class WorstServer:
             lambda kind, number: f"{kinds.get(kind, 'o')}{number}",
             lambda at: self._ids[at % len(self._ids)],
             self._partitions,
+            given(shape.api.name, shape.path, shape.version, self._given_ids),
         )
 
     def measure_request(self, name: str, data: bytes) -> Cost:
@@ -245,8 +270,9 @@ class WorstServer:
             pass
 
 
-def fill(ask: Ask, size: Size) -> None:
-    """Make what a server holds, by requests."""
+def fill(ask: Ask, size: Size) -> dict[str, Any]:
+    """Make what a server holds, by requests. Return the ids and epochs that it has given."""
+    given_ids: dict[str, Any] = {}
     for number in range(size.groups):
         ask(8, 8, requests.commit(f"g{number}", {"t1": {0: 1}}))
     ask(8, 8, requests.commit("g0", {"t0": dict.fromkeys(range(min(size.offsets, size.most_partitions)), 1)}))
@@ -256,7 +282,7 @@ def fill(ask: Ask, size: Size) -> None:
         ))  # fmt: skip
     _fill_queues_and_streams(ask, size)
     for number in range(size.transactions):
-        ask(22, 5, init_producer_id.InitProducerIdRequest(f"x{number}", 60_000))
+        given_ids[f"x{number}"] = ask(22, 5, init_producer_id.InitProducerIdRequest(f"x{number}", 60_000)).producer_id
     answer = ask(22, 5, init_producer_id.InitProducerIdRequest("x0", 60_000))
     topic = add_partitions_to_txn.AddPartitionsToTxnRequestTopic("t0", tuple(range(size.most_partitions)))
     ask(24, 3, add_partitions_to_txn.AddPartitionsToTxnRequest(
@@ -269,6 +295,17 @@ def fill(ask: Ask, size: Size) -> None:
         if rules:
             rules.append(rule(kind, "kafka-cluster" if kind == 4 else "*", 3, "User:client", "*", 2, 3))
             ask(30, 3, create_acls.CreateAclsRequest(tuple(rules)))
+    for number in range(2):
+        share = share_group_heartbeat.ShareGroupHeartbeatRequest("s1", "m", -number, subscribed_topic_names=("t0",))
+        ask(76, 1, share)
+    beats = (
+        (68, 1, "c0", consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+            "c0", "m0", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("t0",), topic_partitions=())),
+        (88, 0, "k0", _join_streams("m0")),
+    )  # fmt: skip
+    for key, version, group, request in beats:
+        given_ids[group] = ask(key, version, request).member_epoch
+    return given_ids
 
 
 def _fill_queues_and_streams(ask: Ask, size: Size) -> None:
@@ -276,13 +313,17 @@ def _fill_queues_and_streams(ask: Ask, size: Size) -> None:
     for number in range(size.sharers):
         member = share_group_heartbeat.ShareGroupHeartbeatRequest("s0", f"m{number}", 0, subscribed_topic_names=("t0",))
         ask(76, 1, member)
-    parts = (streams_group_heartbeat.StreamsGroupHeartbeatRequestSubtopology("0", ("t0",)),)
-    topology = streams_group_heartbeat.StreamsGroupHeartbeatRequestTopology(1, parts)
     for number in range(size.sharers):
-        ask(88, 0, streams_group_heartbeat.StreamsGroupHeartbeatRequest(
-            "k0", f"m{number}", 0, rebalance_timeout_ms=60_000, topology=topology, process_id=f"p{number}",
-            active_tasks=(), standby_tasks=(), warmup_tasks=(),
-        ))  # fmt: skip
+        ask(88, 0, _join_streams(f"m{number}"))
+
+
+def _join_streams(member: str) -> streams_group_heartbeat.StreamsGroupHeartbeatRequest:
+    parts = (streams_group_heartbeat.StreamsGroupHeartbeatRequestSubtopology("0", ("t0",)),)
+    return streams_group_heartbeat.StreamsGroupHeartbeatRequest(
+        "k0", member, 0, rebalance_timeout_ms=60_000,
+        topology=streams_group_heartbeat.StreamsGroupHeartbeatRequestTopology(1, parts), process_id=member,
+        active_tasks=(), standby_tasks=(), warmup_tasks=(),
+    )  # fmt: skip
 
 
 def _is_due(at_ms: int | None, now_ms: int) -> bool:

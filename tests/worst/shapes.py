@@ -5,7 +5,7 @@ decoder allow: with the same name again and again, with different names, and wit
 that lead to it have one element.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -45,6 +45,15 @@ class Names(Struct, frozen=True):
     name: Callable[[str, int], str]  # by the kind (`topic`, `group`, `transaction`, `member`, `other`) and number
     topic_id: Callable[[int], bytes]
     partitions: int  # of each topic
+    given: Mapping[str, Any] = {}  # values that a request needs to be taken (`acceptance.py`)
+
+    def find(self, owner: str, field: str, at: int, count: int) -> tuple[Any, ...]:
+        """Return the value that a field is given, as the only one; nothing, if it is given none."""
+        for key in (f"{owner}.{field}", field):
+            if key in self.given:
+                value = self.given[key]
+                return (value(at, count) if callable(value) else value,)
+        return ()
 
 
 def shapes(table: tuple[API, ...] = TABLE) -> list[Shape]:
@@ -115,6 +124,8 @@ def _build(schema: Schema, version: int, path: Path, filling: str, names: Names,
 def _value(field: Field, version: int, path: Path, filling: str, names: Names, count: int) -> Any:
     kind = field.type
     is_on_path = bool(path) and path[0] == field.name
+    if not is_on_path and (found := names.find("", field.name, 0, count)):
+        return found[0]
     if isinstance(kind, Array):
         if is_on_path and len(path) == 1:
             return _fill(field.name, kind.of, version, filling, names, count)
@@ -140,12 +151,16 @@ def _element(
     name: str, of: Any, version: int, path: Path, at: int, style: str, names: Names, count: int, filling: str
 ) -> Any:
     if not isinstance(of, Schema):
-        return make_scalar(name, of, at, names, is_long=style == "longest")
+        found = names.find("", f"{name}[]", at, count)
+        return found[0] if found else make_scalar(name, of, at, names, is_long=style == "longest")
     values: dict[str, Any] = {}
     for field in of.fields:
         if not field.is_in(version):
             continue
-        if (path and path[0] == field.name) or isinstance(field.type, Array | Nullable | Schema):
+        is_on_path = bool(path) and path[0] == field.name
+        if not is_on_path and (found := names.find(name, field.name, at, count)):
+            values[field.name] = found[0]
+        elif is_on_path or isinstance(field.type, Array | Nullable | Schema):
             values[field.name] = _value(field, version, path, filling, names, count)
         else:
             values[field.name] = make_scalar(field.name, field.type, at, names, is_long=style == "longest", owner=name)
