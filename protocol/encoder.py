@@ -189,7 +189,7 @@ class _Encoder:
         self.count(subcon, count, "text_uvarint")
         self.pieces.append(data)
         if self.in_pieces:
-            self.source.line(f"left -= {count} >> {ELEMENT_BITS}")
+            self.source.line(f"left -= {count} + 1 >> {ELEMENT_BITS}")  # null is -1
 
     def blob(self, subcon: Blob, value: str) -> None:
         data, count = self.measure(subcon, value, "", "b''")
@@ -200,7 +200,7 @@ class _Encoder:
         self.spill()
         with self.source.block(f"if type({data}) is bytes:"):
             self.source.line(f"{self.parts}.append({data})")
-            self.source.line(f"left -= {count} >> {ELEMENT_BITS}")
+            self.source.line(f"left -= {count} + 1 >> {ELEMENT_BITS}")  # null is -1
         with self.source.block("else:"):
             self.source.line(f"yield join({self.parts})")
             self.source.line(f"yield {data}")

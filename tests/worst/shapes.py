@@ -36,7 +36,7 @@ class Shape(Struct, frozen=True):
 
     def request(self, count: int, state: "Names") -> Any:
         """The request with so many elements."""
-        return _build(self.api.request, self.version, self.path, self.filling, state, count)
+        return build(self.api.request, self.version, self.path, self.filling, state, count)
 
 
 class Names(Struct, frozen=True):
@@ -111,7 +111,7 @@ def arrays(schema: Schema, version: int, before: Path = ()) -> Iterator[Path]:
             yield from arrays(inner, version, path)
 
 
-def _build(schema: Schema, version: int, path: Path, filling: str, names: Names, count: int) -> Any:
+def build(schema: Schema, version: int, path: Path, filling: str, names: Names, count: int) -> Any:
     """A message whose array at `path` has `count` elements."""
     values = {
         field.name: _value(field, version, path, filling, names, count)
@@ -134,10 +134,10 @@ def _value(field: Field, version: int, path: Path, filling: str, names: Names, c
         return (_element(field.name, kind.of, version, path[1:], 0, "different", names, count, filling),)
     if isinstance(kind, Nullable):
         if isinstance(kind.of, Schema) and is_on_path:
-            return _build(kind.of, version, path[1:], filling, names, count)
+            return build(kind.of, version, path[1:], filling, names, count)
         return None
     if isinstance(kind, Schema):
-        return _build(kind, version, path[1:] if is_on_path else (), filling, names, count)
+        return build(kind, version, path[1:] if is_on_path else (), filling, names, count)
     return make_scalar(field.name, kind, 0, names)
 
 
