@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any, Final
 
 from msgspec import Struct
@@ -70,15 +71,36 @@ def _forget_released(held: dict[Where, list[Delivery]], group: str, request: Any
         for partition in topic.partitions:
             where = (group, topic.topic_id, partition.partition_index)
             for batch in partition.acknowledgement_batches:
-                if RELEASE in batch.acknowledge_types and where in held:
-                    held[where] = [
-                        one for one in held[where] if one.last < batch.first_offset or one.first > batch.last_offset
-                    ]
+                for first, last in _find_released(batch) if where in held else ():
+                    held[where] = [rest for one in held[where] for rest in _without(one, first, last)]
+
+
+def _find_released(batch: Any) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last offset of each run that a batch releases, by one type for all or one for each."""
+    types = batch.acknowledge_types
+    if len(types) == 1:
+        if types[0] == RELEASE:
+            yield batch.first_offset, batch.last_offset
+        return
+    at = batch.first_offset
+    for kind, run in groupby(types):
+        count = len(tuple(run))
+        if kind == RELEASE:
+            yield at, at + count - 1
+        at += count
+
+
+def _without(one: Delivery, first: int, last: int) -> Iterator[Delivery]:
+    """Yield what is left of a delivery without the records from one offset to another."""
+    if one.first < first:
+        yield Delivery(one.client, one.first, min(one.last, first - 1))
+    if one.last > last:
+        yield Delivery(one.client, max(one.first, last + 1), one.last)
 
 
 def _take(held: list[Delivery], client: str, run: Any) -> list[str]:
-    """Note a delivery. Returns the clients that had its records before, where it is the third or a later one."""
+    """Note a delivery. Returns the clients that had some of it before, where it is the third or a later one."""
     had = [one for one in held if one.first <= run.last_offset and one.last >= run.first_offset]
-    held[:] = [one for one in held if one not in had]
+    held[:] = [rest for one in held for rest in _without(one, run.first_offset, run.last_offset)]
     held.append(Delivery(client, run.first_offset, run.last_offset))
-    return [one.client for one in had] if run.delivery_count >= REDELIVERIES_MIN else []
+    return list(dict.fromkeys(one.client for one in had)) if run.delivery_count >= REDELIVERIES_MIN else []

@@ -1,6 +1,7 @@
 """An operator sees, frees, settles and counts again what members of share groups have acquired."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -304,37 +305,54 @@ def test_each_lock_that_ends_counts_once(releases: list[bool]) -> None:
     ] * (count > 0)
 
 
+RENEWS, RELEASES, RECORDS = 4, 2, 5
+
+
 @given(
-    st.lists(st.integers(1, 3), min_size=1, max_size=4),
-    st.lists(st.lists(st.booleans(), min_size=4, max_size=4), max_size=5),
-    st.sampled_from(["ShareFetch", "ShareAcknowledge"]),
+    st.lists(
+        st.tuples(
+            st.sets(st.integers(1, RECORDS - 1)),  # where one run of records ends and the next one begins
+            st.one_of(
+                st.just([RELEASES] * RECORDS),
+                st.lists(st.sampled_from([RELEASES, RENEWS]), min_size=RECORDS, max_size=RECORDS),
+            ),
+            st.sampled_from(["nothing", "one type for all", "one for each"]),
+        ),
+        min_size=2,
+        max_size=5,
+    ),
+    st.booleans(),
 )
+@settings(max_examples=200)
 def test_whoever_releases_records_is_blamed_for_none_of_them(
-    sizes: list[int], rounds: list[list[bool]], by: str
+    rounds: list[tuple[set[int], list[int], str]], fetches: bool
 ) -> None:
-    """Records come in runs again and again; the member releases some of the runs, and the locks of the others end."""
+    """All records come again and again, in runs; the member releases some, and the locks of the others end."""
     journal, topic_id = Journal(), b"t" * 16
-    runs = [(sum(sizes[:at]), sum(sizes[: at + 1]) - 1) for at in range(len(sizes))]
-    blamed, was_released = 0, [True] * len(runs)
-    for number, releases in enumerate(rounds, 1):
-        for at, (first, last) in enumerate(runs):
+    blamed, is_free = 0, [True] * RECORDS
+    for number, (cuts, types, way) in enumerate(rounds, 1):
+        runs = [(first, end - 1) for first, end in pairwise((0, *sorted(cuts), RECORDS))]
+        for first, last in runs:
             acquired = (ShareFetchResponseAcquiredRecords(first, last, number),)
             data = ShareFetchResponsePartition(0, acquired_records=acquired)
             answer = ShareFetchResponse(responses=(ShareFetchResponseTopic(topic_id, (data,)),))
-            note(journal, "ShareFetch", 1, ShareFetchRequest(GROUP, "m", 1), answer)
-            blamed += number >= 3 and not was_released[at]
-            was_released[at] = releases[at]
-            if not releases[at]:
-                continue
-            if by == "ShareFetch":
-                batch = ShareFetchRequestAcknowledgementBatch(first, last, (2,))
+            note(journal, "ShareFetch", 2, ShareFetchRequest(GROUP, "m", 1), answer)
+            blamed += number >= 3 and not all(is_free[first : last + 1])
+        is_free = [False] * RECORDS
+        for first, last in () if way == "nothing" else runs:
+            told = types[first : last + 1] if way == "one for each" else types[first : first + 1]
+            is_free[first : last + 1] = [one == RELEASES for one in (told * RECORDS)[: last + 1 - first]]
+            if fetches:
+                batch = ShareFetchRequestAcknowledgementBatch(first, last, tuple(told))
                 asked = (ShareFetchRequestTopic(topic_id, (ShareFetchRequestPartition(0, (batch,)),)),)
-                note(journal, by, 1, ShareFetchRequest(GROUP, "m", 1, topics=asked), ShareFetchResponse())
+                note(journal, "ShareFetch", 2, ShareFetchRequest(GROUP, "m", 1, topics=asked), ShareFetchResponse())
             else:
-                given_back = ShareAcknowledgeRequestAcknowledgementBatch(first, last, (2,))
-                partition = ShareAcknowledgeRequestPartition(0, (given_back,))
-                told = (ShareAcknowledgeRequestTopic(topic_id, (partition,)),)
-                note(journal, by, 1, ShareAcknowledgeRequest(GROUP, "m", 1, topics=told), ShareAcknowledgeResponse())
+                given_back = ShareAcknowledgeRequestAcknowledgementBatch(first, last, tuple(told))
+                topics = (
+                    ShareAcknowledgeRequestTopic(topic_id, (ShareAcknowledgeRequestPartition(0, (given_back,)),)),
+                )
+                request = ShareAcknowledgeRequest(GROUP, "m", 1, topics=topics)
+                note(journal, "ShareAcknowledge", 2, request, ShareAcknowledgeResponse())
     found = find_late_members(entry for entry, _ in journal.entries(Filter()))
     times = f"{blamed} time{'' if blamed == 1 else 's'}"
     assert [(one.rule, one.evidence.partition(",")[0]) for one in found] == [("locks_expire", times)] * (blamed > 0)

@@ -423,7 +423,7 @@ SIXTH: Final = (
     PlantedFault(
         "a lock that has ended once counts again with each later delivery",
         "coordinator/control/share_lint.py",
-        "    held[:] = [one for one in held if one not in had]\n",
+        "    held[:] = [rest for one in held for rest in _without(one, run.first_offset, run.last_offset)]\n",
         "",
         ("tests/control/test_records.py",), ("tests/control/test_lint.py",),
         SERVER, DEFAULT),

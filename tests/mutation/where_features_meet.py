@@ -77,11 +77,11 @@ SEVENTH: Final = (
         '.decode().rpartition(":")[2]',
         ("tests/admin/test_access.py",), ("tests/admin/test_access.py",),
         ADMIN, NEAREST),
-    PlantedFault(
-        "a record that its member releases counts as one whose lock ended, if it is the last of its batch",
+    PlantedFault(  # at first, in a comparison that has since given way to this one
+        "records that their member releases count as some whose lock ended, if they come again with others",
         "coordinator/control/share_lint.py",
-        "one.first > batch.last_offset",
-        "one.first >= batch.last_offset",
+        "    if one.first < first:\n",
+        "    if one.first <= first:\n",
         ("tests/control/test_records.py",), ("tests/control/test_lint.py",),
         ADMIN, NOBODY),
     PlantedFault(
