@@ -627,9 +627,10 @@ def test_each_transaction_times_out_once_its_own_coordinator_has_loaded_it(acts:
         st.one_of(
             st.tuples(st.just("join"), st.sampled_from("gh"), st.just(0), st.just(True)),
             st.tuples(st.just("move"), st.sampled_from("gh"), st.sampled_from([0, LOAD_MS]), st.booleans()),
-            st.tuples(st.just("wait"), st.just("g"), st.just(LOAD_MS), st.just(True)),
+            st.tuples(st.just("move"), st.sampled_from("gh"), st.just(LOAD_MS), st.just(False)),
+            st.tuples(st.just("wait"), st.just("g"), st.sampled_from([LOAD_MS // 2, LOAD_MS]), st.just(True)),
         ),
-        max_size=12,
+        max_size=10,
     )
 )
 @settings(max_examples=40, deadline=None)
@@ -640,8 +641,10 @@ def test_a_group_loses_its_members_by_the_moves_that_say_so_and_once_each(
     server = Cluster(offsets_topic_num_partitions=1)
     server.operator.clock.set_rate(0)
     members, lost = {"g": 0, "h": 0}, set[str]()
-    for number, (kind, group, ms, keeps) in enumerate(acts):
+    joins = (("join", "g", 0, True), ("join", "h", 0, True))
+    for number, (kind, group, ms, keeps) in enumerate((*joins, *acts, ("wait", "g", LOAD_MS, True))):
         is_loading = server.operator.brokers.coordinator("g").is_loading
+        told, before_ms = len(server.events), server.clock.now_ms()
         if kind == "join" and not is_loading:
             name = f"m{number}"
             beat = ConsumerMember(server.connect(name, broker=server.at(group)), name, group=group).beat()
@@ -653,6 +656,7 @@ def test_a_group_loses_its_members_by_the_moves_that_say_so_and_once_each(
             lost |= set() if keeps else {group}
         elif kind == "wait":
             server.operator.clock.advance(ms, keep_everybody)
+        assert all(event.at_ms >= before_ms for event in server.events[told:]), "each is told as of when it was done"
         if server.operator.brokers.coordinator("g").is_loading:
             continue
         members |= dict.fromkeys(lost, 0)

@@ -1,5 +1,7 @@
 """The table of needs and its guards: which APIs stand in it, what a client without rights can do, and what is kept."""
 
+from collections.abc import Iterator
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
@@ -16,6 +18,7 @@ from coordinator.core.result import Call
 from coordinator.runtime.authorization.guard import Asking, Each, Need, Whole
 from coordinator.runtime.authorization.needs import NEEDS
 from coordinator.runtime.dice import fresh_ids
+from coordinator.runtime.engine import Engine
 from coordinator.runtime.router import HANDLERS, routes, supported_versions
 from coordinator.runtime.steps import UnfinishedRequests
 from protocol.apis import ADVERTISED_ONLY, APIS, BY_NAME
@@ -323,6 +326,7 @@ def test_a_check_of_names_that_are_allowed_gives_way() -> None:
 # -- topics that a client may not describe
 
 SECRET, OPEN_TOPIC = "secret", "public"
+PLACES_MAX = 60  # of a topic, in one response
 TOPIC_FIELDS, TOPIC_LISTS = {"name", "topic", "topic_name"}, {
     "subscribed_topic_names", "source_topics", "repartition_sink_topics",
 }  # fmt: skip
@@ -332,14 +336,14 @@ TELLING = {  # of topics that the client has not named, and whether a group with
 }  # fmt: skip
 
 
-def name_topics(value: Any, choices: Choices) -> Any:
-    """The same body, whose topics are all of two names."""
+def name_topics(value: Any, places: Iterator[int], at: int) -> Any:
+    """The same body, whose topics are all public but for the one at a place."""
 
     def choose(_: Any = None) -> str:
-        return SECRET if choices.below(4) == 0 else OPEN_TOPIC
+        return SECRET if next(places) == at else OPEN_TOPIC
 
     if isinstance(value, tuple):
-        return tuple(name_topics(item, choices) for item in value)
+        return tuple(name_topics(item, places, at) for item in value)
     if not isinstance(value, Struct):
         return value
     changes: dict[str, Any] = {}
@@ -352,7 +356,7 @@ def name_topics(value: Any, choices: Choices) -> Any:
         elif field in TOPIC_LISTS:
             changes[field] = tuple(map(choose, inner or ()))
         else:
-            changes[field] = name_topics(inner, choices)
+            changes[field] = name_topics(inner, places, at)
     return replace(value, **changes)
 
 
@@ -379,45 +383,54 @@ def without_subscriptions(response: Any) -> Any:
     return replace(response, groups=tuple(groups))
 
 
-def see(name: str, response: Any, request: Any, version: int) -> Any:
-    """What of a response a client is told that may describe one of the two topics."""
+def client() -> tuple[Engine, Rights]:
+    """A server, and the rights of one who may describe everything there but a topic."""
     one = server()
     rules = (rule(resource_type=Resource.TOPIC, resource_name=OPEN_TOPIC, operation=Operation.DESCRIBE),
              rule(resource_type=Resource.GROUP, resource_name="*", operation=Operation.DESCRIBE),
              rule(resource_type=Resource.TRANSACTIONAL_ID, resource_name="*", operation=Operation.DESCRIBE))  # fmt: skip
     user(one, "admin").ask(CreateAclsRequest(rules), 3)
-    engine = one.node.engine
-    assert engine.authorizer is not None
-    asking = Asking(engine, request, version, Rights(engine.authorizer, Principal("User", "alice"), "/127.0.0.1"))
-    for hide in NEEDS[name].seen:
-        response = finish(hide(asking, response))
-    return response
+    assert one.node.engine.authorizer is not None
+    return one.node.engine, Rights(one.node.engine.authorizer, Principal("User", "alice"), "/127.0.0.1")
+
+
+def ask_for_all(name: str, response: Any, request: Any) -> Any:
+    """A request that names what a response is about, but none of its topics."""
+    if name in ("OffsetFetch", "DescribeShareGroupOffsets"):
+        asked = OffsetFetchRequestGroup if name == "OffsetFetch" else DescribeShareGroupOffsetsRequestGroup
+        request = replace(request, groups=tuple(asked(one.group_id, topics=None) for one in response.groups))
+    return replace(request, topics=None) if name in ("OffsetFetch", "Metadata") else request
 
 
 @pytest.mark.parametrize("name", TELLING)
 def test_who_names_no_topic_learns_of_none_that_it_may_not_describe(name: str) -> None:
     """Wherever it is in a response; and what has none of them is told."""
     api, seen = BY_NAME[name], 0
+    engine, rights = client()
     for version in supported_versions("4.3")[api.key]:
         for seed in range(25):
             choices = Choices(bytes((seed * 37 + at * (seed + 1)) % 251 for at in range(900)))
-            whole = name_topics(value_of(api.response.at(version, api.is_flexible(version)), choices), choices)
-            request = type(value_of(api.request.at(version, api.is_flexible(version)), choices))()
-            if name in ("OffsetFetch", "DescribeShareGroupOffsets"):
-                asked = OffsetFetchRequestGroup if name == "OffsetFetch" else DescribeShareGroupOffsetsRequestGroup
-                request = replace(request, groups=tuple(asked(one.group_id, topics=None) for one in whole.groups))
-            if name in ("OffsetFetch", "Metadata"):
-                request = replace(request, topics=None)
+            some = value_of(api.response.at(version, api.is_flexible(version)), choices)
             if name == "ShareGroupDescribe":  # as in Kafka, only what members read counts
-                whole = without_subscriptions(whole)
-            told = see(name, whole, request, version)
-            assert SECRET not in find_topics(told), (version, whole)
-            seen += SECRET in find_topics(whole)
-            if SECRET not in find_topics(whole):
-                assert find_topics(told) == find_topics(whole)
-            elif TELLING[name]:
-                for before, after in zip(whole.groups, told.groups, strict=True):
-                    assert find_topics(after) == find_topics(before) or SECRET in find_topics(before)
-            else:
-                assert OPEN_TOPIC not in find_topics(whole) or OPEN_TOPIC in find_topics(told)
+                some = without_subscriptions(some)
+            empty = type(value_of(api.request.at(version, api.is_flexible(version)), choices))()
+            for at in range(PLACES_MAX):
+                places = count()
+                whole = name_topics(some, places, at - 1)  # first, nowhere
+                asking = Asking(engine, ask_for_all(name, whole, empty), version, rights)
+                told = whole
+                for hide in NEEDS[name].seen:
+                    told = finish(hide(asking, told))
+                assert SECRET not in find_topics(told), (version, whole)
+                has_secret = SECRET in find_topics(whole)
+                seen += has_secret
+                if not has_secret:
+                    assert find_topics(told) == find_topics(whole)
+                elif TELLING[name]:
+                    for before, after in zip(whole.groups, told.groups, strict=True):
+                        assert find_topics(after) == find_topics(before) or SECRET in find_topics(before)
+                else:
+                    assert OPEN_TOPIC not in find_topics(whole) or OPEN_TOPIC in find_topics(told)
+                if at and not has_secret:
+                    break
     assert seen > 3, "there was something to hide"

@@ -288,6 +288,8 @@ def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[
         for one in driver.transactions.by_id.values():
             assert one.timeout_ms == timeout_ms
             assert one.state is not State.ONGOING or driver.now_ms - one.started_ms < timeout_ms
+            assert one.state is not State.EMPTY or one.started_ms == -1, "it has not begun"
+            assert not one.state.is_over or not one.partitions
         again = restored(driver)
         assert again.by_id == driver.transactions.by_id
         assert (
