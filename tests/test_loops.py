@@ -147,6 +147,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "admin/control_state.py": "a generator of portions, between which it gives way: 1,000 offsets",
     "admin/operations.py": A_MISTAKE,
     "admin/control_waiting.py:find_difference": ONE_GROUP,
+    "admin/control_waiting.py:_count_names": "10,000 names, where it stops",
     "control/journal.py": "error codes of one response: 200,000",
     "control/lint.py": IN_A_THREAD,
     "control/subject.py": "names of one request: " + FRAME,

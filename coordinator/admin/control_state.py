@@ -8,13 +8,14 @@ from coordinator.admin.control_requests import RequestControl
 from coordinator.admin.control_types import GroupsQuery, Removal, ResetBody, Snapshots
 from coordinator.admin.operations import Input, Operation, Text
 from coordinator.admin.portions import cut_state
-from coordinator.admin.verb_calls import do, take_steps
+from coordinator.admin.verb_calls import check_bounds, do, take_steps
 from coordinator.runtime.snapshot import to_tar
 from coordinator.server.loop_time import SNAPSHOTS, doing
 from coordinator.server.operator import Operator
 from coordinator.server.verbs.state import State
 
 TAR: Final = "application/x-tar"
+KEPT_MAX: Final = 1_000  # prefixes, each compared with each name
 
 
 class StateControl:
@@ -41,6 +42,7 @@ class StateControl:
 
     async def _reset(self, given: Input) -> Removal:
         prefix, keep = given.body.prefix, tuple(given.body.keep)
+        check_bounds("number of prefixes to keep", len(keep), 0, KEPT_MAX)
         groups = await take_steps(self._operator.groups.names_in_steps())
         removal = Removal(len(groups), len(await take_steps(self._operator.state.topics_in_steps())))
         if prefix or keep:

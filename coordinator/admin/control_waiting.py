@@ -1,6 +1,7 @@
 """The part of the control API that waits until something holds."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import trio
 
@@ -15,6 +16,7 @@ from coordinator.server.operator import Operator
 from coordinator.server.verbs.records import STATES
 
 WAIT_MS_MAX: Final = 300_000
+WAIT_NAMES_MAX: Final = 10_000  # members, topics, partitions and offsets that one wait names: each turn looks for them
 OF_MEMBERS: Final = ("state", "members", "generation", "assigned", "tasks", "offsets", "exists")
 OF_GROUPS: Final = (*OF_MEMBERS, "records", "coordinator")
 """Conditions of a wait that are about its group."""
@@ -39,6 +41,7 @@ class WaitControl:
         if not body.group and (surplus := [name for name in OF_GROUPS if getattr(body, name) != getattr(Wait(), name)]):
             raise Refused(f"invalid wait: expected a group with {', '.join(surplus)}")
         refuse_nonsense(check_state, "state", body.state)
+        check_bounds("number of names", _count_names(body), 0, WAIT_NAMES_MAX)
         _refuse_strange_records(body)
         timeout_ms = check_bounds("timeout_ms", body.timeout_ms, 0, WAIT_MS_MAX)
         with trio.move_on_after(timeout_ms / 1000):
@@ -74,6 +77,18 @@ class WaitControl:
                 return None
             return f"there is {'no' if body.exists else 'a'} group {body.group!r}"
         return find_difference(view, body)
+
+
+def _count_names(body: Wait) -> int:
+    """Return how many names the conditions have, up to one more than they may."""
+    left: list[Any] = [one for one in (body.assigned, body.tasks, body.offsets, body.records) if one]
+    count = 0
+    while left and count <= WAIT_NAMES_MAX:
+        names = left.pop()
+        count += len(names)
+        if isinstance(names, Mapping) and count <= WAIT_NAMES_MAX:
+            left += [one for one in names.values() if isinstance(one, Mapping | list)]
+    return min(count, WAIT_NAMES_MAX + 1)
 
 
 def _refuse_strange_records(body: Wait) -> None:

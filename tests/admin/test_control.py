@@ -105,6 +105,16 @@ def call(muster: Muster, method: str, path: str, body: object = None, **headers:
         ("POST", "/verify", {"expect": [{"api": "JoinGroup"}]}, 409, "the journal is off"),
         ("POST", "/verify", {"expect": [{"api": "JoinGrup"}]}, 400, "invalid expect[0].api 'JoinGrup': expected"),
         ("POST", "/verify", {"expect": [{"api": "JoinGroup"}] * 1_001}, 400, "invalid expect: expected 1000 of them"),
+        ("POST", "/reset", {"keep": ["a"] * 1_001}, 400, "invalid number of prefixes to keep 1001: expected 0 to 1000"),
+        *[
+            ("POST", "/wait", {"group": "g", **wanted}, 400, "invalid number of names 10001: expected 0 to 10000")
+            for wanted in (
+                {"assigned": {"m": {"t": [0] * 10_000}}},
+                {"tasks": {f"m{number}": {} for number in range(20_000)}},
+                {"offsets": {"t": {str(number): 1 for number in range(10_000)}}},
+                {"records": {"t": {str(number): {"1": "done"} for number in range(6_000)}}},
+            )
+        ],
         ("PATCH", "/clock", None, 405, "only GET, HEAD, PUT"),
         ("GET", "/nowhere", None, 404, "nothing is at /v1/nowhere"),
         ("GET", "/groups//timeline", None, 400, "invalid path: expected no empty segments"),

@@ -91,7 +91,7 @@ def _bodies(kind: Any, maker: "_Maker") -> Iterator[tuple[str, Callable[[], byte
     for path in _paths(kind):
         few, more = len(fill(path, 1)), len(fill(path, 101))
         assert more > few, f"{kind.cls.__name__}.{'.'.join(path)} is not filled"
-        count = (ROOM - few) * 80 // (more - few)  # less than there is room for: later names are longer
+        count = (ROOM - few) * 45 // (more - few)  # less than there is room for: later names are twice as long
         yield f"{group} {'.'.join(path)} x {count:,}".strip(), partial(fill, path, count)
 
 
