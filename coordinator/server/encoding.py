@@ -20,8 +20,6 @@ from storage.file_range import FileRange
 
 SHORT: Final = keys_with(Trait.INLINE)
 SHORT_KEYS: Final = frozenset(api_key.to_bytes(2, "big") for api_key in SHORT)  # the first bytes of their frames
-SHORT_BYTES_MAX: Final = tuple([URGENT_BYTES if api_key in SHORT else -1 for api_key in range(256)])
-"""By API key, of how many bytes a request is at most whose response is short; -1 if that of none is."""
 READS: Final = keys_with(Trait.READS)
 ENCODINGS_MAX: Final = 4
 CODES_A_STEP: Final = 10_000  # structs that are searched for error codes: one or two milliseconds

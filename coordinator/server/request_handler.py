@@ -16,11 +16,12 @@ from coordinator.server.authenticator import Authenticator
 from coordinator.server.connection import Connection, ParkedRequest
 from coordinator.server.connections import Connections
 from coordinator.server.encoder import Encoder
-from coordinator.server.encoding import READS, SHORT_BYTES_MAX, has_ranges
+from coordinator.server.encoding import READS, SHORT, has_ranges
 from coordinator.server.outbox import Outbox
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.repeated_heartbeat import keep
 from coordinator.server.turn import Turn
+from coordinator.server.urgency import URGENT_BYTES
 from protocol.apis import API_VERSIONS, APIS, FETCH
 from protocol.errors import ErrorCode, UnsupportedVersion
 from protocol.header import Request
@@ -123,7 +124,8 @@ class RequestHandler:
             return api_key
         response = outcome.response
         if (
-            len(frame) <= SHORT_BYTES_MAX[api_key]
+            api_key in SHORT
+            and len(frame) <= URGENT_BYTES
             and (gated is None or gated.rule is None)
             and (api_key != FETCH or not has_ranges(response))
         ):
