@@ -105,6 +105,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "core/dispatch.py": "mistakes of 4 kinds of groups, at the import",
     "core/offsets/commit_history.py": PART,
     "core/offsets/store.py:OffsetStore.commit_together": PART,
+    "core/offsets/store.py:OffsetStore.end_transaction": "groups of 150,000 pending offsets, which are collected in 6 ms",
     "core/offsets/store.py:OffsetStore.groups_of": "groups of a partition of 50, each compared once: groups.max.bytes",
     "core/shard.py:Shard.fire": "100 timers of a turn, by the members of their groups (engine.TIMERS_A_TURN)",
     "core/share_partitions/operate.py": "batches of one share partition: 2,000 records in flight",

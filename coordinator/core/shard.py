@@ -72,7 +72,7 @@ from coordinator.core.timers import (
     member_of,
 )
 from coordinator.core.topics import Topics
-from protocol.errors import BatchTooLarge
+from protocol.errors import BatchTooLarge, ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.list_groups import ListGroupsResponseListedGroup
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
@@ -382,6 +382,8 @@ class Shard:
         self, wanted: OffsetFetchRequestGroup, version: int, *, require_stable: bool
     ) -> OffsetFetchResponseGroup:
         """OffsetFetch: one group. `offsets.offset_fetch` has the forms before there were several in a request."""
+        if not require_stable and self.offsets.is_group_ending(wanted.group_id):
+            return OffsetFetchResponseGroup(wanted.group_id, error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         group = self.groups.get(wanted.group_id)
         if group is not None:
             if error := kind_of(group).validate_fetch(group, wanted.member_id, wanted.member_epoch):

@@ -13,6 +13,7 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequestWritableTxnMarkerTopic,
 )
 from storage.memory_files import MemoryFiles
+from tests.control.steered import SteeredNode
 from tests.requests import commit, commit_in_transaction, fetch_offsets
 from tests.server.in_memory import InMemory, Peer
 
@@ -58,6 +59,37 @@ def test_an_offset_is_unstable_until_its_step() -> None:
     assert {(7, ErrorCode.NONE), (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)} in seen
     assert all((5, ErrorCode.NONE) not in one for one in seen)
     assert fetched(server, is_stable=True) == {(7, ErrorCode.NONE)}
+    assert committed(server, producer, 8, range(1)) == ErrorCode.NONE
+
+
+def test_nobody_sees_some_of_the_new_offsets() -> None:
+    """Who does not ask for stable ones is told to come back. It is the same for all forms of the request."""
+    server, peer, producer = begun()
+    peer.ask(EndTxnRequest("x", *producer, committed=True), 3)
+    seen = set[object]()
+    while server.frontend.has_work:
+        reader = server.connect()
+        reader.send((fetch_offsets("g", EVERYTHING), 8))
+        server.turn()
+        if reader.answers:
+            answer: Any = reader.answers[0][1]
+            seen.add((answer.groups[0].error_code, len(answer.groups[0].topics)))
+    assert (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 0) in seen
+    assert fetched(server, is_stable=False) == {(7, ErrorCode.NONE)}
+
+
+def test_what_is_being_applied_is_finished_for_an_operator() -> None:
+    server = SteeredNode(topics={"orders": COUNT})
+    peer = server.connect()
+    ids = peer.ask(InitProducerIdRequest("x", 60_000), 4)
+    producer = ids.producer_id, ids.producer_epoch
+    assert not committed(server, producer, 7, range(COUNT))
+    server.frontend.turn.seconds = 0.0
+    peer.ask(EndTxnRequest("x", *producer, committed=True), 3)
+    assert server.frontend.has_work
+    found = server.operator.state.contents().offsets["g"]["orders"]
+    assert found == {str(number): 7 for number in range(COUNT)}
+    server.rest()
     assert committed(server, producer, 8, range(1)) == ErrorCode.NONE
 
 

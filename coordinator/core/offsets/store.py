@@ -89,7 +89,7 @@ class OffsetStore:
         self._hold_bytes = hold
         self._committed: dict[str, dict[str, TopicOffsets]] = {}
         self._pending: dict[int, dict[OffsetCommitKey, Pending]] = {}  # by producer id
-        self._ending: set[int] = set()  # producers of whose transaction the end is being applied
+        self._ending: dict[int, tuple[frozenset[str], Steps[None]]] = {}  # by producer: groups, and what is left
         self._open: dict[str, dict[tuple[str, int], set[int]]] = {}  # group -> partition -> producers
         self._remains: dict[str, Remains] = {}  # by group
         self._order = 0
@@ -252,13 +252,23 @@ class OffsetStore:
         producer `is_ending`, it can have no offset of a further transaction. `note` is told what becomes committed.
         """
         keys = () if producer_id in self._ending else tuple(self._pending.get(producer_id, ()))
+        steps = self._end_in_steps(producer_id, keys, committed, note)
         if keys:
-            self._ending.add(producer_id)
-        return self._end_in_steps(producer_id, keys, committed, note)
+            self._ending[producer_id] = frozenset([key.group for key in keys]), steps
+        return steps
 
     def is_ending(self, producer_id: int) -> bool:
         """Return whether a producer's transaction has its marker, and still pending offsets."""
         return producer_id in self._ending
+
+    def is_group_ending(self, group_id: str) -> bool:
+        """Return whether the end of a transaction is being applied to offsets of the group: some are new, some old."""
+        return any(group_id in groups for groups, _ in self._ending.values())
+
+    def finish_ends(self) -> Steps[None]:
+        """Apply all ends of transactions that are being applied, in steps."""
+        for _, steps in tuple(self._ending.values()):
+            yield from steps
 
     def _end_in_steps(
         self, producer_id: int, keys: tuple[OffsetCommitKey, ...], committed: bool, note: Note
@@ -278,7 +288,7 @@ class OffsetStore:
                 note(key, self.get(key.group, key.topic, key.partition), entry.value)
                 self._commit(key, entry.value, entry.order)
         if keys:
-            self._ending.remove(producer_id)
+            del self._ending[producer_id]
 
     # -- groups that have ended ----------------------------------------------------------------------------------------
 
@@ -317,7 +327,7 @@ class OffsetStore:
     def forget(self) -> Steps[None]:
         """Forget everything in steps: what a store takes is long to free. It is of no use then."""
         pending: list[dict[Any, Any]] = [*self._pending.values(), *self._open.values()]
-        self._pending, self._open, self._ending = {}, {}, set()
+        self._pending, self._open, self._ending = {}, {}, {}
         for entries in pending:
             while entries:
                 for _ in range(min(len(entries), FREED_AT_ONCE)):

@@ -44,6 +44,9 @@ class GroupVerbs:
         """Return the same in steps. Groups that go meanwhile are left out."""
         views, pace = [], Pace()
         for group_id in (yield from self.names_in_steps(prefix)):
+            offsets = self._node().world.partitions.owner(group_id).shard.offsets
+            if offsets.is_group_ending(group_id):
+                yield from offsets.finish_ends()  # else the view would have some offsets of a transaction
             view = self.find(group_id)
             if view is not None:
                 views.append(view)
