@@ -25,8 +25,8 @@ class Table(Mapping[K, V]):
     _changes: dict[K, Any]  # what differs from the base: a value, or _GONE
     _size: int
     _identity: object  # no other table has the same, not even one at the address of this one, later
-    _origin: object  # the identity of the table from which this one was made by one change; None if it was not
-    _latest: Any  # the key of that change
+    _origin: object  # the identity of the table from which this one was made by one entry; None if it was not
+    _latest: Any  # the key of that entry
 
     def __init__(self, entries: Mapping[K, V] | None = None) -> None:
         self._base = dict(entries) if entries else {}
@@ -93,7 +93,9 @@ class Table(Mapping[K, V]):
         """Return the table without `key`, which need not be there."""
         if key not in self:
             return self
-        return _table(self, key, {**self._changes, key: _GONE}, self._size - 1)
+        table = _table(self, key, {**self._changes, key: _GONE}, self._size - 1)
+        table._origin = table._latest = None  # else the key would be held for as long as the table
+        return table
 
     def differences(self, before: "Table[K, V]") -> Iterator[tuple[V | None, V | None]]:
         """Yield the values that another table has and this one has, where they are not the same object."""

@@ -1,5 +1,6 @@
 """A table against a dict, and that the old one stays true."""
 
+import weakref
 from typing import Any
 
 import pytest
@@ -89,3 +90,15 @@ def test_the_first_of_a_large_table_may_be_new() -> None:
         table = table.without_key(number)
     assert (table.first(), len(table)) == (None, 0)
     assert table.with_item(99, 1).first() == 99
+
+
+def test_a_key_that_was_removed_is_held_no_longer() -> None:
+    class Key(str):
+        """A name that says when it is freed."""
+
+    key = Key("a")
+    freed = weakref.ref(key)
+    table = Table[str, int]().with_item("b", 1).with_item(key, 1).without_key(key)
+    del key
+    assert freed() is None
+    assert list(table) == ["b"]
