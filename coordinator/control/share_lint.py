@@ -71,11 +71,11 @@ def _forget_released(held: dict[Where, list[Delivery]], group: str, request: Any
         for partition in topic.partitions:
             where = (group, topic.topic_id, partition.partition_index)
             for batch in partition.acknowledgement_batches:
-                for first, last in _find_released(batch) if where in held else ():
+                for first, last in _find_releases(batch) if where in held else ():
                     held[where] = [rest for one in held[where] for rest in _without(one, first, last)]
 
 
-def _find_released(batch: Any) -> Iterator[tuple[int, int]]:
+def _find_releases(batch: Any) -> Iterator[tuple[int, int]]:
     """Yield the first and the last offset of each run that a batch releases, by one type for all or one for each."""
     types = batch.acknowledge_types
     if len(types) == 1:

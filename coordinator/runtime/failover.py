@@ -8,8 +8,7 @@ The brokers of a node share its logs, so that the new coordinator reads what the
 no log is lost: parked requests, pending members, the times of the last heartbeats.
 """
 
-from collections.abc import Callable, Generator, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
@@ -37,8 +36,6 @@ from coordinator.runtime.loads import GROUPS, SHARE_STATES, TRANSACTIONS, Key, L
 from coordinator.runtime.log_pace import LogPace
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.shards import Shards
-
-T = TypeVar("T")
 
 
 class Failover:
@@ -148,14 +145,14 @@ class Failover:
         load = Load(now_ms + load_ms, lambda now_ms: states.serve(index, now_ms))
         self._load((SHARE_STATES, index), to, load, states.replay(index))
 
-    def _load(self, key: Key, to: int, load: Load, replaying: Iterator[int]) -> None:
+    def _load(self, key: Key, to: int, load: Load, replaying: Iterator[object]) -> None:
         loads = self._engine.world.coordinators.loads
         loads.end(key)  # its steps find that another load has taken its place
         if to != NOBODY:
             loads.begin(key, load)
             self._engine.do_in_steps(self._replay(key, load, replaying))
 
-    def _replay(self, key: Key, load: Load, replaying: Iterator[int]) -> Generator[None, None, None]:
+    def _replay(self, key: Key, load: Load, replaying: Iterator[object]) -> Steps[None]:
         yield  # all of the partitions are unloaded first, in the step that has begun this
         for _ in replaying:
             yield
@@ -164,7 +161,7 @@ class Failover:
         load.is_replayed = True
         self._engine.wake_at(load.at_ms)
 
-    def _replay_transactions(self, owns: Callable[[str], bool]) -> Generator[int, None, None]:
+    def _replay_transactions(self, owns: Callable[[str], bool]) -> Steps[None]:
         """Read the transactional ids of a partition from the log, and put them in the place of those in memory.
 
         What differs is found in steps. What is written about them meanwhile is read as well: it is newer in both.
@@ -172,13 +169,11 @@ class Failover:
         transactions = self._engine.world.ledger.transactions
         found = Transactions(transactions.settings)
         offset = yield from self._read_transactions(found, owns, self._engine.world.ledger.log.start_offset)
-        differences = yield from _count_none(transactions.find_differences(found, owns))
+        differences = yield from transactions.find_differences(found, owns)
         yield from self._read_transactions(found, owns, offset)
         transactions.replace(differences, found)
 
-    def _read_transactions(
-        self, found: Transactions, owns: Callable[[str], bool], offset: int
-    ) -> Generator[int, None, int]:
+    def _read_transactions(self, found: Transactions, owns: Callable[[str], bool], offset: int) -> Steps[int]:
         """Read transactional ids from the log, from an offset on. Returns the offset behind the last record."""
         ledger, pace = self._engine.world.ledger, LogPace()
         while offset < ledger.log.end_offset or self._flush_ledger():  # others go on writing to it
@@ -189,7 +184,8 @@ class Failover:
                         found.replay(record)
                 offset = header.next_offset
                 if pace.count(header, len(facts)):
-                    yield pace.take()
+                    pace.take()
+                    yield
         return offset
 
     def _flush_ledger(self) -> bool:
@@ -200,17 +196,6 @@ class Failover:
         if world.is_synced:
             world.ledger.sync()
         return True
-
-
-def _count_none(steps: Steps[T]) -> Generator[int, None, T]:
-    """Do steps in which no record is read."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        yield 0
 
 
 def _forget(states: StateMachine) -> Steps[None]:

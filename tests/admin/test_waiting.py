@@ -1,4 +1,4 @@
-"""What is waited for holds of a group that is just so, and of no other one."""
+"""A wait ends for a group that meets its conditions, and for no other group."""
 
 from typing import Any
 

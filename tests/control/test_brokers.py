@@ -97,17 +97,17 @@ def test_a_group_that_moves_while_a_topic_is_forgotten_forgets_it_once() -> None
         asked = commit(group, {"doomed": {0: 5}, "orders": {0: 7}})
         assert not any(topic.partitions[0].error_code for topic in server.ask_coordinator(group, asked, 8).topics)
 
-    def count_doomed() -> int:
+    def count_groups_with_the_topic() -> int:
         return sum("doomed" in home.shard.offsets.of_group(group) for group in groups)
 
     written = home.log.end_offset
     peer.send((DeleteTopicsRequest(topic_names=("doomed",)), 5))
-    while count_doomed() == len(groups):
+    while count_groups_with_the_topic() == len(groups):
         server.turn()
-    assert count_doomed() > 1, "it is in the middle"
+    assert count_groups_with_the_topic() > 1, "it is in the middle"
     server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS)
     server.rest()
-    assert count_doomed() == 0
+    assert count_groups_with_the_topic() == 0
     assert server.offsets(groups[-1]) == {0: 7}
     assert home.log.end_offset - written == len(groups), "one record for each"
     assert not server.node.world.edge.failures

@@ -686,7 +686,7 @@ def compact(records: list[Record], count: int) -> list[Record]:
 @settings(max_examples=300)
 @given(st.booleans(), st.lists(st.sampled_from(Migrant.ACTS), max_size=8), st.floats(0, 1))
 def test_what_a_compaction_leaves_tells_nothing_wrong(is_classic: bool, acts: list[str], share: float) -> None:
-    """Nobody deletes the group: it has gone only as far as all is gone that its migration wrote. Each row adds up."""
+    """A deletion is told only where a tombstone has no other record of its migration, and each row adds up."""
     migrant = Migrant(is_classic=is_classic)
     for act in acts:
         getattr(migrant, act)()

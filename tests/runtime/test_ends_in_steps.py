@@ -3,10 +3,13 @@
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+import pytest
+
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersRequestWritableTxnMarker,
@@ -19,6 +22,7 @@ from tests.server.in_memory import InMemory, Peer
 
 COUNT = 400
 EVERYTHING = {"orders": range(COUNT)}
+ONE_GROUP = OffsetFetchRequest("g", (OffsetFetchRequestTopic("orders", tuple(range(COUNT))),))
 
 
 def begun(files: MemoryFiles | None = None) -> tuple[InMemory, Peer, tuple[int, int]]:
@@ -28,12 +32,12 @@ def begun(files: MemoryFiles | None = None) -> tuple[InMemory, Peer, tuple[int, 
     assert not peer.ask(commit("g", {"orders": dict.fromkeys(range(COUNT), 5)}), 8).topics[0].partitions[0].error_code
     ids = peer.ask(InitProducerIdRequest("x", 60_000), 4)
     producer = ids.producer_id, ids.producer_epoch
-    assert not committed(server, producer, 7, range(COUNT))
+    assert not commit_pending(server, producer, 7, range(COUNT))
     server.frontend.turn.seconds = 0.0  # a step a turn
     return server, peer, producer
 
 
-def committed(server: InMemory, producer: tuple[int, int], offset: int, partitions: range) -> ErrorCode:
+def commit_pending(server: InMemory, producer: tuple[int, int], offset: int, partitions: range) -> ErrorCode:
     request = commit_in_transaction("x", "g", producer, {"orders": dict.fromkeys(partitions, offset)})
     answer = server.connect().ask(request, 5)
     (code,) = {one.error_code for one in answer.topics[0].partitions}
@@ -59,21 +63,23 @@ def test_an_offset_is_unstable_until_its_step() -> None:
     assert {(7, ErrorCode.NONE), (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)} in seen
     assert all((5, ErrorCode.NONE) not in one for one in seen)
     assert fetched(server, is_stable=True) == {(7, ErrorCode.NONE)}
-    assert committed(server, producer, 8, range(1)) == ErrorCode.NONE
+    assert commit_pending(server, producer, 8, range(1)) == ErrorCode.NONE
 
 
-def test_nobody_sees_some_of_the_new_offsets() -> None:
-    """Who does not ask for stable ones is told to come back. It is the same for all forms of the request."""
+@pytest.mark.parametrize("version", range(2, 10))
+def test_a_fetch_sees_all_of_the_new_offsets_or_is_refused(version: int) -> None:
+    """A client that does not ask for stable offsets is told to come back, by any version of the request."""
     server, peer, producer = begun()
     peer.ask(EndTxnRequest("x", *producer, committed=True), 3)
     seen = set[object]()
     while server.frontend.has_work:
         reader = server.connect()
-        reader.send((fetch_offsets("g", EVERYTHING), 8))
+        reader.send((fetch_offsets("g", EVERYTHING) if version >= 8 else ONE_GROUP, version))
         server.turn()
         if reader.answers:
             answer: Any = reader.answers[0][1]
-            seen.add((answer.groups[0].error_code, len(answer.groups[0].topics)))
+            found = answer.groups[0] if version >= 8 else answer
+            seen.add((found.error_code, len(found.topics)))
     assert (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 0) in seen
     assert fetched(server, is_stable=False) == {(7, ErrorCode.NONE)}
 
@@ -83,14 +89,14 @@ def test_what_is_being_applied_is_finished_for_an_operator() -> None:
     peer = server.connect()
     ids = peer.ask(InitProducerIdRequest("x", 60_000), 4)
     producer = ids.producer_id, ids.producer_epoch
-    assert not committed(server, producer, 7, range(COUNT))
+    assert not commit_pending(server, producer, 7, range(COUNT))
     server.frontend.turn.seconds = 0.0
     peer.ask(EndTxnRequest("x", *producer, committed=True), 3)
     assert server.frontend.has_work
     found = server.operator.state.contents().offsets["g"]["orders"]
     assert found == {str(number): 7 for number in range(COUNT)}
     server.rest()
-    assert committed(server, producer, 8, range(1)) == ErrorCode.NONE
+    assert commit_pending(server, producer, 8, range(1)) == ErrorCode.NONE
 
 
 def test_what_is_committed_after_the_marker_stays() -> None:
@@ -119,10 +125,10 @@ def test_a_producer_waits_until_an_administrators_marker_is_applied() -> None:
     topics = (WriteTxnMarkersRequestWritableTxnMarkerTopic(OFFSETS_TOPIC, (partition,)),)
     marker = WriteTxnMarkersRequest((WriteTxnMarkersRequestWritableTxnMarker(*producer, True, topics),))
     assert peer.ask(marker, 1) is None, "it is decided in steps"
-    assert committed(server, producer, 8, range(2)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert commit_pending(server, producer, 8, range(2)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     server.rest()
     assert fetched(server, is_stable=True) == {(7, ErrorCode.NONE)}
-    assert committed(server, producer, 8, range(2)) == ErrorCode.NONE
+    assert commit_pending(server, producer, 8, range(2)) == ErrorCode.NONE
     assert fetched(server, is_stable=False) == {(7, ErrorCode.NONE)}
     peer.ask(EndTxnRequest("x", *producer, committed=True), 3)
     server.rest()

@@ -16,7 +16,7 @@ from coordinator.server.waker import Waker
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.schema import Message
 from storage.files import StorageError
 from storage.log import Log, LogConfig
@@ -232,15 +232,22 @@ def test_what_a_closed_partition_has_not_synced_is_withdrawn() -> None:
     assert codes(second) == [(0, ErrorCode.KAFKA_STORAGE_ERROR)]
 
 
-@pytest.mark.parametrize("committed", [True, False])
-def test_a_transaction_is_complete_once_its_markers_are_on_the_disk(committed: bool) -> None:
+def serving_in_a_transaction() -> tuple[CrashingDisk, InMemory, Peer, InitProducerIdResponse]:
+    """A server whose disk is slow from now on, and a producer that has written records in a transaction."""
     disk, server = serving()
     disk.is_slow = False
-    peer, other = server.connect(), server.connect()
-    producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
+    peer = server.connect()
+    producer: InitProducerIdResponse = peer.ask(InitProducerIdRequest("x", 60_000), 4)
     records = transactional_batch((producer.producer_id, producer.producer_epoch), "b")
     peer.ask(produce("t", {0: records}, "x"), 12)
     disk.is_slow = True
+    return disk, server, peer, producer
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_transaction_is_complete_once_its_markers_are_on_the_disk(committed: bool) -> None:
+    disk, server, peer, producer = serving_in_a_transaction()
+    other = server.connect()
     other.ask(*committing("g", 2))  # so that the disk is busy
     ending = (EndTxnRequest("x", producer.producer_id, producer.producer_epoch, committed), 5)
     assert peer.ask(*ending) is None
@@ -264,13 +271,8 @@ def test_a_transaction_of_which_a_marker_may_be_lost_is_not_complete(
 ) -> None:
     """Whenever a topic begins to fail, by its sync or by an append right behind the marker: what a start finds of a complete
     transaction is its end."""
-    disk, server = serving()
-    disk.is_slow = False
-    peer, other = server.connect(), server.connect()
-    producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
-    records = transactional_batch((producer.producer_id, producer.producer_epoch), "b")
-    peer.ask(produce("t", {0: records}, "x"), 12)
-    disk.is_slow = True
+    disk, server, peer, producer = serving_in_a_transaction()
+    other = server.connect()
     other.ask(*committing("g", 2))  # so that the disk is busy
     peer.ask(EndTxnRequest("x", producer.producer_id, producer.producer_epoch, committed), 5)
     for number in range(4):

@@ -256,7 +256,7 @@ def test_the_quota_of_a_user_counts_for_its_principal() -> None:
 def test_an_address_that_goes_on_trying_gets_its_rate_and_no_other_address_less(
     quota: int, attempts_a_second: int, seconds: int
 ) -> None:
-    """What is refused counts for nothing: however many try, as many get in as may."""
+    """A refused connection does not count: however many clients try, as many as may get in do."""
     admission, rules = Admission(Config()), QuotaRules()
     rules.put(((IP, None),), CONNECTIONS, quota)
     taken = 0

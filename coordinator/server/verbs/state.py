@@ -268,10 +268,11 @@ class StateVerbs:
     def topics_in_steps(self, prefix: str = "", keep: tuple[str, ...] = ()) -> Steps[dict[str, int]]:
         """Return the same in steps, but for those that begin with one of `keep`."""
         topics, pace, names = self._node().world.ledger.catalog.topics, Pace(), list[str]()
+        left_out = ("__", *keep)
         for name in topics:
             if pace.is_due():
                 yield
-            if name.startswith(prefix) and not name.startswith(("__", *keep)):
+            if name.startswith(prefix) and not name.startswith(left_out):
                 names.append(name)
         counts = yield from map_in_steps(
             (yield from sort_in_steps(names)), lambda name: (name, topics[name].partitions)
