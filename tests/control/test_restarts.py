@@ -172,6 +172,17 @@ def test_a_reset_of_a_prefix_is_whole_whenever_the_server_is_killed() -> None:
     assert found == sorted(found) and len(set(found)) == 2
 
 
+def test_the_state_has_no_offsets_of_topics_that_are_gone() -> None:
+    """A topic is gone at once, and the offsets of its partitions go in steps."""
+    server, disk = prepare_prefixes()
+    server.operator.state.seed(State({"a-wide": 1_500}, {"b-g": {"a-wide": {str(index): 1 for index in range(1_500)}}}))
+    server.frontend.turn.seconds = 0.0  # so that each step is a turn of its own
+    assert reset_prefix(server, "a-", "a-kept") == (2, 2)
+    assert any("a-wide" in view.offsets for view in finish_steps(server.operator.groups.views_in_steps("b-")))
+    assert server.operator.state.contents() == REST
+    assert serve(disk.copy()).operator.state.contents() == REST
+
+
 def test_a_reset_is_noted_whole_whatever_an_earlier_one_has_left() -> None:
     """Killed at any call, by the next start as well, and then reset again by another prefix: that one counts."""
     disk = CrashingDisk()

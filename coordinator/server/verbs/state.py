@@ -251,13 +251,20 @@ class StateVerbs:
     def contents_in_steps(self, prefix: str = "") -> Generator[None, None, State]:
         """Return the same in steps."""
         topics = yield from self.topics_in_steps(prefix)
+        known = self._node().world.ledger.catalog.topics
         offsets, pace = dict[str, Any](), Pace()
         for view in (yield from self._groups.views_in_steps(prefix)):
             if pace.is_due():
                 yield
-            if view.offsets:
-                offsets[view.group] = view.offsets
-        states, known = self._node().engine.share_states.states(), self._node().world.ledger.catalog.topics
+            kept = dict[str, dict[str, int]]()
+            for topic, by_partition in view.offsets.items():
+                if pace.is_due():
+                    yield
+                if topic in known:  # the offsets of a topic that is gone are removed in steps after it
+                    kept[topic] = by_partition
+            if kept:
+                offsets[view.group] = kept
+        states = self._node().engine.share_states.states()
         queues = yield from view_queues(states, known, prefix)
         return State(topics, offsets, queues or UNSET)
 
