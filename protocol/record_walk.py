@@ -5,10 +5,12 @@ the records costs a third of reading them. The layout is drawn in `protocol/reco
 
 Records of one shape lie at equal distances: the same fields have the same lengths. The bytes that say so are a column,
 which a slice with a step takes out at once, and which is compared as a whole. Of two records of one length in a row the
-walk looks for such a run, which costs a tenth of going from record to record.
+walk looks for such a run, which costs a thirtieth of going from record to record.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from protocol.errors import ProtocolError
 from protocol.records import RECORD_BYTES_MIN, finish_varint
@@ -22,9 +24,9 @@ NAMED_MAX = 1_000
 ANY_TIME = (-(1 << 64), 1 << 64, 0)
 RUN_MIN = 16
 """Records of one shape in a row for which it pays to look for them."""
-_GOES_ON = bytes(range(0x80, 0x100))
+_GOES_ON = range(0x80, 0x100)
 """The bytes of a varint that another one follows."""
-_ENDS = bytes(range(0x80))
+_ENDS = range(0x80)
 _PLACES = 8_192
 """Offsets in a row whose third bytes are the same: none in the first of these blocks, one number in each other."""
 _FIRST_BLOCK = [
@@ -217,43 +219,34 @@ class RecordWalk:
         Where one has another shape, or is at fault, the walk goes on from record to record.
         """
         data, first, step = self._data, self._start, self._position - self._start
-        time_at = first + _size(data, first) + 1
-        place_at = time_at + _size(data, time_at)
-        key_at = place_at + _size(data, place_at)
-        value_at = _behind(data, key_at)
-        headers_at = _behind(data, value_at)
-        width = place_at - time_at
+        time_at = _after(data, first) + 1
+        place_at = _after(data, time_at)
+        key_at = _after(data, place_at)
+        behind_key = _after(data, key_at)
+        value_at = _behind(data, key_at, behind_key)
+        behind_value = _after(data, value_at)
+        headers_at = _behind(data, value_at, behind_value)
         index = self.index
         block, at_of_block = divmod(index, _PLACES)
         count = min(stop_index - index, _PLACES - at_of_block, (self._end - self._position) // step)
-        if headers_at != self._position - 1 or width > 2 or key_at - place_at > 3:  # headers, or a larger number
-            count = 0
-
-        def column(at: int) -> bytes:
-            return data[at + step : at + step * (count + 1) : step]
-
-        def keep(at: int, allowed: bytes) -> None:
-            nonlocal count
-            found = column(at)
-            count = len(found) - len(found.lstrip(allowed))
-
-        for at in (*range(first, time_at - 1), *range(key_at, key_at + _size(data, key_at)),
-                   *range(value_at, value_at + _size(data, value_at)), headers_at):  # fmt: skip
-            if count >= RUN_MIN:
-                keep(at, data[at : at + 1])
-        for at in range(time_at, place_at):
-            if count >= RUN_MIN:
-                keep(at, _ENDS if at == place_at - 1 else _GOES_ON)
-        of_bytes = (_OTHER_BLOCKS if block else _FIRST_BLOCK)[: key_at - place_at]
-        places = [of_byte[at_of_block : at_of_block + count] for of_byte in of_bytes]
-        if key_at - place_at > 2:
-            places.append(bytes((block & 0x7F,)) * count)
-        if count < RUN_MIN or places != [column(at) for at in range(place_at, key_at)]:
+        if headers_at != self._position - 1 or place_at - time_at > 2 or key_at - place_at > 3:
+            count = 0  # there are headers, or a larger number
+        for at in (*range(first, time_at - 1), *range(key_at, behind_key), *range(value_at, behind_value), headers_at):
+            if count < RUN_MIN:
+                break
+            same, column = data[at : at + 1], data[at + step : at + step * (count + 1) : step]
+            if column != same * count:
+                count -= len(column.lstrip(same))
+        end = step * (count + 1)
+        places = [data[at + step : at + end : step] for at in range(place_at, key_at)]
+        if count < RUN_MIN or places != _places(block, at_of_block, count, key_at - place_at):
             self._misses += 1
             return
-        low, high = column(time_at), column(place_at - 1)
-        raws = set(low) if width == 1 else {one & 0x7F | two << 7 for one, two in set(zip(low, high, strict=True))}
-        times = [(raw >> 1) ^ -(raw & 1) for raw in raws]
+        columns = [data[at + step : at + end : step] for at in range(time_at, place_at)]
+        if not columns[-1].isascii() or (len(columns) > 1 and columns[0].translate(None, bytes(_GOES_ON))):
+            self._misses += 1  # the number of another record is shorter or longer
+            return
+        times = [(raw >> 1) ^ -(raw & 1) for raw in _distinct_numbers(columns)]
         least, greatest, none = self._times
         if not all(least <= time <= greatest or time == none for time in times):
             self._misses = 3  # which are remembered one by one
@@ -302,15 +295,47 @@ def _skip_headers(data: bytes, position: int, stop: int) -> tuple[int, int]:
     return count, position
 
 
-def _size(data: bytes, position: int) -> int:
-    """Return how many bytes the number at a position has."""
-    return _number(data, position)[1] - position
+def _after(data: bytes, position: int) -> int:
+    """Return the position behind a number."""
+    while data[position] > 0x7F:
+        position += 1
+    return position + 1
 
 
-def _behind(data: bytes, position: int) -> int:
-    """Return the position behind a field that begins with its length, which may be that of null."""
-    raw, position = _number(data, position)
-    return position + (0 if raw & 1 else raw >> 1)
+def _behind(data: bytes, position: int, content: int) -> int:
+    """Return the position behind a field whose length, which may be that of null, lies before its content."""
+    raw = data[position] if content - position == 1 else _number(data, position)[0]
+    return content + (0 if raw & 1 else raw >> 1)
+
+
+def _places(block: int, at_of_block: int, count: int, width: int) -> list[bytes]:
+    """Return the columns of so many offsets in a row, that take so many bytes each."""
+    places = [of_byte[at_of_block : at_of_block + count] for of_byte in (_OTHER_BLOCKS if block else _FIRST_BLOCK)]
+    if width < 3:
+        return places[:width]
+    return [*places, bytes((block & 0x7F,)) * count]
+
+
+def _distinct(column: bytes, values: range) -> Collection[int]:
+    """Return which of these values a column has. Many bytes take longer to look at than each value to look for."""
+    return set(column) if len(column) < 2 * len(values) else [value for value in values if value in column]
+
+
+def _distinct_numbers(columns: list[bytes]) -> Collection[int]:
+    """Return the numbers that the columns of their bytes have: of one byte each, or of two.
+
+    The times of records mostly go up, so that numbers of two bytes with the same second one lie together.
+    """
+    if len(columns) == 1:
+        return _distinct(columns[0], _ENDS)
+    low, high = columns
+    found: list[int] = []
+    for second in _distinct(high, _ENDS):
+        first, end = high.find(second), high.rfind(second) + 1
+        if high.count(second) != end - first:
+            return {one & 0x7F | two << 7 for one, two in set(zip(low, high, strict=True))}
+        found += [one & 0x7F | second << 7 for one in _distinct(low[first:end], _GOES_ON)]
+    return found
 
 
 def _number(data: bytes, position: int) -> tuple[int, int]:

@@ -81,6 +81,23 @@ def test_a_run_says_what_its_records_say(
         assert walk_over(bytes(spoilt), count, most, times, has_runs=True, end=end) == expected
 
 
+@settings(max_examples=60)
+@example([(600, 70), (5, 200), (600, 70)], ANY_TIME).via("times of one second byte do not lie together")
+@example([(600, 70), (1, -4_096), (600, 75)], (-100, 8_000, -4_096)).via("the time that stands for none")
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 40, 600]), st.integers(-4_096, 4_095)), min_size=1, max_size=8),
+    st.sampled_from([ANY_TIME, (0, 100, -1), (-100, 4_000, -7)]),
+)
+def test_a_run_says_which_times_its_records_have(blocks: list[tuple[int, int]], times: tuple[int, int, int]) -> None:
+    """Where the times neither go up nor are the same, and where they are a few of many, or many of few."""
+    records = [Record(None, b"", timestamp=4_096)]
+    for count, time in blocks:
+        records += [Record(None, b"", timestamp=4_096 + time + at % 3) for at in range(count)]
+    data = encode(records)[HEADER_BYTES:]
+    found = walk_over(data, len(records), 10_000, times, has_runs=True)
+    assert found == walk_over(data, len(records), 10_000, times, has_runs=False)
+
+
 @pytest.mark.parametrize("bit", [0x02, 0x80])
 @pytest.mark.parametrize("at", [*range(13), 93])
 def test_each_byte_of_the_shape_counts(at: int, bit: int) -> None:
@@ -88,8 +105,9 @@ def test_each_byte_of_the_shape_counts(at: int, bit: int) -> None:
     data, count = batch_of([(200, 3, 80, 1, False)])
     spoilt = bytearray(data)
     spoilt[len(data) - 50 * 94 + at] ^= bit
-    found = walk_over(bytes(spoilt), count, 1_000, (0, 300, -1), has_runs=True)
-    assert found == walk_over(bytes(spoilt), count, 1_000, (0, 300, -1), has_runs=False)
+    for times in (ANY_TIME, (0, 300, -1)):
+        found = walk_over(bytes(spoilt), count, 1_000, times, has_runs=True)
+        assert found == walk_over(bytes(spoilt), count, 1_000, times, has_runs=False)
     if at not in (2, 8, 9, 10) and (bit == 0x80 or at not in (3, 4)):  # the attributes, a time, bytes of the key
         assert found != walk_over(data, count, 1_000, (0, 300, -1), has_runs=True)
 
