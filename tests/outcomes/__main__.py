@@ -51,9 +51,10 @@ def instrument(modules: Iterable[Path], folder: Path) -> list[Point]:
 
 
 def use_hook(folder: Path) -> dict[str, str]:
-    """Return an environment in which processes run what was instrumented."""
+    """Return an environment in which processes run what was instrumented. pytest would compile its plugins anew."""
     path = os.pathsep.join(filter(None, (str(HOOK), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, "MUSTER_OUTCOMES": str(folder), "PYTHONPATH": path}
+    options = " ".join(filter(None, ("--assert=plain", os.environ.get("PYTEST_ADDOPTS"))))
+    return {**os.environ, "MUSTER_OUTCOMES": str(folder), "PYTHONPATH": path, "PYTEST_ADDOPTS": options}
 
 
 def tell_missing(points: Iterable[Point], seen: bytes) -> Iterator[str]:
