@@ -81,6 +81,7 @@ class DataPlane:
             data_dir,
             runtime.ledger.catalog.settings_of,
             self._abort_orphans,
+            runtime.ledger.catalog.unremoved,
             config["producer.ids.max.bytes"] // PRODUCER_BYTES,
         )
         self._state = State(runtime, logs, config, real_ms, cluster_id)

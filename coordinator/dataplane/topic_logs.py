@@ -7,7 +7,7 @@ KAFKA_STORAGE_ERROR, and everything else is served.
 import errno
 import itertools
 import logging
-from collections.abc import Callable, Container, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from typing import Final
 
 from msgspec import Struct
@@ -47,12 +47,14 @@ class TopicLogs:
         data_dir: str,
         settings_of: Callable[[str], TopicSettings],
         on_open: Callable[[TopicPartition, Log], None],
-        producers_max: int = 2**62,
+        unremoved: set[str],
+        producers_max: int,
     ) -> None:
         self._files = files
         self._data_dir = data_dir
         self._settings_of = settings_of
         self._on_open = on_open
+        self._unremoved = unremoved  # deleted topics whose directories are still there
         self.producers = ProducerCount(producers_max)  # of all open logs
         self._open: dict[TopicPartition, Log] = {}
         self.opened = 0  # logs, since the start: each took long
@@ -240,7 +242,7 @@ class TopicLogs:
         for (topic, _), log in self._open.items():
             log.config = log_config(self._settings_of(topic))
 
-    def drop(self, topics: Container[str]) -> bool:
+    def drop(self, topics: Set[str]) -> bool:
         """Forget all logs of topics that are no more. Returns whether there are files to `purge`."""
         for partition in [key for key in self._open if key[0] in topics]:
             if (gone := self._forget(partition)) is not None:
@@ -250,28 +252,37 @@ class TopicLogs:
         self.closed_partitions = {
             partition: reason for partition, reason in self.closed_partitions.items() if partition[0] not in topics
         }
+        try:
+            return self._retire(topics)
+        except StorageError as failure:
+            self._unremoved |= topics
+            _report_failed_removal(failure)
+            return False
+
+    def _retire(self, topics: Set[str]) -> bool:
         names = []
         for name, found in self._directories():
             if found[0] in topics:
                 self._outdated.forget(f"{self._data_dir}/{name}")
                 self._unopened.forget(found)
                 names.append(name)
-        if names:
-            try:
-                removal.retire(self._files, self._data_dir, names)
-            except StorageError as failure:
-                _report_failed_removal(failure)
+        if names or topics & self._unremoved:  # of these the directory may not be synced
+            removal.retire(self._files, self._data_dir, names)
         return bool(names)
 
     def purge(self, *, is_retry: bool = False) -> Generator[None, None, None]:
         """Remove the files of deleted topics, a partition in each step. A retry does not log what fails again."""
         try:
+            if self._unremoved:
+                self._retire(self._unremoved)
+                self._unremoved.clear()
             for failures in removal.purge(self._files, self._data_dir):
                 for failure in failures if not is_retry else ():
                     _report_failed_removal(failure)
                 yield
         except StorageError as failure:
-            _report_failed_removal(failure)
+            if not is_retry:
+                _report_failed_removal(failure)
 
     def on_disk(self) -> list[TopicPartition]:
         """Return the partitions that have anything on the disk."""
@@ -334,15 +345,21 @@ class TopicLogs:
         return _directories(self._files, self._data_dir)
 
 
-def remove_topics(files: Files, data_dir: str, topics: Container[str]) -> None:
-    """Remove the logs of topics that are no more. A failure is logged: the next start tries again."""
+def remove_topics(files: Files, data_dir: str, topics: Set[str]) -> Set[str]:
+    """Remove the logs of topics that are no more. Return those whose logs are still there: they are tried again.
+
+    What fails is logged.
+    """
+    left, failures = topics, list[StorageError]()
     try:
         removal.retire(files, data_dir, [name for name, found in _directories(files, data_dir) if found[0] in topics])
-        failures = list(itertools.chain.from_iterable(removal.purge(files, data_dir)))
+        left = frozenset()
+        failures += itertools.chain.from_iterable(removal.purge(files, data_dir))
     except StorageError as failure:
-        failures = [failure]
+        failures.append(failure)
     for reason in failures:
         _report_failed_removal(reason)
+    return left
 
 
 def _report_failed_removal(reason: StorageError) -> None:

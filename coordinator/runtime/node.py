@@ -159,8 +159,10 @@ class Node:
         else:
             self.world.ledger.load()
         # Before a topic of the same name is made: it would begin with the records that a crash has left.
-        remove_topics(setup.files, setup.data_dir, self.world.ledger.catalog.deleted_topics)
-        missing = {name: count for name, count in setup.topics.items() if name not in topics}
+        catalog = self.world.ledger.catalog
+        catalog.unremoved |= remove_topics(setup.files, setup.data_dir, catalog.deleted_topics)
+        known = topics.keys() | catalog.unremoved
+        missing = {name: count for name, count in setup.topics.items() if name not in known}
         self.began_empty = OFFSETS_TOPIC not in topics
         if OFFSETS_TOPIC not in topics:
             # How many partitions there are is fixed from now on: the number decides which of them owns a group.

@@ -77,6 +77,7 @@ class Catalog:
         self.logs: dict[str, dict[int, bytes]] = {}  # by topic: its partitions with a log, and its id at the time
         self.partitions = 0  # of all topics together
         self.gone: dict[str, set[bytes]] = {}  # ids of topics that are no more, as far as the log still says they were
+        self.unremoved: set[str] = set()  # of them those whose logs could not be taken from the disk
         self._metric_names: dict[str, str] = {}
         self._version = 0
         self._created_version = 0  # of the latest new topic

@@ -85,6 +85,8 @@ def _of_name(catalog: Catalog, name: str) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if name in catalog.topics_by_name or name in INTERNAL:
         return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if name in catalog.unremoved:  # it would begin with the records of the one before
+        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"The deleted topic '{name}' could not be removed from the disk.")
     if (other := catalog.find_collision(name)) is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
     return None
