@@ -38,7 +38,7 @@ class DecodedEntry:
     def __init__(self, entry: Entry, alike: "Decoder") -> None:
         self._alike = alike
         self.entry = entry
-        self.number, self.at_ms = entry.number, entry.at_ms
+        self.number, self.at_ms, self.answer = entry.number, entry.at_ms, entry.answer
         self.api = APIS[entry.api_key].name
 
     @cached_property
@@ -81,7 +81,7 @@ class Decoder:
         known, found = self._entries, []
         for entry in entries:
             one = known.get(entry.number)
-            if one is None or one.entry.answer != entry.answer:
+            if one is None or one.entry is not entry or one.answer != entry.answer:
                 one = known[entry.number] = DecodedEntry(entry, self)
             found.append(one)
         return found

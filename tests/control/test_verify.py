@@ -1,7 +1,8 @@
 """What a test expects, compared with what has happened."""
 
+from collections import Counter
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -20,8 +21,12 @@ from protocol.codec import encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.leave_group import LeaveGroupRequest
-from protocol.messages.offset_commit import OffsetCommitResponse
-from protocol.messages.sync_group import SyncGroupRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.control.frames import note, request_frame
 from tests.requests import commit
 
@@ -247,6 +252,27 @@ def test_verifications_may_share_what_they_decode(journal: Journal, decodings: l
     assert sorted(decodings) == [1, 2]
 
 
+def test_verifications_that_share_what_they_decode_see_what_came_in_between(journal: Journal) -> None:
+    """A response that has come, and another journal, whose requests have the same numbers."""
+    decoder = Decoder()
+
+    def count(journal: Journal, **expected: Any) -> str:
+        wanted = [msgspec.convert({"times": 0} | expected, Expectation)]
+        (difference,) = verify(wanted, journal.after(0), (), decoder=decoder).differences or [""]
+        return difference.partition(";")[0]
+
+    parked = note(journal, "SyncGroup", 3, SyncGroupRequest(group_id="g"))
+    assert count(journal, error="UNKNOWN_MEMBER_ID") == count(journal, response={"error_code": 25}) == ""
+    refusal = HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    journal.note_response(parked, encode_response(14, 3, 7, SyncGroupResponse(error_code=25)), 7_000)
+    assert count(journal, error="UNKNOWN_MEMBER_ID").endswith("expected 0, found 1")
+    assert count(journal, response={"error_code": 25}).endswith("expected 0, found 1")
+    another = Journal()
+    note(another, "Heartbeat", 4, HeartbeatRequest(group_id="h"), refusal)
+    assert count(another, group="h", error="UNKNOWN_MEMBER_ID").endswith("expected 0, found 1")
+    assert count(another, group="g") == ""
+
+
 @pytest.mark.parametrize(
     "expected",
     [
@@ -262,3 +288,189 @@ def test_what_would_take_too_long_is_refused(
     monkeypatch.setattr(Work.__init__, "__defaults__", (800,))
     with pytest.raises(SpecError, match="this verification takes too long"):
         check(journal, *expected)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from("ab"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=6,
+)
+RANGES = st.dictionaries(st.sampled_from(("gte", "lte", "gt", "lt")), st.integers(0, 3), min_size=1)
+
+
+@st.composite
+def parts_of(draw: st.DrawFn, found: Any) -> Any:
+    """What a test may say of a body: a part of it, in another order, with a value here and there that is not its own."""
+    if draw(st.integers(0, 9)) == 0:
+        return draw(JSON)
+    if isinstance(found, dict):
+        names = [name for name in found if draw(st.integers(0, 3))]
+        return {name: draw(parts_of(found[name])) for name in names} | (
+            {"z": 1} if draw(st.integers(0, 9)) == 0 else {}
+        )
+    if isinstance(found, list):
+        return [draw(parts_of(one)) for one in draw(st.permutations(found)) if draw(st.integers(0, 3))]
+    if isinstance(found, int) and draw(st.booleans()):
+        return draw(RANGES)
+    return found
+
+
+def is_part(expected: Any, found: Any) -> bool:
+    match expected:
+        case dict() if expected and not expected.keys() - {"gte", "lte", "gt", "lt"} and isinstance(found, int):
+            within = {"gte": int.__ge__, "lte": int.__le__, "gt": int.__gt__, "lt": int.__lt__}
+            return all(within[name](found, bound) for name, bound in expected.items())
+        case dict():
+            return isinstance(found, dict) and all(n in found and is_part(v, found[n]) for n, v in expected.items())
+        case list():
+            return isinstance(found, list) and all(any(is_part(one, item) for item in found) for one in expected)
+    return bool(expected == found)
+
+
+@given(JSON.flatmap(lambda found: st.tuples(st.just(found), parts_of(found))))
+@settings(max_examples=150)
+def test_a_difference_is_found_where_a_body_has_no_such_part(pair: tuple[Any, Any]) -> None:
+    found, expected = pair
+    assert (find_difference(expected, found) is None) == is_part(expected, found)
+
+
+class Fact(NamedTuple):
+    """A request as a test speaks of it; an error in its response, None if it has none yet."""
+
+    api: str
+    group: str
+    topic: str
+    client: str
+    member: str
+    error: str | None
+
+
+FACTS = st.builds(
+    Fact,
+    api=st.sampled_from(("OffsetCommit", "Heartbeat", "SyncGroup")),
+    group=st.sampled_from(("g", "gruppe-ä")),
+    topic=st.sampled_from(("orders", "payments")),
+    client=st.sampled_from(("till", "tills")),
+    member=st.sampled_from(("m-1", "m-2")),
+    error=st.sampled_from(("NONE", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", None)),
+).map(lambda fact: fact if fact.api == "OffsetCommit" else fact._replace(topic=""))
+
+
+def note_fact(journal: Journal, fact: Fact) -> None:
+    code = None if fact.error is None else ErrorCode[fact.error]
+    body: Any
+    response: Any
+    if fact.api == "OffsetCommit":
+        body = commit(fact.group, {fact.topic: {0: 5, 1: 5}}, 3, member_id=fact.member)
+        partitions = tuple(OffsetCommitResponsePartition(index, code or 0) for index in (0, 1))
+        response = OffsetCommitResponse(topics=(OffsetCommitResponseTopic(fact.topic, partitions=partitions),))
+    elif fact.api == "Heartbeat":
+        body, response = HeartbeatRequest(fact.group, 3, fact.member), HeartbeatResponse(error_code=code or 0)
+    else:
+        body = SyncGroupRequest(fact.group, 3, fact.member)
+        response = SyncGroupResponse(error_code=code or 0)
+    version = {"OffsetCommit": 8, "Heartbeat": 4, "SyncGroup": 3}[fact.api]
+    note(journal, fact.api, version, body, None if code is None else response, client=fact.client)
+
+
+def find_faults(wanted: dict[str, str], fact: Fact) -> list[str]:
+    """The fields in which a request is not what is wanted, with what they are."""
+    faults = []
+    for name, value in wanted.items():
+        if name == "client":
+            if value not in (fact.client, fact.member):
+                faults.append(f"client is {fact.client}")
+        elif name == "error":
+            error = "none" if fact.error in (None, "NONE") else fact.error
+            if value != error:
+                faults.append(f"error is {error}")
+        elif value != getattr(fact, name):
+            faults.append(f"{name} is {getattr(fact, name) or 'none'}")
+    return faults
+
+
+WANTED = st.fixed_dictionaries(
+    {},
+    optional={
+        "api": st.sampled_from(("OffsetCommit", "Heartbeat", "SyncGroup", "LeaveGroup")),
+        "group": st.sampled_from(("g", "gruppe-ä")),
+        "topic": st.sampled_from(("orders", "payments")),
+        "client": st.sampled_from(("till", "tills", "m-1", "m-2")),
+        "error": st.sampled_from(("UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS")),
+    },
+).map(lambda wanted: {name: wanted[name] for name in Expectation.__struct_fields__ if name in wanted})
+TIMES = st.integers(0, 4) | st.builds(lambda gte, more: {"gte": gte} | more, st.integers(0, 3), st.sampled_from(({}, {"lte": 3})))  # fmt: skip
+
+
+@given(st.lists(FACTS, max_size=8), WANTED, TIMES, st.integers(0, 4))
+@settings(max_examples=120)
+def test_requests_are_counted_and_the_nearest_are_named(
+    facts: list[Fact], wanted: dict[str, str], times: Any, reset: int
+) -> None:
+    journal, resets = Journal(), Resets()
+    for number, fact in enumerate(facts, 1):
+        note_fact(journal, fact)
+        if number == reset:
+            resets.note(wanted.get("group", wanted.get("topic", "")), Mark(number))
+    judged = [(find_faults(wanted, fact), number, fact) for number, fact in enumerate(facts, 1)]
+    judged = judged[reset if reset <= len(facts) else 0 :]
+    count = sum(not faults for faults, *_ in judged)
+    verdict = check(journal, {**wanted, "times": times}, resets=resets)
+    least, most = (times, times) if isinstance(times, int) else (times["gte"], times.get("lte", len(facts)))
+    assert verdict.ok == (least <= count <= most)
+    if not verdict.ok:
+        (difference,) = verdict.differences
+        said, _, misses = difference.partition(f", found {count}")
+        bounds = f"{least}" if least == most else f"{least} to {most}" if "lte" in times else f"at least {least}"
+        fields = "".join(f" {name}={value}" for name, value in wanted.items() if name != "api")
+        assert said == f"{wanted.get('api', 'any request')}{fields}: expected {bounds}"
+        near = [miss for miss in judged if miss[0] and "api" not in {fault.partition(" ")[0] for fault in miss[0]}]
+        near = sorted(near, key=lambda miss: (len(miss[0]), -miss[1]))[:3]
+        if near:
+            assert misses == "".join(f"; near miss #{number}: {', '.join(faults)}" for faults, number, _ in near)
+        elif "api" in wanted:
+            others = Counter(fact.api for faults, _, fact in judged if len(faults) == 1)
+            shown = ", ".join(f"{api} {number}" for api, number in others.most_common())
+            assert misses == (f"; there were {shown} of the same kind but for the API" if others else "")
+
+
+HAPPENED = st.tuples(
+    st.sampled_from(("session_expired", "member_left", "tasks_assigned")),
+    st.sampled_from("gh"),
+    st.sampled_from(("till", "tills", "")),
+    st.sampled_from(("m-1", "m-2")),
+    st.sampled_from((None, "i")),
+    st.lists(st.sampled_from(("0_0", "0_1")), unique=True).map(tuple),
+)
+
+
+@given(
+    st.lists(HAPPENED, max_size=8),
+    st.sampled_from(("session_expired", "member_left", "tasks_assigned")),
+    st.sampled_from(("", "g", "h")),
+    st.sampled_from(("", "till", "m-1", "i")),
+    st.sampled_from(("", "0_0")),
+    st.sampled_from(("", "till", "tills", "m-2")),
+    st.integers(0, 3),
+)
+@settings(max_examples=120)
+def test_events_are_counted_by_their_group_member_and_task(
+    happened: list[Any], cause: str, group: str, client: str, task: str, source: str, reset: int
+) -> None:
+    events, holders, expected = [], dict[tuple[str, str], tuple[str, str]](), 0
+    for number, (kind, of, client_id, member, instance, given_tasks) in enumerate(happened, 1):
+        tasks = given_tasks if kind == "tasks_assigned" else ()
+        events.append((number, Event(number, of, Cause(kind), "", "", 1, member=member, instance=instance, client_id=client_id, tasks=tasks)))  # fmt: skip
+        agrees = kind == cause and group in ("", of) and client in ("", client_id, member, instance)
+        if task and cause == "tasks_assigned":
+            agrees = agrees and task in tasks and (not source or source in holders.get((of, task), ()))
+        expected += agrees and number > reset
+        holders |= {(of, one): (client_id, member) for one in tasks}
+    wanted = {"event": cause, "group": group, "client": client, "times": expected}
+    if cause == "tasks_assigned":
+        wanted |= {"task": task, "from": source if task else ""}
+    resets = Resets()
+    resets.note(group, Mark(0, reset))
+    expectations = msgspec.convert([wanted, {**wanted, "times": expected + 1}], list[Expectation])
+    (difference,) = verify(expectations, (), events, resets=resets).differences
+    assert f"expected {expected + 1}, found {expected}" in difference
