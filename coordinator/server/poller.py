@@ -35,7 +35,7 @@ from storage.file_range import FileRange
 
 log = logging.getLogger("muster.server")
 
-CHUNK_BYTES: Final = 65_536
+CHUNK_BYTES: Final = 262_144  # produced batches are that long, and each further chunk is a turn more
 SEND_BYTES: Final = 1_048_576  # to one connection in one turn, of responses that its socket did not take at once
 SPINS: Final = 64  # polls of the sockets before falling asleep: about as long as what follows
 WAIT_S: Final = 0.001  # for the next request, asleep but not in Trio's loop
