@@ -188,6 +188,7 @@ class EndShareStates(Struct, frozen=True):
     topics: Mapping[bytes, tuple[int, ...]]  # partitions by topic id
     at_ms: int
     response: Any = None
+    forgets: bool = False  # whether an operator's `Forget` goes on when they are gone
 
 
 class NoteBegunStates(Struct, frozen=True):

@@ -21,6 +21,7 @@ from coordinator.core.result import (
     NoteFailedStates,
 )
 from coordinator.core.share_state.values import FIRST_EPOCH, NO_OFFSET, StateKey, StateSummary
+from coordinator.core.verbs import Forget
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.share_states import NOT_SERVED
@@ -47,6 +48,10 @@ def perform(engine: Engine, partition: Partition, effect: BeginShareStates | End
     """Do what a group asks of the share coordinator. Returns the response of the request, with what came of it; that of
     an administrator, who may name very many partitions, is decided in steps (`group_requests.share_group_offsets`)."""
     if isinstance(effect, EndShareStates):
+        if effect.forgets:
+            engine.share_states.forgetting[effect.group_id] = ErrorCode.NONE
+            engine.do_in_steps(_forget_in_steps(engine, partition, effect))
+            return response
         return InSteps(respond_in_steps(_end_in_steps(engine, partition, effect)))
     if effect.response is not None:
         return InSteps(respond_in_steps(_answer_in_steps(engine, partition, effect)))
@@ -143,6 +148,16 @@ def _end_in_steps(engine: Engine, partition: Partition, effect: EndShareStates) 
         entries.append(DeleteShareGroupOffsetsResponseTopic(name, topic_id, code, message))
     response: DeleteShareGroupOffsetsResponse = effect.response
     return replace(response, responses=(*response.responses, *entries))
+
+
+def _forget_in_steps(engine: Engine, partition: Partition, effect: EndShareStates) -> Steps[None]:
+    """End the states of a group, and then forget the group; again, if a member has had some begun meanwhile."""
+    code = yield from _end_in_steps(engine, partition, effect)
+    if code not in (ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP):
+        engine.share_states.forgetting[effect.group_id] = code
+        return
+    engine.share_states.forgetting.pop(effect.group_id, None)
+    _tell(engine, partition, Forget(effect.group_id), effect.at_ms)
 
 
 def _end_topic(

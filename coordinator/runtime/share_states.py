@@ -56,6 +56,7 @@ class ShareStates:
         self._fresh_topic_id = fresh_topic_id
         self._logs: list[StateLog] = []  # none while the topic does not exist
         self._dirty: dict[StateLog, None] = {}
+        self.forgetting: dict[str, ErrorCode] = {}  # groups that go after their states, with what keeps one from it
         self._waiting: dict[int, list[Retry]] = {}  # by the partition whose state they need
         self._updates_per_snapshot: int = world.config["share.coordinator.snapshot.update.records.per.snapshot"]
         self._cold_ms: int = world.config["share.coordinator.cold.partition.snapshot.interval.ms"]
@@ -64,6 +65,11 @@ class ShareStates:
     def partitions(self) -> int:
         """How many partitions the topic has, 0 while it does not exist."""
         return len(self._logs)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether each of them has a coordinator that has loaded it."""
+        return all(one.served_by != NOBODY for one in self._logs)
 
     # -- the persister -------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from coordinator.server.verbs.queues import QueueRecords
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
 from protocol import record_batch
+from protocol.errors import ErrorCode
 from protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeRequestAcknowledgementBatch,
@@ -408,6 +409,71 @@ def test_what_a_member_finds_after_it_joins_is_what_was_seeded(queue: Queue) -> 
     with_member = ShareGroupHeartbeatRequest("other", "A" * 22, 0, subscribed_topic_names=(TOPIC,))
     assert queue.peer.ask(with_member, 1).error_code == 0
     assert queue.server.operator.state.contents("other").queues == {"other": {TOPIC: {"0": seeded_queue(start=7)}}}
+
+
+class Sharer:
+    """A member of a share group that reads a topic of 40 partitions, at a server whose steps are turns of their own."""
+
+    def __init__(self) -> None:
+        self.server = SteeredNode(topics={"wide": 40}, virtual_brokers=2)
+        self.server.operator.state.seed(State(queues={"g": {"wide": {"7": seeded_queue(start=3)}}}))
+        self.server.frontend.turn.seconds = 0.0
+        coordinator = self.server.operator.brokers.coordinator("g")
+        self.peer = self.server.connect("worker", broker=coordinator.broker or 0)
+        self.epoch = 0
+
+    def beat(self) -> int:
+        """Send a heartbeat, or join again if the member was told that it is none."""
+        asked = ShareGroupHeartbeatRequest("g", "A" * 22, self.epoch, subscribed_topic_names=("wide",))
+        answer = self.peer.ask(asked, 1)
+        self.epoch = 0 if answer.error_code else answer.member_epoch
+        code: int = answer.error_code
+        return code
+
+    @property
+    def states(self) -> list[int]:
+        return [key.partition for key, _ in self.server.node.engine.share_states.states()]
+
+
+@pytest.mark.parametrize("beats", [False, True])
+def test_a_share_group_that_is_forgotten_begins_anew(beats: bool) -> None:
+    """Its states go with it, also those that a heartbeat in between has begun again."""
+    sharer = Sharer()
+    assert sharer.beat() == 0
+    sharer.server.rest()
+    assert sorted(sharer.states) == list(range(40))
+    steps, count = sharer.server.operator.groups.forget_in_steps("g"), 0
+    for count, _ in enumerate(steps, 1):
+        assert count < 100
+        if beats and count <= 3:
+            sharer.beat()
+    assert count > 1
+    assert (sharer.server.operator.groups.find("g"), sharer.states) == (None, [])
+    assert sharer.server.operator.state.contents() == State({"wide": 40})
+    assert sharer.server.causes().count("group_forgotten") == 1
+    assert sharer.beat() == ErrorCode.GROUP_ID_NOT_FOUND
+    assert sharer.beat() == ErrorCode.NONE
+    sharer.server.rest()
+    assert sorted(sharer.states) == list(range(40))
+    assert sharer.server.operator.state.contents() == State({"wide": 40}), "nothing is read yet"
+
+
+def test_a_share_group_whose_states_are_being_loaded_is_not_forgotten() -> None:
+    sharer = Sharer()
+    assert sharer.beat() == 0
+    sharer.server.rest()
+    brokers = sharer.server.operator.brokers
+    away = brokers.coordinator("g").broker == 0
+    before = sharer.server.operator.state.contents()
+    brokers.stop(int(away), load_ms=1_000)
+    with pytest.raises(Refusal, match="group 'g': states of share partitions are being loaded"):
+        sharer.server.operator.groups.forget("g")
+    assert sharer.server.operator.groups.find("g") is not None
+    sharer.server.operator.clock.advance(1_000, keep_everybody)
+    sharer.server.rest()
+    assert sharer.server.operator.state.contents() == before
+    sharer.server.operator.groups.forget("g")
+    assert (sharer.server.operator.groups.find("g"), sharer.states) == (None, [])
 
 
 @pytest.mark.parametrize(

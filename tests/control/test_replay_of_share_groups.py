@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import UNSET
+
 from coordinator.control.journal_file import read_journal, write_journal
 from coordinator.runtime.replay import Replay
 from coordinator.runtime.snapshot import read_logs
@@ -92,6 +94,9 @@ def test_locks_sessions_and_waits_of_share_groups_are_replayed() -> None:
     server.frontend.disconnect(b.peer.connection)
     server.turn()
     assert acquired(a.peer.answers[-1][1]) == [(1, 1, 4)], "and a session that ends with its connection"
+    server.operator.groups.forget("queue")
+    assert server.operator.state.contents().queues is UNSET
+    Member(server, "c").join()
 
     journal = b"\n".join(write_journal(server.operator.requests.journal).splitlines()) + b"\n"
     files = MemoryFiles()

@@ -8,6 +8,7 @@ import pytest
 from coordinator.config import Config
 from coordinator.runtime import log_pace
 from coordinator.runtime.node import Node
+from coordinator.server.verbs.queues import Queue, QueueRecords
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
 from protocol.errors import ErrorCode
@@ -136,10 +137,15 @@ PREFIXED = State(
         "a-kept-g": {"b-orders": {"0": 4}},
         "b-g": {"a-orders": {"0": 5}, "b-orders": {"0": 6}},
     },
+    {
+        "a-s": {"b-orders": {"0": Queue(4, [QueueRecords(5, 6)])}, "orders": {"1": Queue(2)}},
+        "a-kept-s": {"a-orders": {"1": Queue(1)}, "b-orders": {"0": Queue(3)}},
+    },
 )
 REST = State(
     {"a-kept": 1, "b-orders": 1, "orders": 2},
     {"a-kept-g": {"b-orders": {"0": 4}}, "b-g": {"b-orders": {"0": 6}}},
+    {"a-kept-s": {"b-orders": {"0": Queue(3)}}},
 )
 
 
@@ -155,7 +161,7 @@ def test_a_reset_of_a_prefix_is_whole_whenever_the_server_is_killed() -> None:
     """Many appends to many logs: a start does the rest, once the first of them may have been made."""
     server, disk = prepare_prefixes()
     before, first = server.operator.state.contents(), disk.calls
-    assert reset_prefix(server, "a-", "a-kept") == (2, 1)
+    assert reset_prefix(server, "a-", "a-kept") == (3, 1)
     assert server.operator.state.contents() == REST
     assert serve(disk.copy()).operator.state.contents() == REST
     found = []
@@ -177,7 +183,7 @@ def test_the_state_has_no_offsets_of_topics_that_are_gone() -> None:
     server, disk = prepare_prefixes()
     server.operator.state.seed(State({"a-wide": 1_500}, {"b-g": {"a-wide": {str(index): 1 for index in range(1_500)}}}))
     server.frontend.turn.seconds = 0.0  # so that each step is a turn of its own
-    assert reset_prefix(server, "a-", "a-kept") == (2, 2)
+    assert reset_prefix(server, "a-", "a-kept") == (3, 2)
     assert any("a-wide" in view.offsets for view in finish_steps(server.operator.groups.views_in_steps("b-")))
     assert server.operator.state.contents() == REST
     assert serve(disk.copy()).operator.state.contents() == REST

@@ -127,11 +127,25 @@ class GroupVerbs:
         finish_steps(self.forget_in_steps(group_id))
 
     def forget_in_steps(self, group_id: str) -> Generator[None, None, None]:
-        """Do the same in steps. It is gone after the first one, and there can be another when this returns."""
+        """Do the same in steps, a share group after the states of its partitions. There can be another of this id when
+        this returns."""
+        group = self._node().world.partitions.owner(group_id).shard.groups.get(group_id)
+        if group is not None and kind_of(group).has_share_states and not self._node().engine.share_states.is_served:
+            raise Refusal(f"group {group_id!r}: states of share partitions are being loaded", is_conflict=True)
         self._do(group_id, Forget(group_id))
-        while self._node().world.partitions.owner(group_id).shard.offsets.has_remains(group_id):
+        while self._is_going(group_id):
             yield
             self._poller.turn()
+
+    def _is_going(self, group_id: str) -> bool:
+        """Return whether there is something left of a group that is forgotten. Raises Refusal if that stays."""
+        forgetting = self._node().engine.share_states.forgetting
+        code = forgetting.get(group_id)
+        if code:
+            del forgetting[group_id]
+            raise Refusal(f"group {group_id!r}: its share partitions: {code.name}", is_conflict=True)
+        has_remains: bool = self._node().world.partitions.owner(group_id).shard.offsets.has_remains(group_id)
+        return code is not None or has_remains
 
     def forget_all(self, prefix: str, keep: tuple[str, ...] = ()) -> int:
         """Remove every group whose id begins with `prefix`, and with none of `keep`. Returns how many."""

@@ -8,13 +8,16 @@ Shown by tests/runtime/test_share_states.py.
 
 from typing import Any
 
+from coordinator.core.cleanup import forget_group
 from coordinator.core.env import Env
 from coordinator.core.kinds.modern.transition import GroupTransition
-from coordinator.core.kinds.share.group import ShareGroup
+from coordinator.core.kinds.share.group import ShareGroup, StateTopics
 from coordinator.core.kinds.share.state_partitions import find_all_states, write_states
 from coordinator.core.kinds.share.validation import no_share_group
 from coordinator.core.result import EndAllShareStates, EndShareStates, NoteEndedStates, Result
 from coordinator.core.topics import Topic
+from coordinator.core.verbs import BY as OPERATOR
+from coordinator.core.verbs import Forget, VerbResponse
 from protocol.errors import ErrorCode
 from protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -64,14 +67,33 @@ def end_all_states(group: ShareGroup, request: EndAllShareStates, env: Env) -> R
 
     Kafka: `GroupMetadataManager.shareGroupBuildPartitionDeleteRequest`.
     """
-    transition = GroupTransition(group, env, "DeleteGroups")
     states = find_all_states(group, env.topics)
     if not states:
         return Result(response=ErrorCode.NONE)
+    return _end(GroupTransition(group, env, "DeleteGroups"), states).result()
+
+
+def forget(group: ShareGroup, verb: Forget, env: Env) -> Result[Any]:
+    """Begin to end all states of a group, with members or without, or remove the group if it has none.
+
+    A group of the same id would go on where this one has stopped, if its states stayed. They end first, so that a
+    server that stops meanwhile still has the group to forget.
+    """
+    states = find_all_states(group, env.topics)
+    if not states:
+        return forget_group(group, verb, env)
+    return _end(GroupTransition(group, env, OPERATOR), states, forgets=True).result(VerbResponse())
+
+
+def _end(
+    transition: GroupTransition[ShareGroup], states: StateTopics, *, forgets: bool = False
+) -> GroupTransition[ShareGroup]:
+    """Write that these states are going, and ask the share coordinator to forget them."""
     write_states(transition, {}, {}, {topic_id: one.name for topic_id, one in states.items()})
     ending = {topic_id: one.partitions for topic_id, one in states.items()}
-    transition.effects.append(EndShareStates(group.group_id, ending, transition.now_ms))
-    return transition.result()
+    effect = EndShareStates(transition.group.group_id, ending, transition.now_ms, forgets=forgets)
+    transition.effects.append(effect)
+    return transition
 
 
 def note_ended_states(group: ShareGroup, told: NoteEndedStates, env: Env) -> Result[Any]:

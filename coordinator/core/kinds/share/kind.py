@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from coordinator.core.cleanup import forget_group
 from coordinator.core.groups import report_move
 from coordinator.core.growth import brings_more
 from coordinator.core.kinds import modern
@@ -48,7 +47,7 @@ SHARE: Final = Kind(
         RemoveMember: late(f"{__package__}.verbs", "remove_member"),
         Rebalance: late(f"{__package__}.verbs", "rebalance"),
         SetTarget: late(f"{__package__}.verbs", "set_target"),
-        Forget: forget_group,
+        Forget: late(f"{__package__}.delete_share_group_offsets", "forget"),
         LoseMembers: late(f"{__package__}.verbs", "lose_members"),
     },
     creates={

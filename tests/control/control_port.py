@@ -1,0 +1,68 @@
+"""The control API of a server in memory, without sockets: a call is answered while the server has its turns."""
+
+import json
+from typing import Any, NamedTuple
+
+import msgspec
+import trio
+
+from coordinator.admin.control import control_operations
+from coordinator.admin.http import Request, Response, Stream
+from coordinator.admin.operations import add_operations
+from coordinator.admin.router import Router
+from coordinator.events import Ring
+from tests.control.steered import SteeredNode
+
+
+class Answer(NamedTuple):
+    """The status of an answer, and its body: decoded if it is JSON."""
+
+    status: int
+    body: Any
+
+
+class ControlPort:
+    """What answers calls to `/v1` of a server."""
+
+    def __init__(self, server: SteeredNode) -> None:
+        self._server = server
+        self._ring, self._told = Ring(), 0
+        self._router = Router()
+        add_operations(self._router, control_operations(server.operator, self._ring, 9092))
+
+    def call(self, method: str, target: str, body: Any = None) -> Answer:
+        """Make a call: `call("POST", "/reset", {"prefix": "a"})`."""
+        path, _, query = target.partition("?")
+        data = b"" if body is None else json.dumps(body).encode()
+        return trio.run(self._answer, Request(method, f"/v1{path}", query, body=data))
+
+    async def _answer(self, request: Request) -> Answer:
+        events = self._server.events
+        for event in events[self._told :]:
+            self._ring.add(event.group, msgspec.json.encode(event))
+        self._told = len(events)
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._have_turns)
+                answer = await self._router(request)
+                nursery.cancel_scope.cancel()
+        status, media = 200, answer.content_type
+        if isinstance(answer, Response):
+            status, data = answer.status, answer.body
+        else:
+            data = await _read(answer)
+        return Answer(status, json.loads(data) if media == "application/json" else data)
+
+    async def _have_turns(self) -> None:
+        while True:
+            if not self._server.poller.is_held:
+                self._server.turn()
+                self._server.operator.wake()
+            await trio.lowlevel.checkpoint()
+
+
+async def _read(stream: Stream) -> bytes:
+    chunks = []
+    while (chunk := await stream.next_chunk()) is not None:
+        chunks.append(chunk)
+    return b"".join(chunks)
