@@ -11,8 +11,6 @@ from typing import Any
 
 import duckdb
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from pipeline import published
@@ -34,6 +32,7 @@ from pipeline.report.names import short_names, shorten
 from pipeline.report.page import page, table
 from pipeline.report.svg import clock, find_ticks, safe
 from tests.admin.browser import need_browser
+from tests.pipeline.report_tables import published_tables, rows_of
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\x00\n</title><img src=x onerror=alert(2)>"
 
@@ -187,46 +186,6 @@ def test_a_browser_draws_it(tmp_path: Path, groups: int, width: int) -> None:
     assert dom.count("<section") == {0: 5, 1: 9}.get(groups, 8 + STORIES)
     assert "<script" not in dom
     assert not groups or dom.count("<svg") >= 4
-
-
-def published_tables(out: Path, **tables: pa.Table) -> Path:
-    """Tables as `build` leaves them; those that are not given are empty."""
-    known = {}
-    for name, columns in EMPTY.items():
-        rows = tables.get(name, pa.schema(columns).empty_table())
-        out.mkdir(exist_ok=True)
-        pq.write_table(rows, out / f"{name}.parquet")
-        known[name] = published.Table("", (f"{name}.parquet",), rows.num_rows)
-    published.publish(out, published.Snapshot(format="delta", build="b", tables=known), "")
-    return out
-
-
-text, big, yes = pa.string(), pa.int64(), pa.bool_()
-KEY = [("group", text), ("topic", text), ("partition", pa.int32())]
-MEMBER = pa.struct([("member_id", text), ("client_id", text), ("client_host", text), ("assignment", pa.map_(text, pa.list_(pa.int32())))])  # fmt: skip
-EMPTY = {
-    "group_state": [("group", text), ("type", text), ("generation", big), ("protocol", text), ("members", big), ("empty_since", big)],
-    "group_status": [("group", text), ("status", text), ("total_lag", big), ("max_lag", big), ("partitions", big)],
-    "group_metadata": [("group", text), ("log_offset", big), ("record_ts", big), ("is_tombstone", yes), ("members", pa.list_(MEMBER))],
-    "lag_status": [*KEY, ("status", text), ("lag_at_least", big), ("worst_rewind", big), ("beyond_end", big), ("quiet_too_long", yes)],
-    "lag_history": [*KEY, ("ts", big), ("lag", big)],
-    "log_end_offsets": [("topic", text), ("partition", pa.int32()), ("ts", big), ("leo", big), ("source", text)],
-    "offset_commits": [*KEY, ("record_ts", big), ("committed_offset", big), ("effective", yes), ("is_tombstone", yes), ("topic_id", text)],
-    "new_group_records": [("group", text), ("type", text), ("member_id", text), ("log_offset", big), ("record_ts", big), ("is_tombstone", yes), ("payload", text)],
-    "rebalances": [("group", text), ("cause", text), ("cause_source", text), ("sync_ms", big), ("at_ms", big)],
-    "stickiness": [("group", text), ("common", big), ("stickiness", pa.float64())],
-    "share_partitions": [*KEY, ("available", big), ("acknowledged", big), ("max_delivery_count", big), ("record_ts", big)],
-    "archived_ranges": [*KEY, ("topic_id", text), ("first_offset", big), ("last_offset", big), ("records", big), ("delivery_count", big), ("at_ms", big)],
-    "log_health": [("log_dir", text), ("bytes", big)],
-    "log_problems": [("log_dir", text), ("severity", text), ("pos", big)],
-    "unknown_records": [("key_version", pa.int16()), ("reason", text)],
-    "member_sessions": [("group", text), ("member_id", text), ("client_id", text), ("host", text), ("from_ts", big), ("to_ts", big)],
-}  # fmt: skip
-
-
-def rows_of(name: str, *rows: tuple[Any, ...]) -> pa.Table:
-    schema = pa.schema(EMPTY[name])
-    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
 
 
 def test_a_groups_lag_and_rates_are_drawn_with_few_points(tmp_path: Path) -> None:
