@@ -127,12 +127,14 @@ class EpochHistory:
             before = self.lost.pop(old_id)
             yield from self._close(old_id, record.record_ts, "static_rejoin")
             size = len(self.members)
-            detail = f"returned: {member_id}"
+            detail = f"{self._returned.cause_detail}, {member_id}" if self._returned else f"returned: {member_id}"
             self._returned = self._row(record, self._epoch, ["static_rejoin"], detail, [], [], size, size)
         elif before is None:
             self._came.add(member_id)
         elif before:
             self._is_changed |= any(before.get(name) != value.get(name) for name in WANTS)
+        if member_id in self.lost:  # it is back before there is an epoch without it
+            yield from self._close(member_id, record.record_ts, "leave_or_timeout")
         self._continue_session(record, member_id, value)
 
     def _predecessor(self, value: dict[str, Any]) -> str | None:
@@ -224,7 +226,7 @@ class EpochHistory:
 
     def _continue_session(self, record: Record, member_id: str, value: dict[str, Any]) -> None:
         session = self._sessions.get(member_id)
-        if session is None or session.to_ts is not None:
+        if session is None:
             session = Session(self.group, self.kind, member_id, None, "", "", record.record_ts)
             self._sessions[member_id] = session
         session.instance_id = value.get("instance_id")
