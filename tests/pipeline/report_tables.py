@@ -117,7 +117,7 @@ class MadeUpTables:
                       protocol=self.dice.choice((None, "range")), empty_since=self.dice.choice((None, START_MS)))  # fmt: skip
         if self.dice.random() < 0.8:
             self.tables["group_status"].append(self._status(group))
-        places = [(topic, n) for topic in ("orders", "zahlungen-ü") for n in range(self.dice.randrange(1, 5))]
+        places = [(topic, n) for topic in ("orders", "zahlungen-ü") for n in range(self.dice.choice((1, 2, 4, 9)))]
         self._commits(group, places)
         self._rebalances(group, kind)
         self._sessions(group)
@@ -136,7 +136,7 @@ class MadeUpTables:
                 gone = self.dice.random() < 0.05
                 self._add("offset_commits", group=group, topic=topic, partition=partition, record_ts=ts, is_tombstone=gone,
                           committed_offset=None if gone else position, effective=self.dice.random() < 0.8, topic_id=topic[:2])  # fmt: skip
-            for ts in self._times(400) if self.dice.random() < 0.8 else ():
+            for ts in self._times(200) if self.dice.random() < 0.8 else ():
                 self._add(
                     "lag_history", group=group, topic=topic, partition=partition, ts=ts, lag=self.dice.randrange(5000)
                 )

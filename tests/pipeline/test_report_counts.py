@@ -137,7 +137,8 @@ def test_each_story_is_of_its_group_alone(made: Made) -> None:
         assert story.rebalances == mine("rebalances", "at_ms")
         assert story.sessions == mine("member_sessions", "from_ts")[-DRAWN_SESSIONS:]
         owners = {(row["topic"], row["partition"], row["from_ts"], row["to_ts"], row["owner"]) for row in story.owners}
-        assert owners == set(tables.drawn[group])
+        places = sorted({(topic, number) for topic, number, *_ in tables.drawn[group]})[:DRAWN_PARTITIONS]
+        assert owners == {one for one in tables.drawn[group] if one[:2] in places}
         commits = [row for row in mine("offset_commits", "record_ts") if row["effective"] and not row["is_tombstone"]]
         committed = [((row["topic"], row["partition"]), row["record_ts"], row["committed_offset"]) for row in commits]
         assert story.consumed == expected_rate(tables, group, committed)
