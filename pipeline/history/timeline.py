@@ -133,16 +133,16 @@ def describe(one: Rebalance, naming: Naming) -> str:
 
 def _describe_cause(cause: str, one: Rebalance, naming: Naming) -> str:
     words = WORDS.get(cause, cause.replace("_", " "))
-    if cause in _OF_TOPICS and (topics := _listed(one, "topics")):
+    if cause in _OF_TOPICS and (topics := _names_in_detail(one, "topics")):
         return f"{words}: {', '.join(map(_quote, topics[:NAMED_MAX]))}"
     ids = one.joined if cause == "join" else one.left if cause in _OF_LEFT else []
     if cause.startswith("static_rejoin"):
-        ids = _listed(one, "returned")
+        ids = _names_in_detail(one, "returned")
     names = ", ".join(format_name(member, naming(one.group, member)) for member in ids)
     return f"{words}: {names}" if names else words
 
 
-def _listed(one: Rebalance, name: str) -> list[str]:
+def _names_in_detail(one: Rebalance, name: str) -> list[str]:
     """Return what the detail lists at its end under a name; nothing if it does not."""
     _, found, listed = one.cause_detail.rpartition(f"{name}: ")
     return listed.split(", ") if found else []

@@ -184,7 +184,7 @@ class MadeUpTables:
 
     def _generations(self, group: str, places: list[tuple[str, int]]) -> None:
         spans, now = Spans(), dict[tuple[str, int], str]()
-        for at in self._times(25):
+        for at in self._times(25, 660_000):  # beyond all else that there is of the group
             is_gone = self.dice.random() < 0.1
             now = {} if is_gone else self._share_out(group, places)
             members = []

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from coordinator.core import records as facts
 from pipeline.decode import kernels, plain, replay
+from pipeline.decode.codecs import NAMES, InflateError, inflate
 from pipeline.decode.headers import chain
 from pipeline.decode.latest import KEY, Reduction
 from pipeline.decode.layout import log_dirs, spans
@@ -98,17 +99,81 @@ commits = st.builds(
     st.just(b"") | st.binary(min_size=16, max_size=16),
 )
 others = st.builds(Record, st.none() | st.binary(max_size=30), st.none() | st.binary(max_size=30), st.just(((("h", b"v")),)), st.just(0), st.integers(0, 2**41))  # fmt: skip
-batch_of = st.tuples(st.lists(commits | others, min_size=1, max_size=12), st.integers(0, 4))
+SNAPPY, FRAMED_SNAPPY, LOG_APPEND_TIME = 2, 5, 8
+batch_of = st.tuples(
+    st.lists(commits | others, min_size=1, max_size=12),
+    st.integers(0, FRAMED_SNAPPY),
+    st.sampled_from([None, 7, 2**41]),
+)
+
+
+def frame(data: bytes, block: int) -> bytes:
+    """Compress data as Java's snappy does, in blocks of so many bytes."""
+    blocks = [compress(SNAPPY, data[at : at + block]) for at in range(0, len(data), block)]
+    return b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1) + b"".join(struct.pack(">i", len(b)) + b for b in blocks)
+
+
+def write_batches(log: Path, batches: list[tuple[list[Record], int, int | None]]) -> bytes:
+    """Write a segment of batches of these codecs, some with the time at which the broker has appended them."""
+    data, offset = b"", 0
+    for records, codec, append_ms in batches:
+        batch = record_batch.encode(records, base_offset=offset)
+        header, body = record_batch.header_at(batch), batch[record_batch.HEADER_BYTES :]
+        attributes = min(codec, SNAPPY) if codec == FRAMED_SNAPPY else codec
+        if codec:
+            body = frame(body, 50) if codec == FRAMED_SNAPPY else compress(codec, body)
+        if append_ms is not None:
+            attributes |= LOG_APPEND_TIME
+            header = msgspec.structs.replace(header, max_timestamp=append_ms)
+        data += record_batch.seal(msgspec.structs.replace(header, attributes=attributes), body)
+        offset += len(records)
+    log.mkdir()
+    (log / f"{0:020}.log").write_bytes(data)
+    return data
+
+
+@given(st.binary(max_size=300), st.integers(1, 100), st.integers(0, 400))
+def test_framed_snappy_within_a_bound(data: bytes, block: int, limit: int) -> None:
+    if len(data) <= limit:
+        assert inflate(SNAPPY, frame(data, block), limit) == data
+    else:
+        with pytest.raises(InflateError, match="more than"):
+            inflate(SNAPPY, frame(data, block), limit)
+
+
+@pytest.mark.parametrize("length", [-1, 6, 2**31 - 1])
+def test_a_block_of_snappy_that_is_cut_or_has_a_wrong_length(length: int) -> None:
+    framed = frame(b"abc", 9)
+    assert len(framed) == 16 + 4 + 5
+    wrong = framed[:16] + struct.pack(">i", length) + framed[20:]
+    for data in (wrong, framed[:-1], framed + b"\0\0"):
+        with pytest.raises(InflateError):
+            inflate(SNAPPY, data)
+
+
+@given(st.sampled_from(sorted(NAMES)), st.binary(max_size=200), st.integers(-1, 1))
+def test_what_inflates_to_the_bound_is_read(codec: int, data: bytes, more: int) -> None:
+    packed = compress(codec, data)
+    if more < 0 and data:
+        with pytest.raises(InflateError):
+            inflate(codec, packed, len(data) - 1)
+    else:
+        assert inflate(codec, packed, len(data) + max(more, 0)) == data
+
+
+@pytest.mark.parametrize("codec", [*NAMES, 5, 7])
+def test_what_is_not_compressed_or_by_an_unknown_codec_cannot_be_inflated(codec: int) -> None:
+    with pytest.raises(InflateError):
+        inflate(codec, b"\xffno such thing")
 
 
 @settings(max_examples=60)
 @given(st.lists(batch_of, min_size=1, max_size=4))
-def test_random_batches(tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[list[Record], int]]) -> None:
+def test_random_batches(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[list[Record], int, int | None]]
+) -> None:
     directory = tmp_path_factory.mktemp("log")
-    writer = Writer(directory / "__consumer_offsets-3")
-    for records, codec in batches:
-        writer.append(records, codec=codec)
-    data = b"".join(path.read_bytes() for path in sorted(directory.rglob("*.log")))
+    data = write_batches(directory / "__consumer_offsets-3", batches)
     mine, theirs = [], []
     for batch in plain.batches(data):
         mine += [(r.offset, r.ts, r.key, r.value) for r in plain.records(data, batch)]
@@ -116,9 +181,10 @@ def test_random_batches(tmp_path_factory: pytest.TempPathFactory, batches: list[
         theirs += [(r.offset, r.timestamp, r.key, r.value) for r in DefaultRecordBatch(raw)]
     assert mine == theirs, "the plain reader reads what aiokafka reads"
     decoded = rows(directory)
-    wanted = [r for records, _ in batches for r in records]
-    kept = [r for r in wanted if _is_commit(r)]
-    assert [(row[2], row[6]) for row in decoded] == [(r.timestamp, _offset(r)) for r in kept]
+    kept = [(r, append_ms) for records, _, append_ms in batches for r in records if _is_commit(r)]
+    assert [(row[2], row[6]) for row in decoded] == [
+        (r.timestamp if append_ms is None else append_ms, _offset(r)) for r, append_ms in kept
+    ]
 
 
 _LENGTHS = st.sampled_from([b"\0\0", b"\0\2hi", b"\0\x09hi", b"\xff\xff", b"\x80\0", b"\0", b"\1", b"\3hi", b"\x83\0hi", b"\x80\x80\x80\x80\x10", b"\xff\xff", b"\xff" * 6, b""])  # fmt: skip

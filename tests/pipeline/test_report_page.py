@@ -129,18 +129,21 @@ def bars_of(picture: Element) -> tuple[list[str], list[str]]:
     return names, [one.text or "" for one in picture.iter("text") if one.get("class") is None]
 
 
+def why(row: Row) -> str:
+    inferred = f"{', '.join(row['causes']).replace('_', ' ')} (inferred)"
+    return inferred if row["cause_source"] == "inferred" else row["cause_detail"] or row["cause"]
+
+
 def test_news(data: ReportData, sections: dict[str, Element]) -> None:
     items = [text_of(one) for one in sections["What happened last"].iter("li")]
     expected = []
     for row in data.rebalances[:8]:
-        inferred = f"{', '.join(row['causes']).replace('_', ' ')} (inferred)"
-        why = inferred if row["cause_source"] == "inferred" else row["cause_detail"] or row["cause"]
         seen = [f"members {row['members_before']} to {row['members_after']}"]
         seen += [f"{row['partitions_moved']} partitions moved"] if row["partitions_moved"] else []
         usual = ", usually 1.0 s" if row["commit_interval_ms"] else ""
         is_long = row["commit_gap_ms"] and row["commit_gap_ms"] >= 2 * (row["commit_interval_ms"] or 0)
         seen += [f"orders 0-1 {row['commit_gap_ms'] / 1000} s without a commit{usual}"] if is_long else []
-        expected.append(f"{clock(row['at_ms'])} {row['group']}: {why}; {', '.join(seen)}.")
+        expected.append(f"{clock(row['at_ms'])} {row['group']}: {why(row)}; {', '.join(seen)}.")
     assert items == expected
 
 
@@ -201,8 +204,8 @@ class Picture:
         lasts = (self.last if to_ts is None else to_ts) - from_ts
         return self.x(from_ts), pytest.approx(max(2, inner * lasts / (self.last - self.first)), abs=0.06)
 
-    def lanes(self) -> list[tuple[str, list[tuple[float, float, str, str]]]]:
-        """From above: the full name of each lane, and its bars: x, width, colour, what it says."""
+    def lanes(self) -> list[tuple[str, str, list[tuple[float, float, str, str]]]]:
+        """From above: the name of each lane, the full one, and its bars: x, width, colour, what it says."""
         bars = defaultdict[float, list[tuple[float, float, str, str]]](list)
         for one in self.svg.iter("rect"):
             at = float(one.attrib["y"])
@@ -213,7 +216,7 @@ class Picture:
             if one.get("class") == "name" and title is not None:
                 y = float(one.attrib["y"])
                 (near,) = [at for at in bars if abs(at + 10 - y) <= 1]
-                found.append((text_of(title), bars.pop(near)))
+                found.append((one.text or "", text_of(title), bars.pop(near)))
         assert not bars, "each bar has a lane"
         return found
 
@@ -227,9 +230,11 @@ def test_bars_last_as_long_as_memberships_and_have_the_colour_of_the_owner(
         picture = Picture(sections[f"Group {story.group} over time"], canvas, story)
         lanes = picture.lanes()
         members, owners = lanes[: len(story.sessions)], lanes[len(story.sessions) :]
-        colours = dict[str, str]()
-        for row, (name, bars) in zip(story.sessions, members, strict=True):
+        colours, shown = dict[str, str](), dict[str, str]()
+        for row, (short, name, bars) in zip(story.sessions, members, strict=True):
             assert name == f"{row['member_id']} on {row['host']}"
+            instance = shown.setdefault(row["member_id"], row["instance_id"] or row["member_id"])
+            assert short == (instance if len(instance) <= canvas.name else f"{instance[: canvas.name]}…")
             ((x, width, colour, tip),) = bars
             assert (x, width) == picture.bar(row["from_ts"], row["to_ts"])
             until = "still a member" if row["to_ts"] is None else f"until {clock(row['to_ts'])}"
@@ -238,11 +243,14 @@ def test_bars_last_as_long_as_memberships_and_have_the_colour_of_the_owner(
             assert colours.setdefault(row["member_id"], colour) == colour
         assert len(set(colours.values())) == min(7, len(colours))
         places = sorted({(row["topic"], row["partition"]) for row in story.owners})
-        assert [name for name, _ in owners] == [f"{topic}-{partition}" for topic, partition in places]
-        for place, (_, bars) in zip(places, owners, strict=True):
+        assert [name for _, name, _ in owners] == [f"{topic}-{partition}" for topic, partition in places]
+        for place, (_, _, bars) in zip(places, owners, strict=True):
             own = [row for row in story.owners if (row["topic"], row["partition"]) == place]
             assert [(x, width) for x, width, _, _ in bars] == [picture.bar(row["from_ts"], row["to_ts"]) for row in own]
-            for row, (_, _, colour, _) in zip(own, bars, strict=True):
+            for row, (_, _, colour, tip) in zip(own, bars, strict=True):
+                owner = shown.get(row["owner"], row["owner"])
+                until = clock(picture.last if row["to_ts"] is None else row["to_ts"])
+                assert tip == f"{place[0]}-{place[1]}: {owner}, {clock(row['from_ts'])} to {until}"
                 shared += row["owner"] in colours
                 assert colour == colours.get(row["owner"], colour)
     assert shared > 50
@@ -292,7 +300,7 @@ def test_lines_go_through_their_points_and_marks_stand_where_the_group_rebalance
             assert circle is not None
             assert float(circle.attrib["cx"]) == picture.x(row["at_ms"])
             assert circle.get("fill") == CAUSES[row["cause"]]
-            assert text_of(mark).startswith(clock(row["at_ms"]))
+            assert text_of(mark) == f"{clock(row['at_ms'])}: {why(row)}"
         if lags:
             key = [text_of(one) for one in sections[f"Group {story.group} over time"].iter("span")]
             assert key[: len(lags)] == sorted(lags)
