@@ -1,6 +1,6 @@
 """The bytes of memory that values take: fields of records, members of groups. Estimates, the same each time."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from sys import getsizeof
 from typing import Any, Final
 
@@ -22,6 +22,12 @@ _NOBODY: Final[Table[str, Any]] = Table()
 def weigh_text(text: str) -> int:
     """Return the bytes of a text, always the same: by `getsizeof`, it grows when it is encoded."""
     return TEXT_BYTES + len(text) * (1 if text.isascii() else CHARACTER_BYTES)
+
+
+def weigh_texts(texts: Collection[str]) -> int:
+    """Return what several texts weigh together. Plain ASCII, as nearly all of them are, is weighed at once."""
+    joined = "".join(texts)
+    return TEXT_BYTES * len(texts) + len(joined) if joined.isascii() else sum(map(weigh_text, texts))
 
 
 def weigh(value: Any) -> int:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from coordinator.core.kinds.classic.states import NEXT, State
 from coordinator.core.table import Table
-from coordinator.core.weights import ENTRY_BYTES, NUMBER_BYTES, OBJECT_BYTES, SLOT_BYTES, weigh_text
+from coordinator.core.weights import ENTRY_BYTES, NUMBER_BYTES, OBJECT_BYTES, SLOT_BYTES, weigh_texts
 
 Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata) in the order that the member prefers
 
@@ -203,10 +203,14 @@ class ClassicGroup(Struct, frozen=True, gc=False):
 
 def weigh_member(member: Member) -> int:
     """Return the bytes of memory that a member takes, with its entry in the table."""
-    size = MEMBER_BYTES + weigh_text(member.member_id) + weigh_text(member.client_id) + weigh_text(member.client_host)
+    texts = [member.member_id, member.client_id, member.client_host]
+    size = MEMBER_BYTES + len(member.assignment)
     for name, metadata in member.protocols:
-        size += PROTOCOL_BYTES + weigh_text(name) + len(metadata)
-    return size + len(member.assignment) + (0 if member.instance_id is None else weigh_text(member.instance_id))
+        texts.append(name)
+        size += PROTOCOL_BYTES + len(metadata)
+    if member.instance_id is not None:
+        texts.append(member.instance_id)
+    return size + weigh_texts(texts)
 
 
 def weigh_change(old: ClassicGroup | None, new: ClassicGroup | None) -> int:
