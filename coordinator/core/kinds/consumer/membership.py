@@ -14,6 +14,7 @@ from coordinator.core.kinds.modern.epochs import AWAY, fenced_epoch
 from coordinator.core.kinds.modern.validation import unknown_member
 from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
+from coordinator.core.timers import JOIN, REBALANCE, SYNC
 from protocol.errors import ErrorCode
 
 
@@ -61,6 +62,8 @@ def validate_epoch(member: Member, epoch: int, told: ReportedOwnership) -> Refus
 def replace_static_member(transition: GroupTransition, old: Member, member_id: str) -> Member:
     """Return a static member under a new member id: with all that the old one had, at epoch 0."""
     group_id, target = transition.group.group_id, transition.group.target(old.member_id)
+    if member_id != old.member_id and member_id in transition.group.members:
+        _remove_namesake(transition, transition.group.members[member_id])
     member = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
     transition.write(
         *record_builders.removal(group_id, old.member_id),
@@ -69,6 +72,16 @@ def replace_static_member(transition: GroupTransition, old: Member, member_id: s
         record_builders.current(group_id, member),
     )
     return member
+
+
+def _remove_namesake(transition: GroupTransition, member: Member) -> None:
+    """Remove a member whose id a static one brings from now on, with its timers: the id stays, and so would they."""
+    group_id, member_id = transition.group.group_id, member.member_id
+    transition.write(*record_builders.removal(group_id, member_id))
+    if member.pattern and member.pattern not in transition.group.patterns:
+        transition.write(record_builders.no_pattern(group_id, member.pattern))
+    for timer in (REBALANCE, JOIN, SYNC):
+        transition.cancel_timer(timer, member_id)
 
 
 def validate_takeover(member: Member, instance_id: str) -> Refusal | None:

@@ -37,9 +37,9 @@ def move_ownership(
     changed: dict[bytes, array[int]] = {}
     for held in before:
         for topic_id, partitions in held.items():
-            epochs = _own_copy(owners, changed, topic_id, 0)
+            epochs = _own_copy(owners, changed, topic_id, 0)  # as long as what was ever held of it
             for partition in partitions:
-                if partition < len(epochs) and epochs[partition] == old_epoch:
+                if epochs[partition] == old_epoch:
                     epochs[partition] = FREE
     for held in after:
         for topic_id, partitions in held.items():
