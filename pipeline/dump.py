@@ -81,7 +81,7 @@ def is_problem(line: str) -> bool:
 
 def _batch_line(batch: plain.PlainBatch) -> str:
     sequence = batch.base_sequence
-    last_sequence = (sequence + batch.last_delta) & 0x7FFFFFFF if sequence >= 0 else -1
+    last_sequence = _sequence(batch, batch.last_delta)
     horizon = f"OptionalLong[{batch.base_ts}]" if batch.attributes & HORIZON_BIT else "OptionalLong.empty"
     fields = {
         "baseOffset": batch.base_offset,
@@ -106,12 +106,17 @@ def _batch_line(batch: plain.PlainBatch) -> str:
     return " ".join(f"{key}: {value}" for key, value in fields.items())
 
 
+def _sequence(batch: plain.PlainBatch, delta: int) -> int:
+    """Return the sequence number of a record, -1 without one. Behind the highest number comes 0."""
+    return (batch.base_sequence + delta) & 0x7FFFFFFF if batch.base_sequence >= 0 else -1
+
+
 def _time_name(batch: plain.PlainBatch) -> str:
     return "LogAppendTime" if batch.attributes & 8 else "CreateTime"
 
 
 def _record_line(batch: plain.PlainBatch, record: plain.PlainRecord, form: RecordFormat) -> str:
-    sequence = batch.base_sequence + record.offset - batch.base_offset if batch.base_sequence >= 0 else -1
+    sequence = _sequence(batch, record.offset - batch.base_offset)
     sizes = [-1 if part is None else len(part) for part in (record.key, record.value)]
     head = (
         f"| offset: {record.offset} {_time_name(batch)}: {record.ts} keySize: {sizes[0]} valueSize: {sizes[1]}"

@@ -61,7 +61,7 @@ class Life:
         gone = self._some(which, size)
         for member in gone:
             self._go(member, "leave_or_timeout")
-        came = [self._come(None)]
+        came = [self._come(f"i{next(self._names)}" if which % 2 else None)]
         self.digest += 1
         self._begin_epoch(["leave_or_timeout"] * bool(gone) + ["join"], joined=came, left=gone)
 

@@ -30,7 +30,7 @@ from pipeline.report.data import (
 )
 from pipeline.report.names import short_names, shorten
 from pipeline.report.page import page, table
-from pipeline.report.svg import clock, find_ticks, safe
+from pipeline.report.svg import Line, Lines, clock, find_ticks, number, safe, timeline
 from tests.admin.browser import need_browser
 from tests.pipeline.report_tables import published_tables, rows_of
 
@@ -156,6 +156,48 @@ def test_there_are_few_times_however_long_it_took(days: int) -> None:
         ticks = find_ticks((1_760_000_000_000, 1_760_000_000_000 + days * 86_400_000), most)
         assert 1 <= len(ticks) <= most
         assert len({b - a for a, b in pairwise(ticks)}) <= 1
+
+
+@pytest.mark.parametrize(
+    ("days", "labels", "foot"),
+    [
+        (20, "10-12 10-15 10-18 10-21 10-24 10-27", "2025-10-09 to 2025-10-29, times in UTC"),
+        (0.25, "00:00:00 01:00:00 02:00:00 03:00:00 04:00:00 05:00:00 06:00:00", "2025-10-10, times in UTC"),
+        (0, "00:00:00", "2025-10-10, times in UTC"),
+    ],
+)
+def test_days_are_named_where_a_picture_has_many_of_them(days: float, labels: str, foot: str) -> None:
+    first = 1_760_054_400_000 - (43_200_000 if days > 1 else 0)
+    span = first, first + int(days * 86_400_000)
+    shown = timeline([], [], span).partition("narrow")[0]
+    times = re.findall(r'text-anchor="(\w+)" class="time">([^<]*)<', shown)
+    assert " ".join(label for _, label in times) == labels
+    assert times[-1][0] == ("end" if days == 0.25 else "middle")
+    assert foot in shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"), (1.25, "1.2"), (99.96, "100"), (100.4, "100"), (1_200, "1,200"), (99_999, "99,999"), (100_000, "100 k"),
+        (999_000, "999 k"), (1_000_000, "1 M"), (3_400_000, "3.4 M"), (1e9, "1 G"), (-2e6, "-2 M"), (-100_000, "-100 k"),
+    ],
+)  # fmt: skip
+def test_numbers_have_few_digits(value: float, shown: str) -> None:
+    assert number(value) == shown
+
+
+@pytest.mark.parametrize("length", [23, 24, 25])
+def test_a_name_is_cut_behind_so_many_characters(length: int) -> None:
+    assert short_names([("m", "x" * length, None)]) == {"m": "x" * length if length <= 24 else "x" * 23 + "…"}
+
+
+@pytest.mark.parametrize(("most", "top"), [(0, 1), (1, 1), (1.5, 2), (3, 4), (5, 5), (7, 8), (8, 8), (9, 10), (10, 10), (11, 20), (401, 500), (0.3, 1)])  # fmt: skip
+def test_an_axis_ends_at_the_next_round_number(most: float, top: float) -> None:
+    lines = Lines("t", "u", [Line("a", [(0, most), (9, 0)], "red"), Line("b", [(0, most / 2)], "red")])
+    shown = timeline([lines], [], (0, 9)).partition("narrow")[0]
+    labels = re.findall(r'class="name">([^<]*)<', shown)
+    assert labels == ["0", number(top / 2), number(top)]
 
 
 def test_headings_stand_over_their_numbers() -> None:
