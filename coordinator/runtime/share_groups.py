@@ -49,7 +49,7 @@ def perform(engine: Engine, partition: Partition, effect: BeginShareStates | End
     an administrator, who may name very many partitions, is decided in steps (`group_requests.share_group_offsets`)."""
     if isinstance(effect, EndShareStates):
         if effect.forgets:
-            engine.share_states.forgetting[effect.group_id] = ErrorCode.NONE
+            engine.share_states.note_forgetting(effect.group_id)
             engine.do_in_steps(_forget_in_steps(engine, partition, effect))
             return response
         return InSteps(respond_in_steps(_end_in_steps(engine, partition, effect)))
@@ -154,9 +154,9 @@ def _forget_in_steps(engine: Engine, partition: Partition, effect: EndShareState
     """End the states of a group, and then forget the group; again, if a member has had some begun meanwhile."""
     code = yield from _end_in_steps(engine, partition, effect)
     if code not in (ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP):
-        engine.share_states.forgetting[effect.group_id] = code
+        engine.share_states.note_forgetting(effect.group_id, code)
         return
-    engine.share_states.forgetting.pop(effect.group_id, None)
+    engine.share_states.end_forgetting(effect.group_id)
     _tell(engine, partition, Forget(effect.group_id), effect.at_ms)
 
 

@@ -56,7 +56,7 @@ class ShareStates:
         self._fresh_topic_id = fresh_topic_id
         self._logs: list[StateLog] = []  # none while the topic does not exist
         self._dirty: dict[StateLog, None] = {}
-        self.forgetting: dict[str, ErrorCode] = {}  # groups that go after their states, with what keeps one from it
+        self._forgetting: dict[str, ErrorCode] = {}  # groups that go after their states, with what keeps one from it
         self._waiting: dict[int, list[Retry]] = {}  # by the partition whose state they need
         self._updates_per_snapshot: int = world.config["share.coordinator.snapshot.update.records.per.snapshot"]
         self._cold_ms: int = world.config["share.coordinator.cold.partition.snapshot.interval.ms"]
@@ -65,6 +65,21 @@ class ShareStates:
     def partitions(self) -> int:
         """How many partitions the topic has, 0 while it does not exist."""
         return len(self._logs)
+
+    def note_forgetting(self, group_id: str, code: ErrorCode = ErrorCode.NONE) -> None:
+        """A group goes once its states are gone, or stays for this reason."""
+        self._forgetting[group_id] = code
+
+    def end_forgetting(self, group_id: str) -> None:
+        """The states of a group that is to go are gone."""
+        self._forgetting.pop(group_id, None)
+
+    def take_forgetting(self, group_id: str) -> ErrorCode | None:
+        """Return NONE while the states of a group go, so that it can; once, why it stays; None of any other group."""
+        code = self._forgetting.get(group_id)
+        if code:
+            del self._forgetting[group_id]
+        return code
 
     @property
     def is_served(self) -> bool:

@@ -139,10 +139,8 @@ class GroupVerbs:
 
     def _is_going(self, group_id: str) -> bool:
         """Return whether there is something left of a group that is forgotten. Raises Refusal if that stays."""
-        forgetting = self._node().engine.share_states.forgetting
-        code = forgetting.get(group_id)
+        code = self._node().engine.share_states.take_forgetting(group_id)
         if code:
-            del forgetting[group_id]
             raise Refusal(f"group {group_id!r}: its share partitions: {code.name}", is_conflict=True)
         has_remains: bool = self._node().world.partitions.owner(group_id).shard.offsets.has_remains(group_id)
         return code is not None or has_remains
