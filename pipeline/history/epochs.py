@@ -218,8 +218,8 @@ class EpochHistory:
         self._tasks[member_id] = tasks
 
     def _delete(self, record: Record) -> Iterator[Row]:
+        """End all sessions. This history is over: a group of that name is another one."""
         yield self._row(record, None, ["deleted"], "", [], [], self._before, 0)
-        self._tasks, self._owners = {}, {}
         yield from self._end_of_lost("deleted")
         for member_id in list(self._sessions):
             yield from self._close(member_id, record.record_ts, "deleted")

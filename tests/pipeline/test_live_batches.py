@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coordinator.core import record_types as types
@@ -133,13 +133,29 @@ def told(one: Rebalance) -> tuple[Any, ...]:
 
 
 @settings(max_examples=150)
-@given(BATCHES, st.integers(0, 12), st.none() | st.frozensets(st.sampled_from(GROUPS)), st.booleans())
+@given(
+    said=BATCHES,
+    from_batch=st.integers(0, 7),
+    further=st.integers(0, 3),
+    wanted=st.none() | st.frozensets(st.sampled_from(GROUPS)),
+    one_by_one=st.booleans(),
+)
+@example(
+    said=[("unreadable", [("commit", "shop", 1)]), ("plain", [("commit", "shop", 1)])],
+    from_batch=1,
+    further=0,
+    wanted=None,
+    one_by_one=False,
+)
 def test_batches_of_every_kind(
     said: list[tuple[str, list[tuple[str, str, int]]]],
-    from_offset: int,
+    from_batch: int,
+    further: int,
     wanted: frozenset[str] | None,
     one_by_one: bool,
 ) -> None:
+    """Read from the beginning of a batch on, or from a record behind it."""
+    from_offset = sum(len(records) for _, records in said[: from_batch % len(said)]) + max(0, further - 1)
     written = Written(from_offset, wanted)
     for kind, records in said:
         written.append(kind, records)
