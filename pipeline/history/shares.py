@@ -134,7 +134,7 @@ class ShareHistory:
                 continue
             if start > first:
                 parts.append((first, start - 1))
-            first = max(first, end + 1)
+            first = end + 1
         if first <= batch.last_offset:
             parts.append((first, batch.last_offset))
         self._archived += parts
