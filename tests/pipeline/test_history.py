@@ -19,6 +19,7 @@ from coordinator.core.events import Cause
 from pipeline.decode.layout import TOPIC
 from pipeline.history.activity import activity_of, gather_activity
 from pipeline.history.departures import follow
+from pipeline.history.gaps import format_partitions
 from pipeline.history.group import HELD_MAX, GroupHistory
 from pipeline.history.records import OF_EPOCHS, Move, Rebalance, Record, Role, Row, Session
 from pipeline.synth_groups import write_lives
@@ -707,6 +708,19 @@ def test_what_a_compaction_leaves_tells_nothing_wrong(is_classic: bool, acts: li
 def gaps(script: Script) -> list[tuple[int | None, str | None, int | None]]:
     rows = sorted((row for row in script.end().rows if isinstance(row, Rebalance)), key=lambda row: row.log_offset)
     return [(row.commit_gap_ms, row.commit_gap_partitions, row.commit_interval_ms) for row in rows]
+
+
+@given(st.sets(st.tuples(st.sampled_from(["orders", "größe"]), st.integers(0, 12)), min_size=1))
+def test_partitions_that_follow_each_other_are_a_range(places: set[tuple[str, int]]) -> None:
+    found, topic = list[tuple[str, int]](), ""
+    parts = format_partitions(places).split(", ")
+    for part in parts:
+        name, _, numbers = part.rpartition(" ")
+        topic = name or topic
+        first, _, last = numbers.partition("-")
+        found += [(topic, number) for number in range(int(first), int(last or first) + 1)]
+    assert found == sorted(places)
+    assert len(parts) == sum((topic, number - 1) not in places for topic, number in places)
 
 
 def test_a_partition_that_changed_hands_stands_still_for_itself() -> None:
