@@ -1,6 +1,6 @@
 """ShareAcknowledge: what a member of a share group made of the records that it has acquired (KIP-932).
 
-Shown by tests/dataplane/test_share_fetch.py and tests/conformance/stories/share_acknowledge.py.
+Shown by tests/dataplane/test_share_{fetch, model}.py and tests/conformance/stories/share_acknowledge.py.
 """
 
 from typing import Final

@@ -4,7 +4,7 @@
 
 It waits as a Fetch does (`long_polls.py`), for records that are appended and for those that become available again.
 
-Shown by tests/dataplane/test_share_fetch.py and tests/conformance/stories/share_fetch.py.
+Shown by tests/dataplane/test_share_{fetch, model}.py and tests/conformance/stories/share_fetch.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -11,6 +11,7 @@ from coordinator.core.share_partitions.values import Run, SharePartition
 from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, StateKey
 from coordinator.dataplane.share.changes import _close_in_steps
 from coordinator.dataplane.share.opening import open_partitions
+from coordinator.dataplane.state import HELD_BYTES_MAX
 from protocol.compression import Meter
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
@@ -172,6 +173,19 @@ def test_what_a_member_acquires_after_its_return_stays_its_own() -> None:
     assert returned.take(partition=MANY - 1).acquired == [(1, 1, 1)]
     assert other.take(partition=MANY - 1).acquired == [(0, 0, 2)], "what was released, and nothing else"
     assert returned.settle((1, 1, ACCEPT), partition=MANY - 1) == 0
+
+
+def test_a_fetch_that_waits_after_its_member_has_returned_is_answered(broker: Broker) -> None:
+    """What its group had without a session is forgotten in steps, and it is back before they come to what it reads."""
+    begin_sharing(broker)
+    before, returned = Sharer(broker), Sharer(broker, connection=77)
+    before.take()
+    forgetting = _close_in_steps(broker.plane._state, (), ("g",), NOW)
+    returned.take()
+    assert returned.fetch(max_wait_ms=500, ticket=7) is None
+    finish(forgetting)
+    broker.produce("t", 0, batch("x"))
+    assert [(ticket, got(answer).acquired) for ticket, answer in broker.replies()] == [(7, [(0, 0, 1)])]
 
 
 def test_what_a_member_acquires_while_states_are_away_stays_its_own(shared: Broker) -> None:
@@ -392,6 +406,20 @@ def test_a_fenced_member_reads_the_share_partition_again(shared: Broker) -> None
     assert a.take().acquired == [(2, 3, 1)]
 
 
+def test_a_lock_that_ends_after_offsets_were_altered_brings_nothing_back(shared: Broker) -> None:
+    """What was acquired counts no more: the next fetch begins where the group was put."""
+    a, b = Sharer(shared, "a"), Sharer(shared, "b")
+    a.take()
+    assert b.fetch(max_wait_ms=500, ticket=7) is None
+    key = StateKey("g", a.topic_id, 0)
+    assert shared.node.engine.share_states.initialize(key, 2, 3, NOW) == 0
+    shared.node.engine.fire(NOW + LOCK_MS)
+    assert shared.plane.share.find(key) is None
+    assert shared.plane.share.locks.next_deadline_ms() is None
+    assert shared.replies() == []
+    assert a.take().acquired == [(3, 3, 1)]
+
+
 def test_a_fetch_that_waits_takes_nothing_once_its_session_has_gone_on(broker: Broker) -> None:
     begin_sharing(broker)
     a, again, b = Sharer(broker, "a"), Sharer(broker, "a", connection=2), Sharer(broker, "b")
@@ -441,6 +469,24 @@ def test_a_fetch_that_waits_for_room_goes_on_when_there_is_some(how: tuple[int, 
     assert b.fetch(max_wait_ms=500, ticket=7) is None
     assert a.settle((0, 0, how), is_renew_ack=how == RENEW) == 0
     assert [(ticket, got(answer).acquired) for ticket, answer in broker.replies()] == [(7, [(100, 100, 1)])] * comes
+
+
+def test_while_clients_do_not_read_a_fetch_brings_a_batch(broker: Broker) -> None:
+    """Of the first partition that has any, whatever room there is."""
+    for partition in (0, 1):
+        begin_sharing(broker, partition=partition)
+        for _ in range(2):
+            broker.produce("t", partition, batch("x"))
+    broker.plane.note_unsent(HELD_BYTES_MAX)
+    a = Sharer(broker)
+    answer = a.fetch(topics=share_fetch_topics({(a.topic_id, 0): (), (a.topic_id, 1): ()}), max_wait_ms=500)
+    acquired = [
+        (one.partition_index, run.first_offset, run.last_offset)
+        for topic in answer.responses
+        for one in topic.partitions
+        for run in one.acquired_records
+    ]
+    assert acquired == [(0, 0, 0)]
 
 
 def test_a_deleted_topic_ends_the_wait(shared: Broker) -> None:

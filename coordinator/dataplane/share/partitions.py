@@ -100,13 +100,8 @@ class SharePartitions:
         due = self.locks.pop_due(now_ms)
         return None if due is None else _state_key(due.key)
 
-    def deadlines(self) -> Iterator[tuple[StateKey, int]]:
-        """Yield the share partitions with the end of their next lock, the earliest first."""
-        for key, at_ms in self.locks.items():
-            yield _state_key(key), at_ms
-
     def deadlines_of(self, group_id: str) -> Iterator[tuple[StateKey, int]]:
-        """Yield the same of one group."""
+        """Yield the share partitions of a group with the end of their next lock, the earliest first."""
         for key, at_ms in self.locks.of_group(group_id):
             yield _state_key(key), at_ms
 
