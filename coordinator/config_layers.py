@@ -77,10 +77,11 @@ def _find_near(variable: str, known: Iterable[str]) -> str:
 def _name_of_listener_variable(variable: str) -> str | None:
     """Return the setting of a listener that a variable gives: `__` stands for an underscore, `___` for a dash."""
     prefix = "KAFKA_" + OF_LISTENER.upper().replace(".", "_")
+    rest = variable.removeprefix(prefix)
     for known in PER_LISTENER if variable.startswith(prefix) else ():
         suffix = "_" + known.upper().replace(".", "_")
-        listener = variable.removeprefix(prefix).removesuffix(suffix)
-        if variable.endswith(suffix) and listener:
+        listener = rest.removesuffix(suffix)
+        if rest.endswith(suffix) and listener:
             for written, meant in (("___", "-"), ("__", "\0"), ("_", "."), ("\0", "_")):
                 listener = listener.replace(written, meant)
             return f"{OF_LISTENER}{listener.lower()}.{known}"

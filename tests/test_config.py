@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from coordinator.cli import main
-from coordinator.config import BY_NAME, SETTINGS, Config, explain_no_effect, find_setting, limits
+from coordinator.config import (
+    BY_NAME,
+    OF_LISTENER,
+    PER_LISTENER,
+    SETTINGS,
+    Config,
+    explain_no_effect,
+    find_setting,
+    limits,
+    read_overrides,
+)
 from coordinator.config_layers import Layer, read_environment, read_pairs, read_table
 from coordinator.core.limits import Limits
 from coordinator.kafka_settings import INSTEAD, NAMES
@@ -78,6 +88,112 @@ def test_the_environment_is_read_as_kafkas_image_reads_it() -> None:
     assert layer.ignored == {}
     with pytest.raises(ConfigError, match=r"^invalid num\.partitions 'many' \(KAFKA_NUM_PARTITIONS\): expected "):
         read_environment({"KAFKA_NUM_PARTITIONS": "many"})
+
+
+@pytest.mark.parametrize(
+    ("listener", "written"),
+    [("in", "IN"), ("sasl_ssl", "SASL__SSL"), ("a-b", "A___B"), ("a.b", "A_B"), ("x_1-2.3", "X__1___2_3")],
+)
+def test_a_variable_gives_a_listener_a_value_of_its_own(listener: str, written: str) -> None:
+    """As for any setting, `_` stands for `.`; two of them stand for an underscore, three for a dash."""
+    for known in PER_LISTENER:
+        text = "4096" if isinstance(BY_NAME[known].default, int) else format_value(BY_NAME[known].default)
+        variable = f"KAFKA_LISTENER_NAME_{written}_{known.upper().replace('.', '_')}"
+        name = f"{OF_LISTENER}{listener}.{known}"
+        layer = read_environment({variable: text, "KAFKA_LISTENER_NAME_IN_NOTHING": "x"})
+        assert layer.values == {name: BY_NAME[known].parse(text)}
+        assert layer.sources == {name: variable}
+        assert read_pairs([f"{name}={text}"]).values == layer.values
+        assert read_environment({f"KAFKA_LISTENER_NAME_{known.upper().replace('.', '_')}": text}).values == {}
+
+
+def test_a_listener_may_have_several_values_of_its_own() -> None:
+    """They are told after all others, in the order in which they were given, and name the setting that they are of."""
+    own = {"listener.name.out.ssl.client.auth": "none", "listener.name.in.ssl.client.auth": "required"}
+    config = Config({"num.partitions": 3, **own, "group.max.size": 5, "listener.name.in.ssl.key.password": "x"})
+    told = [(setting.name, value, setting.default) for setting, value in config.items_of_listeners()]
+    assert told == [
+        *((name, value, "none") for name, value in own.items()),
+        ("listener.name.in.ssl.key.password", "x", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["listener.name.in.ssl.cipher.suites", "listener.name.in.plain.sasl.server.callback.handler.class"]
+)
+def test_what_kafka_has_for_a_listener_may_have_no_effect_here(name: str) -> None:
+    assert read_pairs([f"{name}=x"]) == Layer({}, {}, {name: "--set"})
+
+
+@pytest.mark.parametrize("name", ["listener.name.in.nothing", "listener.name.ssl.client.auth", "listener.name.in"])
+def test_what_nobody_has_for_a_listener_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"unknown setting {name}")):
+        read_pairs([f"{name}=x"])
+
+
+@pytest.mark.parametrize(
+    ("pair", "read"),
+    [
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:2147483647", ("::1", 2**31 - 1)),
+        ("::1:5", ("::1", 5)),
+        ("127.0.0.1:2147483648", None),
+        ("127.0.0.1:-1", None),
+        ("127.0.0.1:1_0", None),
+        ("127.0.0.1:x", None),
+        ("127.0.0.1:", None),
+        ("127.0.0.1", None),
+        ("host:5", None),
+    ],
+)
+def test_an_address_may_have_a_number_of_connections_of_its_own(pair: str, read: tuple[str, int] | None) -> None:
+    others = ("10.0.0.1:1", "10.0.0.2:2")
+    if read is not None:
+        assert list(read_overrides((others[0], pair, others[1]))) == [("10.0.0.1", 1), read, ("10.0.0.2", 2)]
+        return
+    with pytest.raises(ConfigError, match=re.escape(f"invalid max.connections.per.ip.overrides '{pair}'")):
+        Config({"max.connections.per.ip.overrides": (*others, pair)})
+
+
+@pytest.mark.parametrize(
+    ("values", "node_id"),
+    [
+        ({}, 0),
+        ({"broker.id": 0}, 0),
+        ({"broker.id": 3}, 3),
+        ({"broker.id": -1, "node.id": 2}, 2),
+        ({"broker.id": 2, "node.id": 2}, 2),
+        ({"broker.id": -1}, 0),
+    ],
+)
+def test_the_broker_s_id_has_two_names(values: dict[str, Any], node_id: int) -> None:
+    assert Config({**values, "virtual.brokers": 3}).node_ids == (node_id, node_id + 1, node_id + 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_refused"),
+    [
+        ({"group.consumer.session.timeout.ms": 45_000, "group.consumer.heartbeat.interval.ms": 15_000}, False),
+        (
+            {
+                "group.consumer.min.session.timeout.ms": 10_000,
+                "group.consumer.session.timeout.ms": 15_000,
+                "group.consumer.heartbeat.interval.ms": 15_000,
+            },
+            True,
+        ),
+        ({"group.streams.num.standby.replicas": 2, "group.streams.max.standby.replicas": 2}, False),
+        ({"group.share.max.share.sessions": 200, "group.share.max.size": 200}, False),
+        ({"node.id": 2**31 - 2, "virtual.brokers": 2}, False),
+        ({"node.id": 2**31 - 2, "virtual.brokers": 3}, True),
+    ],
+)
+def test_exactly_at_a_bound_settings_agree_or_not(values: dict[str, Any], is_refused: bool) -> None:
+    if not is_refused:
+        Config(values)
+        return
+    with pytest.raises(ConfigError, match=r"^invalid "):
+        Config(values)
 
 
 def test_a_setting_of_kafka_that_has_no_effect_is_accepted_and_reported() -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
 from coordinator.core.catalog.settings import TopicSettings
 from coordinator.dataplane.unopened import UnopenedLogs
 from storage import removal
@@ -71,7 +72,7 @@ class TopicLogs:
         self._begun: dict[TopicPartition, SegmentBegin] = {}
         self._new: list[tuple[str, int, int]] = []  # with the time of the first batch
         self._outdated = OutdatedRecords(files)
-        self._unopened = UnopenedLogs(files, self.on_disk, self._directory)
+        self._unopened = UnopenedLogs(files, self._measured, self._directory)
 
     def log(self, topic: str, partition: int) -> Log:
         """Return the log of a partition that exists, opened and recovered. Raises DamagedLog."""
@@ -287,6 +288,10 @@ class TopicLogs:
     def on_disk(self) -> list[TopicPartition]:
         """Return the partitions that have anything on the disk."""
         return [found for _, found in self._directories()]
+
+    def _measured(self) -> list[TopicPartition]:
+        """Return the partitions whose logs are not open from the start on, as the coordinator's own are, which grow."""
+        return [found for found in self.on_disk() if found[0] not in (OFFSETS_TOPIC, CATALOG_TOPIC)]
 
     def open_logs(self) -> list[tuple[TopicPartition, Log]]:
         """Return the logs that are open, with their partitions."""

@@ -10,6 +10,8 @@ from protocol.record_batch import encode
 from protocol.records import Record
 from storage.extent import Extent, measure
 from storage.memory_files import MemoryFiles
+from storage.names import partition_of
+from storage.outdated import segments_size
 from tests import requests
 from tests.admin.produced import produce
 from tests.requests import commit
@@ -88,8 +90,16 @@ def test_lag_and_sizes_are_known_after_a_start_without_opening_the_logs() -> Non
     assert offsets(server) == [GroupOffset("g", "orders", 0, 11, 40)]
     assert finish(count_in_steps(server.node, {}, 0.0, 0)).log_bytes["orders"] == size
     size += produce(server.connect(), 0, b"2")  # which opens it
+    server.connect().ask(commit("g", {"orders": {0: 11}}), 8)
     assert offsets(server) == [GroupOffset("g", "orders", 0, 11, 41)]
-    assert finish(count_in_steps(server.node, {}, 0.0, 0)).log_bytes["orders"] == size
+    sizes = finish(count_in_steps(server.node, {}, 0.0, 0)).log_bytes
+    assert sizes["orders"] == size
+    server.node.close()
+    on_disk = dict.fromkeys(sizes, 0)
+    for name in server.files.list("data"):
+        if (found := partition_of(name)) is not None:
+            on_disk[found[0]] += segments_size(server.files, f"data/{name}")
+    assert sizes == on_disk, "those of the coordinator's own logs as well, which have grown"
 
 
 def test_a_torn_write_does_not_count() -> None:

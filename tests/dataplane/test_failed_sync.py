@@ -5,6 +5,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coordinator.dataplane.withdrawal import WITHDRAW, withdraw
 from coordinator.server import encoder
@@ -146,3 +147,39 @@ def test_what_is_withdrawn_tells_nothing_of_records(kind: Any) -> None:
     assert withdrawn.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     told = [name for name in withdrawn.__struct_fields__ if isinstance(getattr(withdrawn, name), tuple | bytes)]
     assert not [name for name in told if getattr(withdrawn, name)]
+
+
+@pytest.mark.parametrize("kind", WITHDRAW, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("by_ids", [False, True])
+def test_of_several_partitions_those_are_withdrawn_that_are_lost(kind: Any, by_ids: bool) -> None:
+    """Of several topics, by their names or their ids; what was refused already stays so, and so does all the rest."""
+    response = fill_in(kind)
+    (topic,) = response.responses
+    field = "partitions" if hasattr(topic, "partitions") else "partition_responses"
+    index = "index" if hasattr(getattr(topic, field)[0], "index") else "partition_index"
+    (one,) = getattr(topic, field)
+    codes = [0, ErrorCode.UNKNOWN_LEADER_EPOCH, 0, 0]
+    rows = tuple(replace(one, **{index: at, "error_code": code}) for at, code in enumerate(codes))
+    named = {name: "" if by_ids else "{}" for name in ("name", "topic") if hasattr(topic, name)}
+    topics = tuple(
+        replace(topic, topic_id=bytes([at]) * 16, **{name: text.format(f"t{at}") for name, text in named.items()},
+                **{field: rows})
+        for at in range(3)
+    )  # fmt: skip
+    response = replace(response, responses=topics)
+
+    def name_of(topic_id: bytes) -> str | None:
+        return f"t{topic_id[0]}" if topic_id[0] < 2 else None  # the last one is gone
+
+    lost = {("t0", 0), ("t0", 1), ("t1", 3), ("t9", 2)}
+    found = withdraw(response, lost, name_of)
+    assert replace(found, responses=()) == replace(response, responses=())
+    for at, (before, after) in enumerate(zip(topics, found.responses, strict=True)):
+        assert replace(after, **{field: ()}) == replace(before, **{field: ()})
+        is_named = at < 2 or any(named.values())
+        for old, new in zip(getattr(before, field), getattr(after, field), strict=True):
+            number = getattr(old, index)
+            if is_named and (f"t{at}", number) in lost and not old.error_code:
+                assert (getattr(new, index), new.error_code) == (number, ErrorCode.KAFKA_STORAGE_ERROR)
+            else:
+                assert new == old

@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode
 from storage import cleaner
 from storage.files import StorageError
 from tests.dataplane.broker import NOW, Broker, batch
-from tests.requests import alter_configs, list_offsets
+from tests.requests import alter_configs, commit, list_offsets
 from tests.storage.crashing_disk import CrashingDisk
 
 HOUR_MS = 3_600_000
@@ -321,3 +321,96 @@ def test_a_missing_descriptor_closes_nothing_for_good(broker: Broker) -> None:
     assert broker.fetch("t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetch("t").error_code == ErrorCode.NONE
     assert broker.plane.closed_partitions == {}
+
+
+def begin_logs(broker: Broker, *partitions: tuple[str, int]) -> None:
+    """Append a batch to each of these logs, which nobody has synced yet, nor been told of."""
+    logs = broker.plane._state.logs
+    for number, (topic, index) in enumerate(partitions):
+        logs.append((topic, index), logs.log(topic, index), batch("a", at_ms=NOW + number), NOW + number, NOW)
+
+
+def test_with_a_topic_goes_what_is_known_of_it_and_of_no_other(broker: Broker) -> None:
+    for topic in "abc":
+        broker.create(topic, partitions=3)
+    logs, failure = broker.plane._state.logs, StorageError("write", "x", errno.EIO, "it is broken")
+    begin_logs(broker, *[(topic, index) for topic in "abc" for index in range(2)])
+    for partition in (("a", 0), ("a", 1), ("b", 0), ("b", 1), ("a", 2), ("c", 2)):  # the last two were not written to
+        logs.close_failed_partition(partition, failure)
+    assert logs.losses == 4
+    assert logs.lost_since(0) == {("a", 0), ("a", 1), ("b", 0), ("b", 1)}
+    assert logs.lost_since(2) == {("b", 0), ("b", 1)}
+    assert logs.drop({"a", "other"})
+    assert set(logs.closed_partitions) == {("b", 0), ("b", 1), ("c", 2)}
+    assert logs.lost_since(0) == {("b", 0), ("b", 1)}
+    assert logs.lost_since(3) == {("b", 1)}
+    assert [partition for partition, _ in logs.open_logs()] == [("c", 0), ("c", 1)]
+    assert logs.take_begun() == [("b", 0, NOW + 2), ("b", 1, NOW + 3), ("c", 0, NOW + 4), ("c", 1, NOW + 5)]
+    assert logs.take_begun() == []
+    assert logs.try_open("a", 0), "the topic may be there again"
+    assert not logs.try_open("b", 0)
+
+
+def test_of_several_syncs_that_fail_each_closes_its_partition(broker: Broker) -> None:
+    """But for one that is gone, or is closed already, before its sync ends."""
+    for topic in "ab":
+        broker.create(topic, partitions=3)
+    logs = broker.plane._state.logs
+    begin_logs(broker, *[(topic, index) for topic in "ab" for index in range(3)])
+    assert len(logs.begin_sync()) == 6
+    assert not logs.begin_sync()
+    logs.close_failed_partition(("a", 0), StorageError("read", "x", errno.EIO, "before"))
+    logs.drop({"b"})
+    assert logs.take_lost() == {("a", 0)}
+    failed = [("a", 0), ("a", 1), ("b", 0), ("a", 2)]
+    logs.end_sync({partition: StorageError("sync", "x", errno.EIO, "later") for partition in failed})
+    assert {one: reason.split(":")[-1] for one, reason in logs.closed_partitions.items()} == {
+        ("a", 0): " before (EIO)", ("a", 1): " later (EIO)", ("a", 2): " later (EIO)",
+    }  # fmt: skip
+    assert logs.take_lost() == {("a", 1), ("a", 2)}
+    assert logs.take_lost() == frozenset()
+    logs.close_failed_partition(("a", 2), StorageError("read", "x", errno.EIO, "again"))
+    assert logs.take_lost() == frozenset(), "no sync is under way"
+
+
+def test_sizes_and_ends_are_those_of_logs_that_are_open_and_of_those_that_were_measured(broker: Broker) -> None:
+    """Of several partitions of several topics, whichever are opened meanwhile, and of none that is gone."""
+    for topic, partitions in (("a", 3), ("b", 2), ("c", 1)):
+        broker.create(topic, partitions=partitions)
+        for index in range(partitions):
+            broker.produce(topic, index, batch(*"x" * (index + 1)))
+    sizes, names = broker.plane.log_bytes(), [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("c", 0)]
+    assert all(broker.plane.end_offset(topic, index) == index + 1 for topic, index in names)
+    broker.node.close()
+    for opened in range(len(names)):
+        again = Broker(broker.files.copy())
+        for measured in range(len(names)):
+            again.plane.measure(lambda: False)  # one step
+            if measured == opened:
+                assert again.plane.find_end_offset(*names[opened]) == names[opened][1] + 1
+        again.plane.measure(lambda: True)
+        assert again.plane.log_bytes() == sizes
+        assert [again.plane.end_offset(*one) for one in names] == [index + 1 for _, index in names]
+        assert again.plane.end_offset("a", 3) is again.plane.end_offset("z", 0) is None
+        assert again.plane.find_end_offset("a", 3) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        again.delete("a")
+        assert again.plane.log_bytes() == {topic: size for topic, size in sizes.items() if topic != "a"}
+
+
+def test_the_end_of_the_coordinator_s_own_log_is_known(broker: Broker) -> None:
+    index = broker.node.world.partitions.owner("g").index
+    for index_of in (index, (index + 1) % 4):
+        assert broker.plane.end_offset("__consumer_offsets", index_of) == 0
+        assert broker.plane.find_end_offset("__consumer_offsets", index_of) == 0
+    broker.create("t")
+    broker.ask(commit("g", {"t": {0: 7}}), version=9)
+    assert (
+        broker.plane.end_offset("__consumer_offsets", index)
+        == broker.plane.find_end_offset("__consumer_offsets", index)
+        == 1
+    )
+    assert broker.plane.end_offset("__consumer_offsets", (index + 1) % 4) == 0
+    assert broker.plane.end_offset("__consumer_offsets", 4) is None
+    broker.create("new")
+    assert broker.plane.end_offset("new", 0) is None
+    assert broker.plane.find_end_offset("new", 0) == 0
