@@ -104,7 +104,9 @@ def test_a_variable_gives_a_listener_a_value_of_its_own(listener: str, written: 
         assert layer.values == {name: BY_NAME[known].parse(text)}
         assert layer.sources == {name: variable}
         assert read_pairs([f"{name}={text}"]).values == layer.values
-        assert read_environment({f"KAFKA_LISTENER_NAME_{known.upper().replace('.', '_')}": text}).values == {}
+        for nobody in ("", "_"):
+            nameless = f"KAFKA_LISTENER_NAME_{nobody}{known.upper().replace('.', '_')}"
+            assert read_environment({nameless: text}).values == {}
 
 
 def test_a_listener_may_have_several_values_of_its_own() -> None:

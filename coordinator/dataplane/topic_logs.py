@@ -72,7 +72,7 @@ class TopicLogs:
         self._begun: dict[TopicPartition, SegmentBegin] = {}
         self._new: list[tuple[str, int, int]] = []  # with the time of the first batch
         self._outdated = OutdatedRecords(files)
-        self._unopened = UnopenedLogs(files, self._measured, self._directory)
+        self._unopened = UnopenedLogs(files, self._list_unopened, self._directory)
 
     def log(self, topic: str, partition: int) -> Log:
         """Return the log of a partition that exists, opened and recovered. Raises DamagedLog."""
@@ -289,7 +289,7 @@ class TopicLogs:
         """Return the partitions that have anything on the disk."""
         return [found for _, found in self._directories()]
 
-    def _measured(self) -> list[TopicPartition]:
+    def _list_unopened(self) -> list[TopicPartition]:
         """Return the partitions whose logs are not open from the start on, as the coordinator's own are, which grow."""
         return [found for found in self.on_disk() if found[0] not in (OFFSETS_TOPIC, CATALOG_TOPIC)]
 

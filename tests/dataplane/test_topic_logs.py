@@ -1,7 +1,7 @@
 """Topics' logs over time: kept as long as settings say, gone with their topic, closed when damaged, bounded in number."""
 
 import errno
-from itertools import islice
+from itertools import islice, product
 
 import pytest
 from hypothesis import given, settings
@@ -362,15 +362,14 @@ def test_of_several_syncs_that_fail_each_closes_its_partition(broker: Broker) ->
     logs.close_failed_partition(("a", 0), StorageError("read", "x", errno.EIO, "before"))
     logs.drop({"b"})
     assert logs.take_lost() == {("a", 0)}
-    failed = [("a", 0), ("a", 1), ("b", 0), ("a", 2)]
+    failed = [("a", 0), ("b", 0), ("a", 2), ("b", 1)]
     logs.end_sync({partition: StorageError("sync", "x", errno.EIO, "later") for partition in failed})
     assert {one: reason.split(":")[-1] for one, reason in logs.closed_partitions.items()} == {
-        ("a", 0): " before (EIO)", ("a", 1): " later (EIO)", ("a", 2): " later (EIO)",
+        ("a", 0): " before (EIO)", ("a", 2): " later (EIO)",
     }  # fmt: skip
-    assert logs.take_lost() == {("a", 1), ("a", 2)}
-    assert logs.take_lost() == frozenset()
-    logs.close_failed_partition(("a", 2), StorageError("read", "x", errno.EIO, "again"))
-    assert logs.take_lost() == frozenset(), "no sync is under way"
+    assert logs.take_lost() == {("a", 2)}
+    logs.close_failed_partition(("a", 1), StorageError("read", "x", errno.EIO, "again"))
+    assert logs.take_lost() == frozenset(), "what was appended to it is on the disk"
 
 
 def test_sizes_and_ends_are_those_of_logs_that_are_open_and_of_those_that_were_measured(broker: Broker) -> None:
@@ -382,12 +381,11 @@ def test_sizes_and_ends_are_those_of_logs_that_are_open_and_of_those_that_were_m
     sizes, names = broker.plane.log_bytes(), [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("c", 0)]
     assert all(broker.plane.end_offset(topic, index) == index + 1 for topic, index in names)
     broker.node.close()
-    for opened in range(len(names)):
+    for opened, steps in product(range(len(names)), (1, 3, len(names))):
         again = Broker(broker.files.copy())
-        for measured in range(len(names)):
-            again.plane.measure(lambda: False)  # one step
-            if measured == opened:
-                assert again.plane.find_end_offset(*names[opened]) == names[opened][1] + 1
+        for _ in range(steps):
+            again.plane.measure(lambda: False)
+        assert again.plane.find_end_offset(*names[opened]) == names[opened][1] + 1
         again.plane.measure(lambda: True)
         assert again.plane.log_bytes() == sizes
         assert [again.plane.end_offset(*one) for one in names] == [index + 1 for _, index in names]
