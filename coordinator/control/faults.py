@@ -170,6 +170,6 @@ def check(spec: FaultSpec) -> None:
         raise SpecError(f"invalid probability {spec.probability}: expected more than 0, and at most 1")
     if spec.count is not None and spec.count < 1:
         raise SpecError(f"invalid count {spec.count}: expected 1 or more, or null for any number")
-    ends = [name for name in ("drop", "disconnect", "truncate", "hold") if getattr(do, name) not in ("", None, False)]
+    ends = [name for name in ("drop", "disconnect", "truncate", "hold") if getattr(do, name) != getattr(Action(), name)]
     if len(ends) > 1:
         raise SpecError(f"invalid do: expected at most one of {', '.join(ends)}")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from coordinator.control.printable import make_printable
+from coordinator.core.dispatch import counts_by
 from coordinator.core.events import Event
-from coordinator.core.kinds.registry import counts_by
 
 SHORT_ID: Final = 12  # characters of a generated member id that are shown behind its client id
 

@@ -1,6 +1,7 @@
 """`why` and `events` know what happened before the server was started last, and read it without a server."""
 
 import json
+import re
 from pathlib import Path
 
 from coordinator.client import Client
@@ -11,6 +12,11 @@ from tests.live import Muster
 shell = shell_fixture()
 
 
+def without_numbers(said: str) -> str:
+    """Events of one directory are numbered from 1, those of a server by all that it has seen."""
+    return re.sub(r'^#\d+ +|"(?:number|latest)": ?\d+,? ?|\s+', "", said, flags=re.MULTILINE)
+
+
 def test_a_restart_forgets_no_cause(tmp_path: Path, shell: Shell) -> None:
     with Muster(tmp_path, "--topic", "orders:1") as server:
         with Client.to(server.kafka) as client:
@@ -18,9 +24,14 @@ def test_a_restart_forgets_no_cause(tmp_path: Path, shell: Shell) -> None:
         server.steer("POST", f"/groups/shop/members/{member_id}/expire", reason="for the test")
         admin = ("--admin", server.ready["admin"])
         before = shell(0, "why", "shop", *admin)
-        assert "session expired" in before
+        assert "session expired" in before and "(generation 1)" in before
+        told = {
+            form: without_numbers(shell(0, "why", "shop", *form, *admin))
+            for form in ((), ("--format", "mermaid"), ("--json",))
+        }
         server.stop()
-        assert shell(0, "why", "shop", "--data-dir", server.data_dir).count("\n") == before.count("\n")
+        for form in ((), ("--format", "mermaid"), ("--json",)):
+            assert without_numbers(shell(0, "why", "shop", *form, "--data-dir", server.data_dir)) == told[form]
         server.start()
         assert [line.split(" ", 1)[1].strip() for line in shell(0, "why", "shop", *admin).splitlines()] == [
             line.split(" ", 1)[1].strip() for line in before.splitlines()
@@ -31,12 +42,6 @@ def test_a_restart_forgets_no_cause(tmp_path: Path, shell: Shell) -> None:
         assert json.loads(shell(0, "why", "shop", "--json", *admin))["latest"] == 0
         read = shell(0, "events", "--data-dir", server.data_dir, "--count", "2")
         assert "session expired" in read
-        assert shell(0, "why", "shop", "--format", "mermaid", "--data-dir", server.data_dir).startswith(
-            "sequenceDiagram"
-        )
-        assert len(json.loads(shell(0, "why", "shop", "--json", "--data-dir", server.data_dir))["events"]) == len(
-            numbers
-        )
 
 
 def test_what_cannot_be_read_is_one_line(tmp_path: Path, shell: Shell) -> None:

@@ -1,6 +1,10 @@
 """Which request a fault meets, and which requests for faults are refused with a sentence."""
 
+from random import Random
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coordinator.control.faults import Action, FaultPlan, FaultSpec, Match
 from coordinator.control.names import SpecError
@@ -92,8 +96,55 @@ def test_a_request_is_applied_unless_its_fault_prevents_it(action: Action, appli
         (FaultSpec(DROP, probability=0), "invalid probability 0: expected more than 0"),
         (FaultSpec(DROP, count=0), "invalid count 0: expected 1 or more, or null"),
         (FaultSpec(Action(drop="request", hold=True)), "expected at most one of drop, hold"),
+        (FaultSpec(Action(disconnect="after", truncate=0)), "expected at most one of disconnect, truncate"),
+        (FaultSpec(DROP, Match(nth=2**31)), "invalid on.nth 2147483648: expected 0 to 2147483647"),
+        (FaultSpec(DROP, probability=1.01), "invalid probability 1.01: expected more than 0"),
     ],
 )
 def test_what_could_never_work_is_refused_with_a_sentence(fault: FaultSpec, sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence):
         FaultPlan().add(fault)
+
+
+SUBJECTS = (COMMIT, BEAT, Subject("Heartbeat", "d", groups=("h",), members=("n",), generation=4))
+RULES = st.builds(
+    FaultSpec,
+    st.just(DROP),
+    st.builds(
+        Match,
+        api=st.sampled_from(("", "", "Heartbeat")),
+        group=st.sampled_from(("", "", "g", "h")),
+        client=st.sampled_from(("", "", "c", "n")),
+        nth=st.sampled_from((0, 0, 1, 2)),
+        after=st.sampled_from((0, 0, 1, 2)),
+    ),
+    st.sampled_from((1, 1, 2, None)),
+    st.sampled_from((1.0, 1.0, 0.3, 0.8)),
+    st.integers(0, 3),
+)
+
+
+@given(st.lists(RULES, min_size=1, max_size=4), st.lists(st.sampled_from(SUBJECTS), max_size=10))
+@settings(max_examples=150)
+def test_of_several_rules_the_oldest_that_may_and_whose_dice_say_so_decides(
+    specs: list[FaultSpec], subjects: list[Subject]
+) -> None:
+    """A request counts for every rule that it agrees with, unless the rule is used up; dice are thrown for those only
+    that may decide."""
+    plan = FaultPlan()
+    rules = [plan.add(spec) for spec in specs]
+    seen, hits, dice = [0] * len(specs), [0] * len(specs), [Random(spec.seed) for spec in specs]
+    for subject in subjects:
+        may = []
+        for at, spec in enumerate(specs):
+            is_used_up = (spec.on.nth and seen[at] >= spec.on.nth) or hits[at] == (spec.count or -1)
+            if not is_used_up and spec.on.agrees(subject):
+                seen[at] += 1
+                may += [at] * (seen[at] > spec.on.after and spec.on.nth in (0, seen[at]))
+        decided = None
+        for at in may:
+            if decided is None and (specs[at].probability == 1 or dice[at].random() < specs[at].probability):
+                decided = at
+                hits[at] += 1
+        assert plan.find(subject) is (None if decided is None else rules[decided])
+        assert [(rule.seen, rule.hits) for rule in rules] == list(zip(seen, hits, strict=True))

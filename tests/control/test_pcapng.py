@@ -9,12 +9,12 @@ from struct import unpack_from
 
 import pytest
 
-from coordinator.control.journal import Entry, Filter, Journal
+from coordinator.control.journal import Entry, Filter, Journal, JournalClient
 from coordinator.control.pcapng import SEGMENT_BYTES_MAX, write_pcapng
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.control.frames import note
+from tests.control.frames import note, request_frame
 
 CLIENT, SERVER = 50_000, 9092
 
@@ -81,3 +81,37 @@ def test_wireshark_sees_kafka_in_it(tmp_path: Path) -> None:
     assert requests == ["11", "14", "12"]
     assert len(layers) == 5
     assert json.dumps(layers).count("payments") >= 3
+
+
+def test_connections_are_streams_of_their_own_in_the_order_of_time() -> None:
+    """Requests of some clients, of which one is answered after the next request of another one."""
+    journal, beat, answer = Journal(), request_frame("Heartbeat", 4, HeartbeatRequest("g")), b"\0\0\0\4abcd"
+    clients = [JournalClient(host, port, number) for number, (host, port) in enumerate([("/127.0.0.1", 1), ("/127.0.0.1", 2), ("/192.0.2.7", 1), ("/2001:db8::1", 1)], 1)]  # fmt: skip
+    entries = [journal.note_request(at_ms, client, beat) for at_ms in (10, 20) for client in clients]
+    for entry in reversed(entries):
+        journal.note_response(entry, answer, entry.at_ms + 15)
+    found: defaultdict[tuple[str, int], list[tuple[int, str, int, int]]] = defaultdict(list)
+    times = []
+    for _, body in blocks(write_pcapng(entries, SERVER))[2:]:
+        _, high, low, length, _ = unpack_from("<IIIII", body)
+        packet = body[20 : 20 + length]
+        source, target = [".".join(map(str, packet[at : at + 4])) for at in (12, 16)]
+        source_port, target_port = unpack_from(">HH", packet, 20)
+        sent = (source, source_port) if target_port == SERVER else (target, target_port)
+        times.append((high << 32 | low) // 1_000_000)
+        found[sent].append((times[-1], target if target_port == SERVER else source, target_port, length - 40))
+    assert times == sorted(times)
+    sizes = (len(beat) + 4, len(answer))
+    for host, server, port in (
+        ("127.0.0.1", "127.0.0.1", 1),
+        ("127.0.0.1", "127.0.0.1", 2),
+        ("192.0.2.7", "10.0.0.1", 1),
+    ):
+        packets = found.pop((host, port))
+        assert {one[1] for one in packets} == {server}
+        assert [(at_ms, target == SERVER, size) for at_ms, _, target, size in packets if size] == [
+            (10, True, sizes[0]), (20, True, sizes[0]), (25, False, sizes[1]), (35, False, sizes[1]),
+        ]  # fmt: skip
+        assert [size for *_, size in packets[:3]] == [0, 0, 0], "each has a handshake of its own"
+    ((made_up, _),) = found
+    assert made_up.startswith("10.6."), "the file has addresses of one kind"

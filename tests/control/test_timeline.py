@@ -1,5 +1,12 @@
 """The timeline of a group as data, as text and as a diagram."""
 
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.control import timeline
 from coordinator.control.timeline import as_data, as_mermaid, as_text
 from coordinator.core.events import Cause, Event
 
@@ -41,3 +48,41 @@ def test_a_diagram_cannot_be_broken_by_names() -> None:
     assert "  participant M3 as _i_1_" in lines
     assert "  M2->>G: session expired" in lines
     assert all(line.startswith("  ") for line in lines[1:])
+
+
+@given(st.lists(st.sampled_from(("g", "h", "g\u00e4", "i")), max_size=14))
+def test_the_groups_that_changed_last_are_shown_with_their_latest_events(groups: list[str]) -> None:
+    events = [(number, Event(number * 500, group, Cause.MEMBER_LEFT, "Stable", "Empty", 1)) for number, group in enumerate(groups, 1)]  # fmt: skip
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(timeline, "GROUPS_MAX", 3)
+        patched.setattr(timeline, "EVENTS_MAX", 2)
+        lines = list(timeline.format_timelines(events))
+    last = sorted(set(groups), key=lambda group: max(at for at, one in enumerate(groups) if one == group))[-3:]
+    expected = []
+    for group in last:
+        expected.append(f"muster: the timeline of group {group}")
+        own = [number for number, one in enumerate(groups, 1) if one == group][-2:]
+        expected += [f"#{number:<5} +{(number - own[0]) / 2:.3f}s" for number in own]
+    assert [line.partition("  Stable")[0] for line in lines] == expected
+
+
+@pytest.mark.parametrize(("count", "more"), [(8, ""), (9, " and 1 more"), (12, " and 4 more")])
+def test_some_of_many_tasks_are_named(count: int, more: str) -> None:
+    tasks = tuple(f"0_{number}" for number in range(count))
+    event = Event(1, "g", Cause.TASKS_ASSIGNED, "", "", 1, member="m", records="", tasks=tasks)
+    assert timeline.describe(event) == f'tasks assigned: "m": {", ".join(tasks[:8])}{more}'
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"records": "t-0 3-4"}, "lock expired: t-0 3-4"),
+        ({"records": "t-0 3-4", "member": "m"}, 'lock expired: t-0 3-4, of "m"'),
+        ({"last_beat_ms": 0, "deadline_ms": 900}, "lock expired, last heartbeat 1.000 s ago, limit 0.900 s"),
+        ({"last_beat_ms": 900, "deadline_ms": -1}, "lock expired"),
+        ({"protocol": "range", "reason": "so"}, 'lock expired, assignor range, reason given: "so"'),
+        ({"member": "till", "client_id": "till"}, 'lock expired: "till"'),
+    ],
+)
+def test_what_happened_is_said_in_one_sentence(fields: dict[str, Any], said: str) -> None:
+    assert timeline.describe(Event(1_000, "g", Cause.LOCK_EXPIRED, "", "", 1, **fields)) == said

@@ -111,6 +111,23 @@ def test_what_is_not_kept_any_more_may_have_counted(journal: Journal) -> None:
     assert differences({"event": "member_left", "times": 0}, Mark(1, 1), resets) == []
 
 
+@given(
+    st.lists(st.sampled_from(("", "a", "a-b", "b", "new journal")), max_size=6),
+    st.sampled_from(("", "a", "a-b-c", "b")),
+)
+def test_the_last_reset_that_concerns_a_name_counts(done: list[str], name: str) -> None:
+    resets, request, event = Resets(), 0, 0
+    for number, prefix in enumerate(done, 1):
+        if prefix == "new journal":
+            resets.note_new_journal()
+            request = 0
+        else:
+            resets.note(prefix, Mark(number, 10 * number))
+            if name.startswith(prefix):
+                request, event = number, 10 * number
+    assert resets.find(name) == Mark(request, event)
+
+
 def test_the_resets_of_many_prefixes_are_bounded() -> None:
     resets = Resets()
     for number in range(PREFIXES_MAX + 1):
@@ -243,6 +260,18 @@ def test_requests_that_differ_in_their_correlation_id_are_decoded_once(decodings
         journal.note_response(entry, encode_response(12, 4, number, HeartbeatResponse()), number)
     assert check(journal, {"group": "g", "response": {"error_code": 0}, "times": 20}).ok
     assert decodings == [1, 1]
+
+
+def test_requests_of_two_versions_are_not_alike() -> None:
+    """The same bytes of another version say something else."""
+    journal, client = Journal(), JournalClient("/127.0.0.1", 50_000, 1)
+    frames = [request_frame("LeaveGroup", version, LeaveGroupRequest(group_id="g"), "a") for version in (0, 1)]
+    assert frames[0][4:] == frames[1][4:]
+    for frame in frames:
+        answer = bytes(4) + frame[4:8] + b"\0\x19\0\0\0\x1b"
+        journal.note_response(journal.note_request(1, client, frame), answer, 1)
+    older, newer = Decoder().take(journal.after(0), Work())
+    assert (older.errors, newer.errors) == (["UNKNOWN_MEMBER_ID"], ["REBALANCE_IN_PROGRESS"])
 
 
 def test_verifications_may_share_what_they_decode(journal: Journal, decodings: list[int]) -> None:
