@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from coordinator.control.deliveries import find_deliveries
 from coordinator.control.faults import Action, FaultSpec, Match
 from coordinator.control.journal import Filter, Journal
 from coordinator.control.lint import lint
@@ -372,6 +373,48 @@ def test_whoever_releases_records_is_blamed_for_none_of_them(
         for one in find_late_members(entry for entry, _ in journal.entries(Filter()))
     }
     assert found == {one: f"{times} time{'' if times == 1 else 's'}" for one, times in blamed.items()}
+
+
+PLACES = [(group, topic, index) for group in ("mail", "post") for topic in (b"t" * 16, b"u" * 16) for index in (0, 1)]
+DELIVERED = st.tuples(
+    st.sampled_from(PLACES), st.integers(0, 3), st.integers(0, 2), st.sampled_from("ab"), st.booleans()
+)
+
+
+def note_delivery(journal: Journal, parts: Any, count: int, client: str) -> None:
+    """Note a ShareFetch by which a client has got runs of records of several partitions of a group."""
+    (group,) = {group for (group, *_), _ in parts}
+    topics: dict[bytes, list[ShareFetchResponsePartition]] = {}
+    for (_, topic, index), runs in parts:
+        acquired = tuple(ShareFetchResponseAcquiredRecords(first, last, count) for first, last in runs)
+        topics.setdefault(topic, []).append(ShareFetchResponsePartition(index, acquired_records=acquired))
+    answer = ShareFetchResponse(responses=tuple(ShareFetchResponseTopic(*one) for one in ((t, tuple(p)) for t, p in topics.items())))  # fmt: skip
+    note(journal, "ShareFetch", 2, ShareFetchRequest(group, f"{client}-id", 1), answer, client=client)
+
+
+@given(st.lists(DELIVERED, max_size=8), st.sampled_from(PLACES), st.integers(0, 5))
+def test_deliveries_and_who_keeps_records_are_told_for_each_partition_by_itself(
+    delivered: list[Any], place: Any, offset: int
+) -> None:
+    """Each fetch has runs of two partitions of its group; records have come three times from the start."""
+    journal, holders, blamed, expected = Journal(), dict[Any, str](), Counter[tuple[str, str]](), []
+    for number, ((group, topic, index), first, more, client, is_first) in enumerate(delivered, 1):
+        own, other = [(first, first + more), (first + 4, first + 4)], [(0, first)]
+        neighbour = (group, topic, 1 - index)
+        parts = [((group, topic, index), own), (neighbour, other)]
+        note_delivery(journal, parts if is_first else parts[::-1], 3, client)
+        for where, runs in parts if is_first else parts[::-1]:
+            for low, high in runs:
+                offsets = range(low, high + 1)
+                blamed.update({(where[0], holders[where, at]) for at in offsets if (where, at) in holders})
+                holders |= {(where, at): client for at in offsets}
+                if where == place and low <= offset <= high:
+                    expected.append((number, client, f"{client}-id", 3))
+    entries = [entry for entry, _ in journal.entries(Filter(group=place[0]))]
+    found = find_deliveries(entries, place[1], place[2], offset)
+    assert [(one.number, one.client, one.member, one.count) for one in found] == expected
+    late = {(one.group, one.client): int(one.evidence.split()[0]) for one in find_late_members(journal.after(0))}
+    assert late == dict(blamed)
 
 
 def test_records_that_are_released_are_no_finding(queue: Queue) -> None:
