@@ -21,10 +21,16 @@ from coordinator.dataplane.share.operating import SharePartitionView
 from coordinator.server.verbs.clock import keep_everybody
 from coordinator.server.verbs.queues import Queue as SeededQueue
 from coordinator.server.verbs.queues import QueueRecords
+from coordinator.server.verbs.records import STATES
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
 from protocol import record_batch
 from protocol.errors import ErrorCode
+from protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
 from protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeRequestAcknowledgementBatch,
@@ -534,6 +540,66 @@ def test_a_share_group_whose_states_are_being_loaded_is_not_forgotten() -> None:
 def test_a_queue_that_cannot_be_is_refused(queue: Queue, seeded: tuple[int, list[Any]], sentence: str) -> None:
     with pytest.raises(Refusal, match=f"^{sentence}$"):
         queue.server.operator.state.seed(State(queues={"other": {TOPIC: {"0": seeded_queue(*seeded)}}}))
+
+
+@pytest.mark.parametrize(
+    ("group", "topic", "index", "sentence"),
+    [
+        ("other", TOPIC, "1", "invalid partition '1' of 'letters': expected 0 to 0"),
+        ("other", TOPIC, "-1", "invalid partition '-1' of 'letters': expected 0 to 0"),
+        ("other", TOPIC, "\u0661", "invalid partition '\u0661' of 'letters': expected 0 to 0"),
+        ("other", "nothing", "0", "there is no topic 'nothing'"),
+        ("simple", TOPIC, "0", "share group 'simple': GROUP_ID_NOT_FOUND"),
+        ("busy", TOPIC, "0", "share group 'busy': NON_EMPTY_GROUP"),
+    ],
+)
+def test_a_queue_that_nobody_could_have_is_refused(
+    queue: Queue, group: str, topic: str, index: str, sentence: str
+) -> None:
+    """None of its other parts is made either, where the names themselves are wrong."""
+    queue.server.operator.state.seed(State(offsets={"simple": {TOPIC: {"0": 1}}}))
+    assert queue.peer.ask(ShareGroupHeartbeatRequest("busy", "A" * 22, 0, subscribed_topic_names=(TOPIC,)), 1).error_code == 0  # fmt: skip
+    queue.server.rest()
+    before = queue.server.operator.state.contents()
+    seeded = {TOPIC: {"0": seeded_queue(start=7)}} if group == "other" else {}
+    with pytest.raises(Refusal, match=f"^{sentence}"):
+        queue.server.operator.state.seed(State(queues={group: {**seeded, topic: {index: seeded_queue(3)}}}))
+    assert queue.server.operator.state.contents() == before
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(("available", "acknowledged", "archived"))), max_size=4))
+@settings(max_examples=25)
+def test_what_is_done_of_a_seeded_queue_is_no_lag(runs: list[tuple[int, Any]]) -> None:
+    queue, records, at = Queue(), [], 2
+    for more, state in runs:
+        records.append((at, at + more, state, 1))
+        at += more + 1
+    queue.server.operator.state.seed(State(queues={"other": {TOPIC: {"0": seeded_queue(2, records)}}}))
+    topics = (DescribeShareGroupOffsetsRequestTopic(TOPIC, (0,)),)
+    asked = DescribeShareGroupOffsetsRequest((DescribeShareGroupOffsetsRequestGroup("other", topics),))
+    ((partition,),) = [topic.partitions for topic in queue.peer.ask(asked, 1).groups[0].topics]
+    done = sum(last - first + 1 for first, last, state, _ in records if state != "available")
+    assert (partition.start_offset, partition.lag) == (2, 10 - 2 - done)
+
+
+def test_each_record_is_in_the_state_that_is_waited_for(queue: Queue) -> None:
+    """Before the window, in it, and from its end on."""
+    queue.fetch()
+    for first, last, do in ((0, 1, ACCEPT), (4, 4, REJECT), (5, 6, RELEASE), (8, 8, ACCEPT)):
+        queue.change(first, last, do)
+    produce_more = record_batch.encode([Record(None, b"", timestamp=queue.server.clock.now_ms())])
+    queue.peer.ask(produce(TOPIC, {0: produce_more}), 12)
+    states = (
+        ["done"] * 2 + ["acquired"] * 2 + ["archived"] + ["available"] * 2 + ["acquired", "acknowledged", "acquired"]
+    )
+    find = queue.server.operator.records.find_difference
+    for offset, state in enumerate([*states, "new", "new"]):
+        assert find(GROUP, {TOPIC: {"0": {str(offset): state}}}) is None
+        for other in {*STATES} - {state}:
+            difference = f"record {offset} of {TOPIC}-0 is {state}, expected {other}"
+            assert find(GROUP, {TOPIC: {"0": {"0": "done", str(offset): other}, "1": {"0": "new"}}}) == difference
+    assert find(GROUP, {TOPIC: {"1": {"0": "done"}}}) == f"record 0 of {TOPIC}-1 is new, expected done"
+    assert find(GROUP, {"nothing": {"0": {"0": "new"}}}) is None
 
 
 def seeded_queue(start: int, records: Sequence[tuple[int, int, Any, int]] = ()) -> SeededQueue:

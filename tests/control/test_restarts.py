@@ -1,13 +1,14 @@
 """A reset and a restore are whole: cut off at any call to the disk, a server finds what was before or what was to be."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 
 from coordinator.config import Config
 from coordinator.runtime import log_pace
 from coordinator.runtime.node import Node
+from coordinator.runtime.snapshot import Snapshot
 from coordinator.server.verbs.queues import Queue, QueueRecords
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
@@ -123,6 +124,33 @@ def test_a_snapshot_is_taken_again_where_there_is_room_for_one() -> None:
     with pytest.raises(Refusal, match="snapshots may take"):
         state.take_snapshot("two")
     assert state.snapshots() == {"one": size}
+
+
+def test_snapshots_take_as_much_as_they_may_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that are taken at one time: the second one counts as soon as it is there."""
+    server, _ = prepare()
+    state = server.operator.state
+    state.remove_snapshot("kept")
+    size = state.take_snapshot("one")
+    server.node.world.config = Config({"snapshots.max.bytes": 2 * size})
+    read = server.begin_snapshot
+
+    def read_slowly() -> Generator[None, None, Snapshot]:
+        yield
+        return (yield from read())
+
+    monkeypatch.setattr(server, "begin_snapshot", read_slowly)
+    taking = state.take_snapshot_in_steps("slow")
+    next(taking)
+    state.take_snapshot("quick")
+    with pytest.raises(Refusal, match=f"snapshots may take {2 * size} bytes in all"):
+        finish_steps(taking)
+    assert state.snapshots() == {"one": size, "quick": size}
+    state.remove_snapshot("one")
+    assert state.take_snapshot("two") == size
+    server.node.world.config = Config({"snapshots.max.bytes": 2 * size - 1})
+    with pytest.raises(Refusal, match="snapshots may take"):
+        state.take_snapshot("two")
 
 
 def reset_prefix(server: SteeredNode, prefix: str, *keep: str) -> tuple[int, int]:

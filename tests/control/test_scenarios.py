@@ -50,6 +50,57 @@ def test_a_verb_waits_for_its_group() -> None:
     assert {rule.spec.on.api for rule in server.operator.requests.faults} == names_with(Trait.HEARTBEAT)
 
 
+@pytest.mark.parametrize("members", [None, 0, 1, 2, 3])
+@pytest.mark.parametrize("state", ["", "Stable", "Empty"])
+@pytest.mark.parametrize("generation", [None, 0, 1, 2])
+def test_a_verb_waits_until_each_of_its_conditions_holds(
+    members: int | None, state: str, generation: int | None, pair: SteeredNode
+) -> None:
+    holds = members in (None, 2) and state != "Empty" and generation != 2
+    after = After("g", state=state, members=members, generation=generation)
+    steps = [
+        ScenarioStep(after=after, verb=Verb(hold="commit")),
+        ScenarioStep(after=After("h"), verb=Verb(forget=True)),
+    ]
+    scenario = pair.operator.scenarios.add(ScenarioSpec(steps))
+    held = {rule.spec.on.api for rule in pair.operator.requests.release("g")}
+    pair.operator.scenarios.remove(scenario.number)
+    assert (scenario.reached, held) == ((1, {"OffsetCommit", "TxnOffsetCommit"}) if holds else (0, set()))
+
+
+@pytest.fixture(scope="module")
+def pair() -> SteeredNode:
+    server = SteeredNode(offsets_topic_num_partitions=1)
+    stable_group(server, "a", "b")
+    return server
+
+
+@pytest.mark.parametrize(
+    ("verb", "cause", "code"),
+    [
+        (Verb(expire="b"), "session_expired", ErrorCode.UNKNOWN_MEMBER_ID),
+        (Verb(kick="b"), "member_kicked", ErrorCode.UNKNOWN_MEMBER_ID),
+        (Verb(fence="b"), "member_fenced", ErrorCode.UNKNOWN_MEMBER_ID),
+        (Verb(rebalance=True), "rebalance_requested", ErrorCode.REBALANCE_IN_PROGRESS),
+        (Verb(forget=True), "group_forgotten", ErrorCode.UNKNOWN_MEMBER_ID),
+        (Verb(release=True), "leader_synced", ErrorCode.NONE),
+    ],
+)
+def test_each_verb_is_done_to_its_group(verb: Verb, cause: str, code: ErrorCode) -> None:
+    """And to its member, and to no other group."""
+    server = SteeredNode(offsets_topic_num_partitions=1)
+    (other,) = stable_group(server, "b", group="h")
+    _, b = stable_group(server, "a", "b")
+    for group in "gh":
+        server.operator.requests.hold(group, "commit")
+    scenario = server.operator.scenarios.add(ScenarioSpec([ScenarioStep(after=After("g"), verb=verb)]))
+    assert (scenario.reached, server.events[-1].group) == (1, "g")
+    assert cause in server.causes()[-2:]
+    assert (b.beat(), other.beat()) == (code, ErrorCode.NONE)
+    held = {rule.spec.on.group for rule in server.operator.requests.faults if rule.spec.do.hold}
+    assert held == ({"h"} if verb.release else {"g", "h"})
+
+
 def test_a_generation_that_was_passed_by_between_two_looks_has_come() -> None:
     server = SteeredNode(offsets_topic_num_partitions=1)
     hold = ScenarioStep(after=After("g", generation=2), verb=Verb(hold="heartbeat"))
