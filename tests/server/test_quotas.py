@@ -14,6 +14,7 @@ from coordinator.core.quotas.buckets import THROTTLE_MS_MAX
 from coordinator.core.quotas.entities import CONNECTIONS, IP
 from coordinator.core.quotas.rules import QuotaRules
 from coordinator.core.share_state.values import StateKey
+from coordinator.server import quotas
 from coordinator.server.admission import Admission
 from coordinator.server.quotas import SAMPLES, Rate
 from protocol.errors import ErrorCode
@@ -223,6 +224,87 @@ def test_a_client_that_changes_too_much_waits_whatever_it_makes_of_the_answer() 
     server.advance(0.2)
     server.turn()
     assert len(peer.answers) == 2
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(("produce", "produce", "leave", "wait"))), max_size=12)
+)
+@settings(max_examples=40)
+def test_each_of_several_clients_waits_for_its_own_time(done: list[tuple[str, str]]) -> None:
+    """Some of which leave meanwhile; clients of one id share a rate, and each waits for what it was told."""
+    server = InMemory()
+    for number, name in enumerate("abc"):
+        limit(server, "producer_byte_rate", 900 + 200 * number, ("client-id", name))
+    waits: list[tuple[Any, float]] = []
+    for name, what in done:
+        if what == "produce":
+            peer = server.connect(name)
+            told_ms = peer.ask(*producing()).throttle_time_ms
+            peer.send(VERSIONS)
+            server.turn()
+            waits.append((peer, server.seconds + told_ms / 1000))
+        elif what == "leave" and waits:
+            server.frontend.disconnect(waits.pop(len(waits) // 2)[0].connection)
+        else:
+            server.advance(3.7)
+            server.turn()
+        left = [until_s for _, until_s in waits if until_s > server.seconds]
+        assert [len(peer.answers) for peer, _ in waits] == [1 if until > server.seconds else 2 for _, until in waits]
+        assert server.frontend.throttled.next_s == (min(left) if left else None)
+
+
+def test_a_client_waits_for_the_longest_of_its_times() -> None:
+    """What it has produced, and the time that its requests have taken."""
+    server = InMemory()
+    limit(server, "request_percentage", 0.000001, ("client-id", "p"))
+    ticks = iter(range(10**6))
+    server.frontend.turn.real_s = lambda: server.seconds + next(ticks) / 1e5
+    assert server.connect("p").ask(*producing()).throttle_time_ms == 1_000
+    limit(server, "producer_byte_rate", 990, ("client-id", "p"))
+    assert server.connect("p").ask(*producing()).throttle_time_ms == 1_000
+    limit(server, "producer_byte_rate", 100, ("client-id", "p"))
+    assert server.connect("p").ask(*producing()).throttle_time_ms > 10_000
+
+
+def test_a_fetch_without_records_is_answered_whole_over_the_quota_too() -> None:
+    server = InMemory()
+    limit(server, "consumer_byte_rate", 1, ("client-id", "c"))
+    server.connect("filler").ask(*producing())
+    assert server.connect("c").ask(*fetching()).responses == ()
+    answer = server.connect("c").ask(*fetching(1))
+    assert (answer.throttle_time_ms, len(answer.responses)) == (0, 1)
+
+
+def test_the_rate_that_is_oldest_goes_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "RATES_MAX", 2)
+    server = InMemory()
+    limit(server, "producer_byte_rate", 2_500, ("client-id", None))
+    waits = {name: [] for name in "abc"}
+    for name in "aabbcca":
+        waits[name].append(server.connect(name).ask(*producing()).throttle_time_ms)
+    assert [len([ms for ms in waits[name] if ms]) for name in "abc"] == [0, 0, 0]
+    assert server.connect("c").ask(*producing()).throttle_time_ms > 0, "it is known still"
+    assert server.connect("b").ask(*producing()).throttle_time_ms == 0, "it went as a came again"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1_000), st.sampled_from((0.0, 0.25, 0.5, 1.0, 3.0, 11.0))), max_size=20),
+    st.sampled_from((10, 100, 500)),
+)
+def test_a_rate_is_that_of_the_samples_of_its_window(added: list[tuple[int, float]], quota: int) -> None:
+    """Kafka's arithmetic, over a list of all samples there ever were."""
+    rate, samples, now_s = Rate(), list[list[float]](), 0.0
+    for amount, pause_s in added:
+        now_s += pause_s
+        if not samples or now_s - samples[-1][0] >= 1:
+            samples.append([now_s, 0])
+        samples[-1][1] += amount
+        rate.add(amount, now_s)
+        window = [one for one in samples if now_s - one[0] < SAMPLES]
+        elapsed_s = now_s - window[0][0]
+        window_s = elapsed_s + max(SAMPLES - 1 - int(elapsed_s), 0)
+        over = sum(amount for _, amount in window) / window_s - quota
+        assert rate.throttle_ms(quota, now_s) == (round(over / quota * window_s * 1000) if over > 0 else 0)
 
 
 def test_quotas_are_there_after_a_restart_and_a_client_that_leaves_is_forgotten() -> None:
