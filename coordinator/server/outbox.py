@@ -176,6 +176,8 @@ class Outbox:
             wait.revocable += self._revocable
             wait.decided.append(self._take_decided())
         self._revocable = []
+        if newest <= ended:  # what the next sync was to cover is lost: it does not begin, and nothing else is missing
+            ended = max([ended, *self._waits])
         for number in sorted([number for number in self._waits if number <= ended]):
             self._release(self._waits.pop(number), ended, touched)
 

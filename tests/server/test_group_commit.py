@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coordinator.runtime import group_commit
 from coordinator.server import outbox
@@ -197,6 +199,49 @@ def test_a_topic_whose_sync_fails_is_withdrawn_from_all_that_waits() -> None:
     assert kinds(member) == ["OffsetCommit"]
     held = [peer.connection.outgoing_bytes + peer.connection.held_bytes for peer in (first, second, reader, member)]
     assert held == [0, 0, 0, 0]
+
+
+STEPS = ("produce 0", "produce 1", "produce both", "fetch 1", "beat", "commit", "turn", "end a sync")
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(STEPS)), min_size=4, max_size=16))
+@settings(max_examples=60)
+def test_only_what_rests_on_lost_records_is_withdrawn_wherever_it_waits(steps: list[tuple[int, str]]) -> None:
+    """Among other responses of its connection, in this turn or behind earlier ones, for one sync or another."""
+    disk, server = serving()
+    fail(disk, "sync", "t-0")
+    peers, sent = [server.connect() for _ in range(3)], [list[str]() for _ in range(3)]
+    for at, step in steps:
+        match step.split():
+            case ["produce", "both"]:
+                peers[at].send(producing(0, 1))
+            case ["produce", partition]:
+                peers[at].send(producing(int(partition)))
+            case ["fetch", _]:
+                peers[at].send(fetching(1, 0))
+            case ["beat"]:
+                peers[at].send(beating("h"))
+            case ["commit"]:
+                peers[at].send(committing("g", 2))
+            case ["turn"]:
+                server.turn()
+            case _:
+                server.turn()
+                end_sync(disk, server)
+        if step not in ("turn", "end a sync"):
+            sent[at].append(step)
+    for _ in range(4):
+        server.advance(0.1)
+        end_sync(disk, server)
+    lost = ErrorCode.KAFKA_STORAGE_ERROR
+    expected = {"produce 0": [(0, lost)], "produce 1": [(1, 0)], "produce both": [(0, lost), (1, 0)]}
+    for peer, steps_of in zip(peers, sent, strict=True):
+        assert [number for number, _ in peer.answers] == [*range(1, len(steps_of) + 1)]
+        names = {"p": "Produce", "f": "Fetch", "b": "Heartbeat", "c": "OffsetCommit"}
+        assert kinds(peer) == [names[step[0]] for step in steps_of]
+        assert codes(peer) == [one for step in steps_of for one in expected.get(step, ())]
+        assert (peer.connection.outgoing_bytes, peer.connection.held_bytes, peer.connection.closing) == (0, 0, False)
+    assert server.frontend.outbox.held_bytes == 0
 
 
 def test_replies_that_no_turn_has_encoded_yet_are_withdrawn_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
