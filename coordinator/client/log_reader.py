@@ -240,12 +240,10 @@ class LogReader:
         start = self._turn % max(1, len(order))
         shares: dict[int, list[int]] = defaultdict(list)
         for partition in order[start:] + order[:start]:
-            leader = self._leaders.get(partition, -1)
-            check(f"read {self.topic}:{partition}", ErrorCode.LEADER_NOT_AVAILABLE if leader < 0 else 0)
-            shares[leader].append(partition)
+            shares[self._leaders.get(partition, -1)].append(partition)
         if not shares.keys() <= self._brokers.keys():
             self._brokers = self._connect().brokers(shares.keys())
-            for leader in shares.keys() - self._brokers.keys():  # it has gone, and nobody leads its partitions yet
+            for leader in shares.keys() - self._brokers.keys():  # there is none, or it has gone and nobody leads yet
                 check(f"read {self.topic}:{shares[leader][0]}", ErrorCode.LEADER_NOT_AVAILABLE)
         return dict(shares)
 

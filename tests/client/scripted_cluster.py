@@ -53,7 +53,7 @@ def batch(base_offset: int, *values: bytes, span: int | None = None) -> bytes:
 
 
 class ScriptedCluster:
-    """Brokers 1 and 2. Every partition is led by `leader`."""
+    """Brokers 1 and 2. Every partition is led by `leader`, and those of `elsewhere` by the other one."""
 
     def __init__(self, logs: Mapping[int, Sequence[bytes]]) -> None:
         self.logs = {number: list(log) for number, log in logs.items()}
@@ -62,6 +62,8 @@ class ScriptedCluster:
         self.script: list[str] = []
         self.throttle_ms = 300
         self.leader = 1
+        self.elsewhere: frozenset[int] = frozenset()
+        self.leaderless = 0  # descriptions of the topic yet to come in which one partition has no leader
         self.unlisted = 0  # lists of brokers yet to come that leave the leader out
         self.fetches: list[tuple[float, int, Any]] = []  # when, which broker, the request
         self.stopping: set[int] = set()  # brokers that accept connections and close them
@@ -134,17 +136,27 @@ class ScriptedCluster:
         if self.unlisted and not body.topics:
             self.unlisted -= 1
             brokers = tuple(one for one in brokers if one.node_id != self.leader)
-        partitions = tuple(MetadataResponsePartition(0, n, self.leader) for n in self.logs)
+        leaders = {n: self._leader_of(n) for n in self.logs}
+        if self.leaderless and body.topics:
+            self.leaderless -= 1
+            leaders[max(leaders)] = -1
+        partitions = tuple(MetadataResponsePartition(0, n, leader) for n, leader in leaders.items())
         topics = (
             (MetadataResponseTopic(self.topic_error, TOPIC, self.topic_id, True, partitions),) if body.topics else ()
         )
         return MetadataResponse(brokers=brokers, cluster_id="scripted", topics=topics)
 
+    def _leader_of(self, partition: int) -> int:
+        return 3 - self.leader if partition in self.elsewhere else self.leader
+
     def _list_offsets(self, body: Any) -> ListOffsetsResponse:
         parts = []
         for one in body.topics[0].partitions:
-            known = {-1: self.ends, -2: self.starts}.get(one.timestamp, {})
-            parts.append(ListOffsetsResponsePartition(one.partition_index, offset=known.get(one.partition_index, -1)))
+            index, at_ms = one.partition_index, one.timestamp
+            headers = [record_batch.header_at(raw) for raw in self.logs[index]]
+            later = next((each.base_offset for each in headers if each.max_timestamp >= at_ms), -1)
+            offset = {-1: self.ends[index], -2: self.starts[index]}.get(at_ms, later)
+            parts.append(ListOffsetsResponsePartition(index, offset=offset))
         return ListOffsetsResponse(topics=(ListOffsetsResponseTopic(TOPIC, tuple(parts)),))
 
     def _fetch(self, number: int, body: Any) -> FetchResponse | None:
@@ -158,14 +170,16 @@ class ScriptedCluster:
         if word in ("moved", "gone"):
             self.leader = 3 - self.leader
             self.unlisted = 2 if word == "gone" else 0
-        if number != self.leader:
+        self.leaderless = 2 if word == "no leader" else self.leaderless
+        if word == "no leader":
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         parts, left = [], body.max_bytes
         for one in body.topics[0].partitions:
-            data = b"" if word == "throttle" or code else self._read(one.partition, one.fetch_offset, left)
+            code_of_one = ErrorCode.NOT_LEADER_OR_FOLLOWER if number != self._leader_of(one.partition) else code
+            data = b"" if word == "throttle" or code_of_one else self._read(one.partition, one.fetch_offset, left)
             at = one.fetch_offset
-            out = at < self.starts[one.partition] or at > self.ends[one.partition]
-            code_here = code or (ErrorCode.OFFSET_OUT_OF_RANGE if out else 0)
+            out = word == "out of range" or at < self.starts[one.partition] or at > self.ends[one.partition]
+            code_here = code_of_one or (ErrorCode.OFFSET_OUT_OF_RANGE if out else 0)
             left -= len(data)
             data = b"" if out else data[: len(data) - 7 if word == "cut" else None]
             parts.append(FetchResponsePartitionData(one.partition, code_here, self.ends[one.partition], records=data))

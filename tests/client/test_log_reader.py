@@ -66,15 +66,15 @@ def read_all(reader: LogReader) -> dict[int, bytes]:
     "script",
     [
         [], ["close"], ["close", "close", "close"], ["moved"], ["moved", "close", "moved"], ["gone"], ["throttle"], ["cut"],
-        ["cut", "throttle", "moved", "cut", "gone", "close"],
+        ["cut", "throttle", "moved", "cut", "gone", "close"], ["no leader"], ["moved", "no leader", "close", "cut"],
     ],
     ids="-".join,
 )  # fmt: skip
-@pytest.mark.parametrize("bytes_max", [1, 200, 1 << 20])
+@pytest.mark.parametrize(("bytes_max", "elsewhere"), [(1, ()), (1, (2,)), (200, ()), (1 << 20, ()), (1 << 20, (0, 1))])
 def test_every_batch_comes_once_and_as_it_lies_in_the_log(
-    cluster: ScriptedCluster, script: list[str], bytes_max: int
+    cluster: ScriptedCluster, script: list[str], bytes_max: int, elsewhere: tuple[int, ...]
 ) -> None:
-    cluster.script = script.copy()
+    cluster.script, cluster.elsewhere = script.copy(), frozenset(elsewhere)
     with reader_of(cluster, bytes_max=bytes_max) as reader:
         assert read_all(reader) == {number: b"".join(log) for number, log in LOGS.items()}
     assert not cluster.script, "the script was played"
@@ -107,8 +107,11 @@ def test_offsets_that_a_cleaner_has_removed_are_no_hole(cluster: ScriptedCluster
     cluster.ends[2] = 50
     with reader_of(cluster) as reader:
         fetched = list(reader.read({2: 0}, {2: 50}, 10))
-    assert [one.next_offset for one in fetched] == [31, 50]
-    assert record_batch.header_at(fetched[0].batches).last_offset == 16
+        assert [one.next_offset for one in fetched] == [31, 50]
+        assert record_batch.header_at(fetched[0].batches).last_offset == 16
+        cluster.ends[2], before = 60, len(cluster.fetches)
+        (passed,) = reader.read({2: 50}, {2: 60}, 10)
+        assert (passed.next_offset, len(cluster.fetches) - before) == (60, module.EMPTY_MOST), "it is as sure as before"
 
 
 def test_what_retention_has_removed_is_told_and_passed(cluster: ScriptedCluster) -> None:
@@ -117,6 +120,49 @@ def test_what_retention_has_removed_is_told_and_passed(cluster: ScriptedCluster)
     with reader_of(cluster) as reader:
         fetched = list(reader.read({2: 10}, {2: 31}, 10))
     assert [(one.removed, one.next_offset) for one in fetched] == [((10, 30), 30), (None, 31)]
+
+
+@pytest.mark.parametrize("at", [0, 2, 8])
+def test_a_position_that_is_in_the_log_by_now_stays(cluster: ScriptedCluster, at: int) -> None:
+    """At its beginning, within it, or at its end: the leader had not seen yet what another one says."""
+    cluster.script = ["out of range"]
+    with reader_of(cluster) as reader:
+        reader.describe()
+        reader.seek({0: at})
+        assert list(reader.poll(10)) == []
+        assert reader.positions == {0: at}
+        assert [one.next_offset for one in reader.poll(10)] == ([8] if at < 8 else [])
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "offsets"),
+    [
+        (0, {0: 0, 1: 0, 2: 10}),
+        (2_001, {0: 3, 1: 0, 2: 10}),
+        (10_001, {0: 8, 1: 0, 2: 30}),
+        (30_001, {0: 8, 1: 0, 2: 31}),
+    ],
+)
+def test_the_offsets_at_a_time_are_those_of_the_next_record_or_the_end(
+    cluster: ScriptedCluster, at_ms: int, offsets: dict[int, int]
+) -> None:
+    cluster.elsewhere = frozenset({2})
+    with reader_of(cluster) as reader:
+        assert reader.offsets(at_ms) == offsets
+        assert reader.offsets(at_ms, [2]) == {2: offsets[2]}
+
+
+def test_each_leader_is_asked_for_its_own_partitions_in_its_share_of_the_time(cluster: ScriptedCluster) -> None:
+    cluster.elsewhere = frozenset({2})
+    with reader_of(cluster) as reader:
+        reader.describe()
+        reader.seek({0: 0, 1: 0, 2: 10})
+        list(reader.poll(100))
+    asked = [
+        (number, {one.partition for one in body.topics[0].partitions}, body.max_wait_ms)
+        for _, number, body in cluster.fetches
+    ]
+    assert sorted(asked, key=lambda one: one[0]) == [(1, {0, 1}, 50), (2, {2}, 50)]
 
 
 def test_a_log_that_ends_before_the_position_is_another_one(cluster: ScriptedCluster) -> None:
