@@ -76,8 +76,6 @@ class Authorizer:
         every = self._rules.find_grants(kind, principal, host)
         if any(one.exact.get(WILDCARD, 0) & denied for one in every):
             return False
-        if any(one.exact.get(WILDCARD, 0) & allowed for one in every):
-            return True
         for name, grant in chain.from_iterable(one.exact.items() for one in every):
             if grant & allowed and not any((o.exact.get(name, 0) | o.prefixed.find(name)) & denied for o in every):
                 return True

@@ -41,8 +41,10 @@ def delete_acls(catalog: Catalog, request: DeleteAclsRequest, call: Call) -> Dec
                 yield Result()
                 work = 0
             result = by_filter[wanted] = _find(candidates, wanted, entries, MATCHES_MAX - matches)
+        if matches + len(result.matching_acls) > MATCHES_MAX:  # of a filter that is there again
+            result = _TOO_MANY
         matches += len(result.matching_acls)
-        results.append(result if matches <= MATCHES_MAX else _TOO_MANY)
+        results.append(result)
     gone = list(dict.fromkeys(acl for acl in entries if acl in catalog.acls))
     for at in range(0, len(gone), STEP_ENTRIES):
         yield Result(records=tuple([CatalogRecord(acl, None) for acl in gone[at : at + STEP_ENTRIES]]))

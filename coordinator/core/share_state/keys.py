@@ -23,8 +23,6 @@ def read_coordinator_key(name: str) -> StateKey | None:
     group_id, _, topic_id = group_id.rpartition(":")
     if not group_id.strip() or not _PARTITION.fullmatch(rest) or not -(2**31) <= int(rest) < 2**31:
         return None
-    if len(topic_id) > 24:
-        return None
     try:
         raw = base64.b64decode(topic_id + "=" * (-len(topic_id) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

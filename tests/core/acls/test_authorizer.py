@@ -102,7 +102,8 @@ def test_what_is_removed_leaves_no_trace(acls: list[AclKey], data: st.DataObject
     """Rules that came and went decide as if they had never been there."""
     kept = [one for one in acls if data.draw(st.booleans())]
     rules = rules_of(*acls)
-    authorizer = Authorizer(rules)
+    default = data.draw(st.booleans())
+    authorizer = Authorizer(rules, allows_without_acls=default)
     for name in NAMES:  # remembered while all of them are there
         authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, name)
     for one in acls:
@@ -111,7 +112,7 @@ def test_what_is_removed_leaves_no_trace(acls: list[AclKey], data: st.DataObject
             rules.remove(one)
     assert set(rules) == set(kept) and len(rules) == len(set(kept))
     for name in NAMES:
-        wanted = plainly(kept, Operation.READ, Resource.TOPIC, name, False)
+        wanted = plainly(kept, Operation.READ, Resource.TOPIC, name, default)
         assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, name) == wanted
 
 
@@ -211,7 +212,12 @@ def test_decisions_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPat
     for number in range(1000):
         assert not authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, f"t{number}")
         authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, f"{number}" + "x" * authorizers.NAME_MAX)
+        authorizer.may_any(Principal("User", f"u{number}"), HOST, Operation.READ, Resource.TOPIC)
     assert 0 < len(authorizer.decisions) <= 100
+    assert 0 < len(authorizer._rules.decisions_of_any) <= 100
+    longest = "y" * authorizers.NAME_MAX
+    authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, longest)
+    assert any(name == longest for _, name, _, _ in authorizer.decisions)
     assert all(len(name) <= authorizers.NAME_MAX for _, name, _, _ in authorizer.decisions)
     assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, "t")
 

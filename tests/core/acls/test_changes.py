@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.core.acls import create_acls as create_acls_module
 from coordinator.core.acls import delete_acls as delete_acls_module
 from coordinator.core.acls.create_acls import create_acls
 from coordinator.core.acls.delete_acls import delete_acls
@@ -82,17 +83,56 @@ def test_many_rules_come_and_go_in_steps() -> None:
     assert not len(catalog.acls) and steps >= 5 + 4 and most <= STEP_ENTRIES
 
 
-def test_a_response_names_so_many_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The filter that would name more is refused for itself, and deletes nothing."""
+@given(st.lists(st.sampled_from(ACLS), unique=True), st.lists(FILTERS, max_size=6), st.integers(0, 12), st.data())
+def test_a_response_names_so_many_rules(
+    acls: list[AclKey], filters: list[DeleteAclsRequestDeleteAclsFilter], most: int, data: st.DataObject
+) -> None:
+    """A filter that would name more is refused for itself, and deletes nothing. One may be there again."""
+    filters += data.draw(st.lists(st.sampled_from(filters), max_size=3)) if filters else []
+    catalog, named, gone = catalog_of(acls), 0, set[AclKey]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delete_acls_module, "MATCHES_MAX", most)
+        response, _, _ = decide(catalog, delete_acls(catalog, DeleteAclsRequest(tuple(filters)), CALL))
+    refused = set[DeleteAclsRequestDeleteAclsFilter]()
+    for wanted, result in zip(filters, response.filter_results, strict=True):
+        found = {acl for acl in acls if matches(wanted, acl)}
+        if result.error_code:
+            assert result.error_code == ErrorCode.POLICY_VIOLATION and not result.matching_acls
+            assert wanted in refused or named + len(found) > most
+            refused.add(wanted)
+            continue
+        named += len(result.matching_acls)
+        assert len(result.matching_acls) == len(found) and named <= most
+        gone |= found
+    assert set(catalog.acls) == set(acls) - gone
+
+
+def test_a_filter_that_is_there_again_names_its_rules_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delete_acls_module, "MATCHES_MAX", 5)
-    catalog = catalog_of(ACLS)
-    filters = [ANYTHING.__class__(1, None, 1, user, "h", 1, 1) for user in ("User:a", "User:none")]
-    one = ANYTHING.__class__(2, "a", 3, "User:a", "h", 1, 1)
-    response, _, _ = decide(catalog, delete_acls(catalog, DeleteAclsRequest((*filters, one, ANYTHING)), CALL))
-    assert [(result.error_code, len(result.matching_acls)) for result in response.filter_results] == [
-        (ErrorCode.POLICY_VIOLATION, 0),
-        (ErrorCode.NONE, 0),
-        (ErrorCode.NONE, 1),
-        (ErrorCode.POLICY_VIOLATION, 0),
-    ]
-    assert len(catalog.acls) == len(ACLS) - 1
+    catalog, user = catalog_of(ACLS[:6]), ANYTHING.__class__(1, None, 1, "User:a", None, 1, 1)
+    response, _, _ = decide(catalog, delete_acls(catalog, DeleteAclsRequest((user, user, user, ANYTHING)), CALL))
+    assert [len(result.matching_acls) for result in response.filter_results] == [2, 2, 0, 0]
+    assert len(catalog.acls) == 4
+
+
+def test_a_rule_that_goes_while_the_response_is_made_is_told_and_not_deleted_again() -> None:
+    catalog, count = catalog_of(ACLS), 2 * STEP_ENTRIES
+    filters = [ANYTHING.__class__(1, f"n{number}", 3, None, None, 1, 1) for number in range(count)]
+    records: list[CatalogRecord] = []
+    for number, result in enumerate(delete_acls(catalog, DeleteAclsRequest((ANYTHING, *filters)), CALL)):
+        if number == 0:
+            catalog.replay(CatalogRecord(ACLS[0], None))
+        records += result.records
+    assert len(result.response.filter_results[0].matching_acls) == len(ACLS)
+    assert [record.key for record in records] == ACLS[1:]
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_a_rule_that_is_asked_for_twice_needs_one_place(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(create_acls_module, "ACLS_MAX", most)
+    wanted = [CreateAclsRequestAclCreation(2, name, 3, "User:a", "*", 3, 3) for name in ("a", "b", "b", "c", "a")]
+    catalog = Catalog()
+    result = [*create_acls(catalog, CreateAclsRequest(tuple(wanted)), CALL)][-1]
+    full = ErrorCode.POLICY_VIOLATION if most == 2 else ErrorCode.NONE
+    assert [one.error_code for one in result.response.results] == [0, 0, 0, full, 0]
+    assert [record.key.resource_name for record in result.records] == ["a", "b", "c"][:most]

@@ -3,10 +3,22 @@
 import pytest
 
 from coordinator.core.catalog import records
+from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.records import CatalogRecord, QuotaKey, QuotaPart, QuotaValue
+from coordinator.core.quotas import alter_client_quotas as alter_module
+from coordinator.core.quotas import buckets as buckets_module
+from coordinator.core.quotas.alter_client_quotas import alter_client_quotas
 from coordinator.core.quotas.buckets import Buckets
-from coordinator.core.quotas.entities import CONNECTIONS, PRODUCER, Entity, refuse_value
+from coordinator.core.quotas.entities import CONNECTIONS, CONSUMER, MUTATIONS, PRODUCER, Entity, refuse_value
 from coordinator.core.quotas.rules import QuotaRules
+from coordinator.core.result import Call
+from protocol.errors import ErrorCode
+from protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasRequestOpData,
+)
 
 ORDER: tuple[Entity, ...] = (  # the most precise first, as in KIP-55
     (("client-id", "c"), ("user", "u")),
@@ -68,3 +80,65 @@ def test_tokens_come_back_with_time_and_are_bounded() -> None:
     assert buckets.take(entity, 2.0, 10, 0) == 5_000
     assert buckets.is_empty(entity, 2.0, 4_999) and not buckets.is_empty(entity, 2.0, 5_000)
     assert buckets.take(entity, 2.0, 23, 1_000_000) == 500, "no more than that are kept"
+
+
+def test_a_client_that_owes_anything_is_told_to_wait_and_an_hour_at_most() -> None:
+    buckets, entity = Buckets(), (("user", "u"),)
+    assert buckets.take(entity, 100_000.0, 1_100_001, 0) == 1
+    assert buckets.take(entity, 0.001, 1_000, 0) == 3_600_000
+
+
+def test_buckets_are_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets_module, "BUCKETS_MAX", 3)
+    buckets = Buckets()
+    users = [(("user", f"u{number}"),) for number in range(5)]
+    for user in users:
+        buckets.take(user, 1.0, 12, 0)
+        buckets.take(user, 1.0, 0, 0)
+    assert [buckets.is_empty(user, 1.0, 0) for user in users] == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "is_good"),
+    [
+        *((PRODUCER, value, True) for value in (1.0, 5.0000005, 4.9999995, 2.0**62, float(2**63 - 1024))),
+        *((PRODUCER, value, False) for value in (0.0, 0.4, 1.5, 5.00001, 2.0**63, 2.0**64)),
+        *((CONNECTIONS, value, True) for value in (1.0, float(2**31 - 1))),
+        *((CONNECTIONS, value, False) for value in (float(2**31), 2.5)),
+        *((MUTATIONS, value, True) for value in (0.1, 2.5)),
+    ],
+)
+def test_rates_of_bytes_and_connections_are_whole_numbers(key: str, value: float, is_good: bool) -> None:
+    entity: Entity = (("ip", "10.0.0.1"),) if key == CONNECTIONS else (("user", "u"),)
+    assert (refuse_value(entity, key, value) is None) == is_good
+
+
+def altered(catalog: Catalog, *ops: tuple[str, float, bool], validate_only: bool = False) -> tuple[int, int]:
+    """Alter the quotas of one user. Returns the error and how many records were written."""
+    entity = (AlterClientQuotasRequestEntityData("user", "u"),)
+    data = tuple(AlterClientQuotasRequestOpData(*op) for op in ops)
+    request = AlterClientQuotasRequest((AlterClientQuotasRequestEntryData(entity, data),), validate_only)
+    records = []
+    for result in alter_client_quotas(catalog, request, Call(0, 0, 1, "c", "/h", str)):
+        records += result.records
+        for record in result.records:
+            catalog.replay(record)
+    return result.response.entries[0].error_code, len(records)
+
+
+def test_a_quota_that_is_not_there_is_taken_back_without_a_record() -> None:
+    catalog = Catalog()
+    assert altered(catalog, (PRODUCER, 0.0, True)) == (ErrorCode.NONE, 0)
+    assert altered(catalog, (PRODUCER, 5.0, False), (MUTATIONS, 0.0, True)) == (ErrorCode.NONE, 1)
+    assert altered(catalog, (PRODUCER, 0.0, True), validate_only=True) == (ErrorCode.NONE, 0)
+    assert altered(catalog, (PRODUCER, 0.0, True)) == (ErrorCode.NONE, 1)
+    assert catalog.quotas.count == 0
+
+
+def test_quotas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alter_module, "QUOTAS_MAX", 2)
+    catalog = Catalog()
+    three = [(key, 5.0, False) for key in (PRODUCER, CONSUMER, MUTATIONS)]
+    assert altered(catalog, *three) == (ErrorCode.POLICY_VIOLATION, 0)
+    assert altered(catalog, *three[:2]) == (ErrorCode.NONE, 2)
+    assert altered(catalog, three[2]) == (ErrorCode.POLICY_VIOLATION, 0)

@@ -207,3 +207,13 @@ def test_what_is_left_of_the_bounds_may_be_taken_and_no_more(
                     held[key] = wanted
             assert len(sessions) == len(held)
             assert all(set(known(sessions.find(one))) == partitions for one, partitions in held.items())
+
+
+def test_a_session_that_opens_anew_with_fewer_partitions_needs_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if there are too many of all sessions by now."""
+    sessions = opened(A, B, C)
+    monkeypatch.setattr(bounds, "SESSIONS_PARTITIONS_MAX", 1)
+    assert known(sessions.open(KEY, 7, (A, B, C), False)) == [A, B, C]
+    assert known(sessions.open(KEY, 7, (A, B), False)) == [A, B]
+    assert known(sessions.continue_fetching(KEY, 1, (), (B,))) == [A]
+    assert sessions.continue_fetching(KEY, 2, (B,)) == ErrorCode.SHARE_SESSION_LIMIT_REACHED

@@ -23,10 +23,11 @@ from coordinator.core.share_partitions.acquire import (
 )
 from coordinator.core.share_partitions.load import load_partition
 from coordinator.core.share_partitions.locks import expire_locks, next_lock_ms, release_member
+from coordinator.core.share_partitions.operate import ChangeRecords, RecordAction, change_records
 from coordinator.core.share_partitions.transition import archive_missing, move_log_start
 from coordinator.core.share_partitions.values import TERMINAL, AcknowledgeType, Change, Limits, Run, SharePartition
 from coordinator.core.share_state.combine import combine_batches
-from coordinator.core.share_state.values import DeliveryState, ShareState, StateBatch
+from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, ShareState, StateBatch
 from protocol.errors import ErrorCode
 from tests.steps import count_steps, finish
 
@@ -254,10 +255,11 @@ class RecordByRecord(RuleBasedStateMachine):
                 self.compacted.add(offset)
 
     @precondition(lambda self: self.written)
-    @rule()
-    def start_again(self) -> None:
-        """The node has crashed: what was acquired is available, with the count of its last release."""
-        batches = combine_batches(self.written, self.start_written)
+    @rule(is_cut=st.booleans())
+    def start_again(self, is_cut: bool) -> None:
+        """The node has crashed: what was acquired is available, with the count of its last release. A state may have
+        batches from before its start offset."""
+        batches = combine_batches(self.written, self.start_written if is_cut else NO_OFFSET)
         loaded = load_partition(ShareState(start_offset=self.start_written, batches=batches), 0)
         if self.log:
             loaded = move_log_start(loaded, self.log[0].first_offset)
@@ -365,6 +367,128 @@ def test_what_has_failed_often_is_delivered_alone() -> None:
     mixed = release_member(mixed, "c", limits, 0).partition
     last = acquire(mixed, Wish("c", 500), log, limits, 0)
     assert len(last.acquired) == 1, "nor what others have given back once"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.sampled_from((0, 2, 4))), max_size=6),
+    st.integers(-1, 25),
+)
+def test_a_state_is_loaded_from_its_start_offset_on(batches: list[tuple[int, int, int]], start: int) -> None:
+    """Whatever batches begin and end before it; what no batch tells of is available."""
+    told, first = [], 0
+    for gap, size, state in batches:
+        told.append(StateBatch(first + gap, first + gap + size - 1, state, 1))
+        first += gap + size
+    loaded = load_partition(ShareState(start_offset=start, batches=tuple(told)), 4)
+    known = {at: one.delivery_state for one in told for at in range(one.first_offset, one.last_offset + 1)}
+    begin = 4 if start == -1 else start
+    while known.get(begin) in TERMINAL:
+        begin += 1
+    assert (loaded.start_offset, loaded.end_offset) == (begin, max(begin, first))
+    assert {at: fate[:2] for at, fate in fates(loaded).items()} == {
+        at: (known.get(at, AVAILABLE), int(at in known)) for at in range(begin, first)
+    }
+    assert loaded.complete_count == sum(known.get(at) in TERMINAL for at in range(begin, first))
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> tuple[SharePartition, list[BatchOffsets]]:
+    """Produced batches, each in a few runs that have been delivered differently often, and some new ones behind."""
+    runs: list[Run] = []
+    log, first = [], 0
+    for _ in range(draw(st.integers(1, 4))):
+        sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+        last = first + sum(sizes) - 1
+        log.append(BatchOffsets(first, last))
+        for start, size in zip(accumulate(sizes, initial=first), sizes, strict=False):
+            state = draw(st.sampled_from((AVAILABLE, AVAILABLE, ACQUIRED, ACKNOWLEDGED)))
+            run = Run(start, start + size - 1, state, draw(st.integers(1, 3)), first, last)
+            runs.append(replace(run, member_id="x", locked_until_ms=90, session=1) if state == ACQUIRED else run)
+        first = last + 1
+    log += [BatchOffsets(first + at, first + at) for at in range(draw(st.integers(0, 3)))]
+    partition = SharePartition(0, tuple(runs), sum(run.size for run in runs if run.state in TERMINAL))
+    return partition, log
+
+
+@given(windows(), st.integers(1, 12), st.booleans())
+def test_what_has_failed_often_comes_alone_whatever_else_is_there(
+    window: tuple[SharePartition, list[BatchOffsets]], most: int, is_exact: bool
+) -> None:
+    """What is available is taken in its order up to the first run that has failed often, or that one alone: of it half
+    as much as the last time, by the batch that it was acquired with at first, and a single record in the end."""
+    partition, log = window
+    log = [batch for batch in log if batch.last_offset >= next_fetch_offset(partition)]
+    found = acquire(partition, Wish("a", most, is_exact=is_exact), log, LIMITS, 0)
+    waiting = [run for run in partition.runs if run.state == AVAILABLE]
+    expected: list[int] = []
+    is_cut = False
+    for run in waiting:
+        if len(expected) >= most:
+            break
+        if run.delivery_count >= 2:
+            is_cut = True
+            if not expected:
+                size = 1 if run.delivery_count == 3 else max(1, (run.batch_last - run.batch_first + 1) // 2)
+                size = min(size, run.size, most if is_exact else size)
+                expected += range(run.first_offset, run.first_offset + size)
+            break
+        size = min(run.size, most - len(expected)) if is_exact else run.size
+        expected += range(run.first_offset, run.first_offset + size)
+    taken = offsets(found.acquired)
+    assert taken[: len(expected)] == expected
+    assert len(taken) == len(expected) or not is_cut, "nothing new comes with it"
+    assert all(offset >= partition.end_offset for offset in taken[len(expected) :])
+    assert all(run.batch_first <= run.first_offset <= run.last_offset <= run.batch_last for run in found.partition.runs)
+    released = release_member(found.partition, "a", LIMITS, 0).partition
+    batch_of = {offset: run.batch_first for run in found.partition.runs for offset in offsets((run,))}
+    assert all(batch_of[offset] == run.batch_first for run in released.runs for offset in offsets((run,)))
+
+
+@pytest.mark.parametrize("action", [*RecordAction, None])
+@given(window=windows(), first=st.integers(0, 30), size=st.integers(1, 20), count=st.sampled_from((None, 1, 4)))
+def test_an_operator_changes_each_record_of_a_range_that_can_be(
+    action: RecordAction | None,
+    window: tuple[SharePartition, list[BatchOffsets]],
+    first: int,
+    size: int,
+    count: int | None,
+) -> None:
+    """And no other one."""
+    partition, last = window[0], first + size - 1
+    before = fates(partition)
+    answer = change_records(partition, ChangeRecords("g", b"", 0, first, last, action, count), LIMITS)
+    frees = action in (RecordAction.EXPIRE, RecordAction.RELEASE)
+    meant = {
+        offset
+        for offset, (state, *_) in before.items()
+        if first <= offset <= last and (state == ACQUIRED if frees else state not in TERMINAL)
+    }
+    if not meant:
+        assert isinstance(answer, str)
+        return
+    assert isinstance(answer, Change)
+    after = fates(answer.partition)
+    for offset, (state, delivered, *rest) in before.items():
+        if offset in meant:
+            delivered = delivered if count is None else count
+            if action is not None:
+                freed = ARCHIVED if delivered >= LIMITS.delivery_count_limit else AVAILABLE
+                state = {RecordAction.ACCEPT: ACKNOWLEDGED, RecordAction.REJECT: ARCHIVED}.get(action, freed)
+                rest = ["", 0, 0]
+        if offset in after:
+            assert after[offset] == (state, delivered, *rest)
+        else:
+            assert state in TERMINAL, "it was at the front, and is done"
+
+
+def test_an_operator_is_told_which_records_are_in_flight() -> None:
+    held = acquire(SharePartition(5), Wish("a", 500), [BatchOffsets(5, 9)], LIMITS, 0).partition
+    verb = ChangeRecords("g", b"", 0, 20, 21, RecordAction.ACCEPT)
+    assert change_records(held, verb, LIMITS) == "no record from 20 to 21 is in flight: 5 to 9 are"
+    assert change_records(SharePartition(5), verb, LIMITS) == (
+        "no record from 20 to 21 is in flight: none are, and 5 comes next"
+    )
+    assert isinstance(change_records(held, replace(verb, first_offset=9, last_offset=30), LIMITS), Change)
 
 
 def test_what_compaction_has_removed_is_archived_unless_a_member_has_it() -> None:

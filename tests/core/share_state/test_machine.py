@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.refusal import Refusal
+from coordinator.core.share_state import entry as entries
 from coordinator.core.share_state.machine import NEGATIVE_PARTITION, StateDecision, StateMachine
-from coordinator.core.share_state.records import ShareSnapshotValue, ShareUpdateValue, StateRecord, decode, encode
+from coordinator.core.share_state.records import (
+    ShareSnapshotValue,
+    ShareUpdateKey,
+    ShareUpdateValue,
+    StateRecord,
+    decode,
+    encode,
+)
 from coordinator.core.share_state.values import ShareState, StateBatch, StateKey, StateSummary, StateUpdate
 from coordinator.core.topics import Topic, Topics
 from protocol.errors import ErrorCode
@@ -194,40 +202,177 @@ def test_what_has_not_changed_for_long_gets_a_snapshot() -> None:
     assert list(here.machine.snapshot_cold(99_000, 5_000)) == [], "nothing has changed since"
 
 
+EPOCHS = st.integers(-1, 3)
 ACTIONS = st.lists(
     st.one_of(
-        st.tuples(st.just("initialize"), st.integers(0, 3), st.integers(-1, 20)),
+        st.tuples(st.just("initialize"), EPOCHS, st.integers(-1, 20)),
         st.tuples(
             st.just("write"), st.integers(0, 20), st.integers(0, 5), st.sampled_from((0, 2, 4)), st.integers(1, 3)
         ),
-        st.tuples(st.just("start"), st.integers(0, 20)),
-        st.tuples(st.just("read"), st.integers(-1, 3)),
+        st.tuples(st.just("start"), st.integers(-1, 20), EPOCHS, EPOCHS),
+        st.tuples(st.just("read"), EPOCHS),
+        st.tuples(st.just("wait")),
+        st.tuples(st.just("other"), st.integers(0, 20)),
         st.tuples(st.just("delete")),
     ),
     max_size=40,
 )
 
 
-@given(ACTIONS)
-def test_the_log_tells_the_same_from_its_beginning_and_from_what_is_needed_on(actions: list[tuple[Any, ...]]) -> None:
-    here = Driver(updates_per_snapshot=3)
+class Plain:
+    """One state, thought of record by record; `seen_leader` and `seen_epoch` are the greatest of all time."""
+
+    def __init__(self, epoch: int, start: int) -> None:
+        self.seen_epoch, self.seen_leader = epoch, 0
+        self.begin(epoch, start)
+
+    def begin(self, epoch: int, start: int) -> None:
+        self.epoch, self.leader, self.start = epoch, 0, start
+        self.complete = -1 if start == -1 else 0
+        self.records: dict[int, tuple[int, int]] = {}
+
+    def refusal(self, leader: int, epoch: int = -1) -> ErrorCode:
+        if -1 < leader < self.seen_leader:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.FENCED_STATE_EPOCH if -1 < epoch < self.seen_epoch else ErrorCode.NONE
+
+    def begin_anew(self, epoch: int, start: int) -> None:
+        self.begin(epoch, start)
+        self.seen_epoch = max(self.seen_epoch, epoch)
+
+    def write(self, batch: StateBatch | None, start: int, count: int) -> None:
+        self.start, self.complete = self.start if start == -1 else start, count
+        for offset in range(batch.first_offset, batch.last_offset + 1) if batch is not None else ():
+            assert batch is not None
+            said = (batch.delivery_count, batch.delivery_state)
+            self.records[offset] = max(said, self.records.get(offset, said))
+        self.records = {offset: said for offset, said in self.records.items() if offset >= self.start}
+
+    def compare(self, state: ShareState) -> None:
+        told = {
+            offset: (batch.delivery_count, batch.delivery_state)
+            for batch in state.batches
+            for offset in range(batch.first_offset, batch.last_offset + 1)
+        }
+        assert told == self.records
+        assert (state.state_epoch, state.leader_epoch, state.start_offset, state.delivery_complete_count) == (
+            self.epoch,
+            self.leader,
+            self.start,
+            self.complete,
+        )
+
+
+@given(ACTIONS, st.integers(0, 4))
+def test_a_state_is_what_was_written_record_by_record_and_the_log_tells_it(
+    actions: list[tuple[Any, ...]], updates_per_snapshot: int
+) -> None:
+    """From its beginning, and from what is needed on. What is refused changes nothing."""
+    here, plain, now_ms = Driver(updates_per_snapshot), None, 1
     for action in actions:
+        before = len(here.log)
+        answer, expected = None, ErrorCode.NONE
         match action:
             case "initialize", epoch, start:
-                here.initialize(epoch, start)
+                expected = ErrorCode.NONE if plain is None else plain.refusal(-1, epoch)
+                answer = here.initialize(epoch, start, now_ms=now_ms)
+                if expected == ErrorCode.NONE and plain is None:
+                    plain = Plain(epoch, start)
+                elif expected == ErrorCode.NONE:
+                    plain.begin_anew(epoch, start)
             case "write", first, size, state, count:
-                here.write(StateBatch(first, first + size, state, count))
-            case "start", start:
-                here.write(start=start)
-            case "read", epoch:
-                here.read(epoch)
+                batch = StateBatch(first, first + size, state, count)
+                answer = here.write(batch, count=count)
+                expected = ErrorCode.INVALID_REQUEST if plain is None else ErrorCode.NONE
+                if plain is not None:
+                    plain.write(batch, -1, count)
+            case "start", start, leader, epoch:
+                answer = here.write(StateBatch(3, 6, 2, 1), start=start, leader=leader, state=epoch)
+                expected = ErrorCode.INVALID_REQUEST if plain is None else plain.refusal(leader, epoch)
+                if plain is not None and expected == ErrorCode.NONE:
+                    plain.write(StateBatch(3, 6, 2, 1), start, 0)
+            case "read", leader:
+                answer = here.read(leader)
+                expected = ErrorCode.INVALID_REQUEST if plain is None else plain.refusal(leader)
+                if plain is not None and expected == ErrorCode.NONE:
+                    plain.compare(answer)
+                    answer = None
+                    if leader not in (-1, plain.seen_leader):
+                        plain.leader = plain.seen_leader = leader
+            case "wait":
+                now_ms += 3
+                for record in here.machine.snapshot_cold(now_ms, 5):
+                    here.do(StateDecision(None, record))
+            case "other", offset:
+                here.initialize(state_epoch=-1, start_offset=offset, key=StateKey("g", ORDERS, 0), now_ms=now_ms)
             case _:
                 here.do(here.machine.delete(KEY, TOPICS))
+                plain = None
+        assert (ErrorCode.NONE if answer is None else code(answer)) == expected
+        assert expected == ErrorCode.NONE or len(here.log) == before
+    if plain is not None:
+        plain.compare(here.read())
     assert states(here.replayed()) == states(here.machine)
     pruned = here.replayed(since=here.machine.needed_offset)
     assert {key: entry.state for key, entry in pruned.entries.items()} == {
         key: entry.state for key, entry in here.machine.entries.items()
     }
+
+
+def test_a_state_of_a_partition_that_is_no_more_is_neither_read_nor_written() -> None:
+    here = Driver()
+    here.initialize()
+    for topics in (Topics(), Topics([Topic("orders", ORDERS, 1)])):
+        answers = [
+            here.machine.read(KEY, -1, topics, 3),
+            here.machine.write(KEY, StateUpdate(-1, -1, 5), topics, 3),
+            here.machine.initialize(KEY, 1, 0, topics, 3),
+        ]
+        assert [code(one.answer) for one in answers] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3
+        assert not any(one.record for one in answers)
+
+
+def test_updates_of_a_log_that_lacks_their_snapshot_and_that_say_little_are_read() -> None:
+    """As Kafka writes -1 for what has not changed."""
+    here = Driver()
+    key = ShareUpdateKey("g", ORDERS, 1)
+    here.note(StateRecord(key, ShareUpdateValue(0, 3, 7, 0, (StateBatch(7, 9, 2, 1),))))
+    here.note(StateRecord(key, ShareUpdateValue(0, -1, -1, 2, (StateBatch(10, 10, 2, 1),))))
+    found = here.read()
+    assert (found.start_offset, found.leader_epoch, found.delivery_complete_count) == (7, 3, 2)
+    assert found.batches == (StateBatch(7, 10, 2, 1),)
+
+
+def test_a_state_that_begins_anew_goes_on_to_count_its_updates() -> None:
+    here = Driver(updates_per_snapshot=2)
+    for _ in range(2):
+        here.initialize()
+        here.write(StateBatch(0, 0, 2, 1))
+    here.write(StateBatch(1, 1, 2, 1))
+    kinds = ["s" if isinstance(decode(*written).value, ShareSnapshotValue) else "u" for written in here.log]
+    assert "".join(kinds) == "susus"
+
+
+def test_one_state_gets_a_snapshot_beside_one_that_had_it_already() -> None:
+    here = Driver()
+    here.initialize(now_ms=1_000)
+    for record in here.machine.snapshot_cold(6_000, 5_000):
+        here.do(StateDecision(None, record))
+    here.initialize(key=StateKey("g", ORDERS, 0), now_ms=6_500)
+    due = [record.key.partition for record in here.machine.snapshot_cold(11_600, 5_000)]
+    assert due == [1, 0]
+
+
+def test_updates_are_combined_before_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than so many wait only if the state has more batches."""
+    monkeypatch.setattr(entries, "UNCOMBINED_MAX", 10)
+    here = Driver(updates_per_snapshot=1_000)
+    here.initialize(start_offset=0)
+    entry = here.machine.entries[KEY]
+    for offset in range(0, 100, 2):
+        here.write(StateBatch(offset, offset, 2, 1), start=0)
+        assert len(entry._uncombined) <= max(10, len(entry.head.batches))
+    assert len(entry.head.batches) >= 40
 
 
 def test_the_log_is_needed_from_the_oldest_of_the_latest_snapshots_on() -> None:
