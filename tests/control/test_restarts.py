@@ -1,7 +1,9 @@
 """A reset and a restore are whole: cut off at any call to the disk, a server finds what was before or what was to be."""
 
 import errno
+import gc
 from collections.abc import Callable, Generator
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -317,6 +319,33 @@ def test_a_snapshot_whose_catalog_cannot_be_read_changes_nothing() -> None:
     assert not connection.closing
     assert server.operator.state.contents() == serve(disk.copy()).operator.state.contents() == BEFORE
     assert not [name for name in disk.list("data") if name.startswith(".")]
+
+
+def find_reachable(root: object) -> dict[int, object]:
+    """What an object refers to, directly or not, but for modules, classes and the names that functions look up."""
+    found, left = dict[int, object](), [root]
+    while left:
+        one = left.pop()
+        if id(one) in found or isinstance(one, ModuleType | type):
+            continue
+        found[id(one)] = one
+        left += (one.__closure__, one.__defaults__) if isinstance(one, FunctionType) else gc.get_referents(one)
+    return found
+
+
+@VERBS
+def test_nothing_that_serves_clients_refers_to_the_node_before(verb: Verb, after: State) -> None:
+    """Users, quotas, rights, metrics: whoever looked into the former node would know what is no more."""
+    server, _ = prepare()
+    parts = (server.frontend, server.poller, server.operator)
+    old = server.node
+    assert all(id(old.engine) in find_reachable(part) for part in parts)
+    verb(server)
+    for part in parts:
+        reached = find_reachable(part)
+        assert id(server.node.engine) in reached
+        for former in (old, old.engine, old.world, old.world.ledger, old.world.ledger.catalog):
+            assert id(former) not in reached, f"{type(part).__name__} refers to a former {type(former).__name__}"
 
 
 def test_a_catalog_that_is_read_ahead_is_at_its_place() -> None:
