@@ -19,11 +19,15 @@ from protocol.messages.share_acknowledge import (
 )
 from protocol.messages.share_fetch import ShareFetchRequest, ShareFetchRequestPartition, ShareFetchRequestTopic
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatRequestTopicInfo,
+)
 from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequestSubtopology as Subtopology
 from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequestTopology as Topology
 from tests.cli.command import Command, records
 from tests.live import Muster
+from tests.members import StreamsMember
 from tests.requests import alter_configs, commit
 
 GROUP_CONFIGS = 32  # as a kind of resource
@@ -62,6 +66,39 @@ def test_a_streams_group_is_described_by_the_partitions_that_its_tasks_read(must
     assert members[-1] == "m - /127.0.0.1 till streams 2 - orders:0-3"
     assert command.json("groups", "list", "--type", "streams")[0]["group"] == "app"
     assert any("app" in line for line in command.lines("offsets", "export")), "it has offsets, as consumer groups have"
+
+
+def test_a_streams_group_is_described_with_the_internal_topics_that_its_tasks_read(
+    muster: Muster, command: Command
+) -> None:
+    """Each partition of each topic that a subtopology reads has an owner, and it is told by members and by partitions."""
+    words = StreamsGroupHeartbeatRequestTopicInfo("words", 3)
+    parts = (
+        Subtopology("0", ("orders",), repartition_sink_topics=("words",)),
+        Subtopology("1", repartition_source_topics=(words,)),
+    )
+    with Client.to(muster.kafka, client_id="till") as client:
+        members = [StreamsMember(client, name) for name in ("one", "two")]
+        for _ in range(6):
+            for member in members:
+                member.topology = Topology(0, parts)
+                assert member.beat().error_code == 0
+    read = {"0": "orders", "1": "words"}
+    tasks = {
+        f"{member.name}-id": {(read[each.subtopology_id], at) for each in member.tasks[0] for at in each.partitions}
+        for member in members
+    }
+    assert sorted(tasks["one-id"] | tasks["two-id"]) == [("orders", at) for at in range(4)] + [
+        ("words", at) for at in range(3)
+    ]
+    (group,) = command.json("groups", "describe", "app")
+    for field in ("assignment", "target"):
+        assert tasks == {
+            one["member_id"]: {(topic, at) for topic, numbers in one[field].items() for at in numbers}
+            for one in group["members"]
+        }
+    owners = {(one["topic"], one["partition"]): one["member_id"] for one in group["offsets"]}
+    assert owners == {place: member_id for member_id, places in tasks.items() for place in places}
 
 
 def test_a_share_group_is_described_by_where_its_partitions_begin(muster: Muster, command: Command) -> None:
