@@ -39,7 +39,7 @@ def alter_share_group_offsets(
     topics: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
     missing: dict[bytes, StatePartitions] = {}
     offsets: dict[bytes, dict[int, int]] = {}
-    for asked in {one.topic_name: one for one in request.topics}.values():
+    for asked in request.topics:  # of one that is there twice the last entry counts
         topic = env.topics.get(asked.topic_name)
         if topic is None:
             topics[asked.topic_name] = _unknown_topic(asked)

@@ -3,10 +3,11 @@
 For a large group it is computed in steps, after the request that finds it due (`modern/long_targets`).
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from coordinator.core.assignors import simple
-from coordinator.core.assignors.spec import NOTHING, GroupSpec, MemberSpec
+from coordinator.core.assignors.spec import NOTHING, Assignment, GroupSpec, MemberSpec
 from coordinator.core.decision import Steps
 from coordinator.core.env import Env
 from coordinator.core.kinds.modern import long_targets
@@ -20,6 +21,7 @@ from coordinator.core.result import Result, TakeTarget
 from coordinator.core.topics import Topics
 
 ASSIGNOR = "simple"
+_NOTHING: Final[frozenset[int]] = frozenset()
 
 
 def compute_target(transition: GroupTransition[ShareGroup]) -> None:
@@ -46,6 +48,7 @@ def spec_of(group: ShareGroup, topics: Topics) -> Steps[GroupSpec]:
     """Return the question for the assignor, in steps. Members that subscribe alike share one tuple of topics."""
     pace = Pace()
     subscribed: dict[tuple[str, ...], tuple[bytes, ...]] = {}
+    states = {topic_id: frozenset(one.partitions) for topic_id, one in group.initialized.items()}
     members = {}
     for member_id, member in group.members.items():
         if pace.is_due():
@@ -53,8 +56,24 @@ def spec_of(group: ShareGroup, topics: Topics) -> Steps[GroupSpec]:
         if member.names not in subscribed:
             found = (topics.get(name) for name in member.names)
             subscribed[member.names] = tuple([topic.id for topic in found if topic is not None])
-        members[member_id] = MemberSpec(subscribed[member.names], group.target(member_id))
+        previous = _keep_assignable(group.target(member_id), states, topics)
+        members[member_id] = MemberSpec(subscribed[member.names], previous)
     names = topics.existing_names(group.names.keys())
     counts = {topic.id: topic.partitions for name in names if (topic := topics[name])}
     is_homogeneous = all(count == len(members) for count in group.names.values())
     return GroupSpec(members, counts, is_homogeneous)
+
+
+def _keep_assignable(target: Assignment, states: Mapping[bytes, frozenset[int]], topics: Topics) -> Assignment:
+    """Return a target without those partitions of existing topics that have no state: an operator has forced them.
+
+    The assignor would count them, and leave others without a member.
+    """
+    if all(states.get(topic_id, _NOTHING).issuperset(partitions) for topic_id, partitions in target.items()):
+        return target
+    return {
+        topic_id: partitions
+        if topics.by_id(topic_id) is None
+        else tuple([index for index in partitions if index in states.get(topic_id, _NOTHING)])
+        for topic_id, partitions in target.items()
+    }

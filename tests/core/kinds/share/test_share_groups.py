@@ -4,16 +4,19 @@ The share coordinator answers, refuses, or is never heard of again; members come
 response they have not got, and go; topics grow and vanish; an administrator forgets states.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.core import records
 from coordinator.core.events import Cause, Event
+from coordinator.core.kinds.modern.topics import metadata_hash
 from coordinator.core.kinds.share.group import ShareGroup
 from coordinator.core.limits import Limits
+from coordinator.core.moves import LoseMembers
 from coordinator.core.result import (
     BeginShareStates,
     EndAllShareStates,
@@ -25,7 +28,13 @@ from coordinator.core.result import (
 )
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topic, Topics
-from coordinator.core.verbs import SetTarget
+from coordinator.core.verbs import Rebalance, RemoveMember, SetTarget
+from protocol.errors import ErrorCode
+from protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
@@ -36,6 +45,7 @@ from tests.core.driver import ShardDriver
 
 GROUP, NAMES = "queue", ("a", "b", "c")
 LIMITS = Limits(group_share_assignment_interval_ms=5_000)
+SESSION_MS = LIMITS.group_share_session_timeout_ms
 RETRY_MS = LIMITS.group_share_initialize_retry_interval_ms
 Asked = dict[bytes, set[int]]
 
@@ -51,20 +61,24 @@ class ShareDriver(ShardDriver):
     def __init__(self) -> None:
         super().__init__(LIMITS, Topics([Topic(name, name.encode() * 16, 3) for name in NAMES]))
         self.events: list[Event] = []
+        self.beats: dict[str, int] = {}  # when each member was heard of last
         self.asked: list[tuple[int, Asked]] = []  # when, and which partitions
         self.unanswered: dict[tuple[bytes, int], int] = {}  # when a partition was asked for that nothing was heard of
         self.ending: list[frozenset[bytes]] = []
+        self.begun: list[dict[bytes, dict[int, int]]] = []  # what was asked to begin, at which offsets
 
     def take(self, result: Result[Any]) -> None:
         super().take(result)
         self.events += result.events
         for effect in result.effects:
             if isinstance(effect, BeginShareStates):
+                self.begun.append({topic_id: dict(some) for topic_id, some in effect.offsets.items()})
                 topics: Asked = {}
                 for key in [(topic_id, index) for topic_id, some in effect.offsets.items() for index in some]:
                     topics.setdefault(key[0], set()).add(key[1])
                     asked_ms = self.unanswered.get(key)
-                    assert asked_ms is None or self.now_ms - asked_ms >= RETRY_MS, "nothing is asked for twice in a row"
+                    is_altered = effect.response is not None
+                    assert is_altered or asked_ms is None or self.now_ms - asked_ms >= RETRY_MS, "not twice in a row"
                     self.unanswered[key] = self.now_ms
                 self.asked.append((self.now_ms, topics))
             elif isinstance(effect, EndShareStates):
@@ -79,7 +93,9 @@ class ShareDriver(ShardDriver):
         """Say what has become of states that were asked for."""
         for partition in partitions:
             self.unanswered.pop((topic_id, partition), None)
-        self.handle(how(GROUP, {topic_id: tuple(sorted(partitions))}), self.call(0))
+        nothing = how is NoteFailedStates and GROUP in self.shard.groups and not self.group.initializing
+        result = self.handle(how(GROUP, {topic_id: tuple(sorted(partitions))}), self.call(0))
+        assert not (nothing and result.records), "what is not being begun has not failed"
 
     def note_ended(self, topics: frozenset[bytes]) -> None:
         """Say that the states of some topics are gone."""
@@ -99,8 +115,16 @@ class ShareDriver(ShardDriver):
 
     def beat(self, member: str, epoch: int, names: tuple[str, ...] | None = None) -> ShareGroupHeartbeatResponse:
         request = ShareGroupHeartbeatRequest(GROUP, id_of(member), epoch, None, names)
+        before = None if GROUP not in self.shard.groups else self.group.members.get(id_of(member))
         result = self.handle(request, self.call(1))
         answer: ShareGroupHeartbeatResponse = result.response
+        if epoch >= 0 and not answer.error_code:
+            self.beats[id_of(member)] = self.now_ms
+            assigned = self.group.members[id_of(member)].assigned
+            is_told = epoch == 0 or names is not None or before is None or assigned != before.assigned
+            assert (answer.assignment is not None) == is_told
+            told = () if answer.assignment is None else answer.assignment.topic_partitions
+            assert {one.topic_id: one.partitions for one in told} == (assigned if is_told else {})
         if any(isinstance(effect, BeginShareStates) for effect in result.effects):
             assert not self.asked[-1][1].keys() & self.group.deleting.keys(), "what is begun again is not forgotten"
         return answer
@@ -129,6 +153,7 @@ class Life:
         self.epochs: dict[str, int] = {}
         self.wants: dict[str, tuple[str, ...]] = {}
         self.ids = {topic.id: name for name, topic in self.driver.topics.items()}  # also those of topics that are gone
+        self.altered: set[bytes] = set()  # topics of which an administrator has set offsets
         self.forced: Any = None  # the epoch with the target that an operator has forced, and what it was forced for
 
     def step(self) -> None:
@@ -146,10 +171,17 @@ class Life:
                 self.grow,
                 self.vanish,
                 self.force,
+                self.force_in_vain,
+                self.interfere,
+                self.alter,
+                self.start_again,
             )
         )()
         self.driver.wait(self.dice.choice((0, 0, 500, 2_000, 6_000)))
         if GROUP in self.driver.shard.groups:
+            for name in self.epochs:
+                is_there = id_of(name) in self.driver.group.members
+                assert is_there == (self.driver.now_ms - self.driver.beats[id_of(name)] < SESSION_MS)
             self.epochs = {name: at for name, at in self.epochs.items() if id_of(name) in self.driver.group.members}
             self.check()
 
@@ -165,7 +197,9 @@ class Life:
             before = self.epochs[member]
             self.note(member, self.driver.beat(member, before))
             if self.dice.random() < 0.3:
+                epoch = self.driver.group.epoch
                 self.note(member, self.driver.beat(member, before))  # the response was lost
+                assert self.driver.group.epoch == epoch, "nothing has changed meanwhile"
 
     def change(self) -> None:
         if self.epochs:
@@ -181,8 +215,108 @@ class Life:
     def leave(self) -> None:
         if len(self.epochs) > self.dice.randrange(3):
             member = self.dice.choice(sorted(self.epochs))
-            assert self.driver.beat(member, -1).error_code == 0
+            self.remove([member], lambda: self.driver.beat(member, -1).error_code == 0, Cause.MEMBER_LEFT)
+
+    def remove(self, members: list[str], act: Callable[[], bool], cause: Cause) -> None:
+        """Let members go, all with one rise of the epoch, which is of the topics that are left; each is told of."""
+        epoch = self.driver.group.epoch
+        self.driver.events.clear()
+        assert act()
+        for member in members:
             del self.epochs[member]
+        group = self.driver.group
+        assert {member.member_id for member in group.members.values()} == {id_of(member) for member in self.epochs}
+        assert set(group.targets) <= set(group.members)
+        assert group.epoch == epoch + bool(members)
+        assert not members or group.metadata_hash == metadata_hash(group, self.driver.topics)
+        told = [event.member for event in self.driver.events if event.cause is cause]
+        assert sorted(told) == sorted(map(id_of, members))
+        timers = {key[2] for key, _ in self.driver.shard.timers.items() if key[1] == GROUP}
+        assert timers == set(group.members), "the session of each member, and of nobody else"
+
+    def interfere(self) -> None:
+        """What an operator may do: remove a member, or all of them, or raise the epoch."""
+        if GROUP not in self.driver.shard.groups:
+            return
+        how, call, members = self.dice.random(), self.driver.call(0), sorted(self.epochs)
+        if how < 0.2:
+            self.remove(
+                members, lambda: not self.driver.handle(LoseMembers(GROUP), call).response.refusal, Cause.MEMBERS_LOST
+            )
+        elif how < 0.6 and members:
+            verb = RemoveMember(GROUP, id_of(members[0]))
+            self.remove(members[:1], lambda: not self.driver.handle(verb, call).response.refusal, Cause.SESSION_EXPIRED)
+        elif how < 0.8:
+            before = self.driver.group
+            refused = self.driver.handle(RemoveMember(GROUP, "nobody"), call).response.refusal
+            assert refused == f"there is no member 'nobody' in group '{GROUP}'" and self.driver.group is before
+        else:
+            epoch = self.driver.group.epoch
+            answer = self.driver.handle(Rebalance(GROUP), call).response
+            assert (not answer.refusal) == bool(members) == (self.driver.group.epoch > epoch)
+            self.forced = None
+
+    def force_in_vain(self) -> None:
+        """Targets that cannot be."""
+        if not self.epochs:
+            return
+        some, topic = id_of(self.dice.choice(sorted(self.epochs))), self.dice.choice(NAMES)
+        count, before = self.driver.topics[topic].partitions, self.driver.group
+        good = {topic: (0,)}
+        for verb, why in (
+            (SetTarget(GROUP, {some: good, "nobody": good}), "invalid target: nobody is no member"),
+            (SetTarget(GROUP, {some: {topic: (0,), "gone": (0,)}}), "invalid topic 'gone'"),
+            (SetTarget(GROUP, {some: {topic: (0, count)}}), f"invalid target: topic '{topic}' lacks"),
+            (SetTarget(GROUP, {some: {topic: (0, -1)}}), f"invalid target: topic '{topic}' lacks"),
+            (SetTarget(GROUP, {some: good}, {some: good}), "invalid standbys"),
+        ):
+            assert self.driver.handle(verb, self.driver.call(0)).response.refusal.startswith(why)
+            assert self.driver.group is before
+
+    def alter(self) -> None:
+        """An administrator sets offsets: of topics that are there or not, of which one is named twice."""
+        names = ("gone",) if self.dice.random() < 0.2 else (*NAMES, "gone")
+        wanted = [(self.dice.choice(names), self.dice.sample(range(7), 2)) for _ in range(3)]
+        topics = tuple(
+            AlterShareGroupOffsetsRequestTopic(
+                name, tuple(AlterShareGroupOffsetsRequestPartition(index, 10 + index) for index in partitions)
+            )
+            for name, partitions in wanted
+        )
+        before = self.driver.shard.groups.get(GROUP)
+        self.driver.begun.clear()
+        answer = self.driver.handle(AlterShareGroupOffsetsRequest(GROUP, topics), self.driver.call(0)).response
+        if self.epochs:
+            assert answer.error_code == ErrorCode.NON_EMPTY_GROUP and self.driver.shard.groups.get(GROUP) is before
+            return
+        counts = {name: topic.partitions for name, topic in self.driver.topics.items()}
+        last = dict(wanted)
+        told = {
+            one.topic_name: {each.partition_index: each.error_code for each in one.partitions}
+            for one in answer.responses
+        }
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert told == {
+            name: {index: ErrorCode.NONE if index < counts.get(name, 0) else unknown for index in partitions}
+            for name, partitions in last.items()
+        }
+        good = {
+            self.driver.topics[name].id: {index: 10 + index for index in partitions if index < counts[name]}
+            for name, partitions in last.items()
+            if name in counts
+        }
+        assert self.driver.begun == ([good] if any(good.values()) else [])
+        self.altered |= good.keys()
+        if not good:
+            assert self.driver.shard.groups.get(GROUP) is before, "no group is made for nothing"
+
+    def start_again(self) -> None:
+        """Nothing is known of when a state was asked for: it is asked for again at once."""
+        self.driver.rebuild()
+        self.driver.load()
+        self.driver.unanswered.clear()
+        self.driver.beats = dict.fromkeys(self.driver.beats, self.driver.now_ms)
+        self.forced = None
 
     def answer(self) -> None:
         """Some of what was asked for has begun, or could not be begun; or states that were to end are gone."""
@@ -209,7 +343,7 @@ class Life:
         if self.epochs:
             targets = {
                 id_of(name): {
-                    topic: tuple(self.dice.sample(range(3), self.dice.randrange(1, 4)))
+                    topic: tuple(self.dice.choices(range(3), k=self.dice.randrange(1, 4)))
                     for topic in self.dice.sample(NAMES, self.dice.randrange(1, 3))
                 }
                 for name in self.epochs
@@ -217,7 +351,7 @@ class Life:
             self.driver.handle(SetTarget(GROUP, targets), self.driver.call(0))
             group = self.driver.group
             for member_id, wanted in targets.items():
-                expected = {self.driver.topics[topic].id: tuple(sorted(some)) for topic, some in wanted.items()}
+                expected = {self.driver.topics[topic].id: tuple(sorted(set(some))) for topic, some in wanted.items()}
                 assert group.target(member_id) == expected
             self.forced = (group.epoch, self.subscriptions(), self.driver.topics, dict(group.targets))
 
@@ -249,6 +383,8 @@ class Life:
             assigned = group.members[id_of(member)].assigned
             assert {self.ids[one] for one in assigned} <= names, "nobody reads what it does not subscribe to"
         for topic_id, one in group.initialized.items():
+            if topic_id in self.altered:  # a state begins anew beside the one that there is
+                continue
             assert not set(one.partitions) & set(getattr(group.initializing.get(topic_id), "partitions", ()))
         if self.forced is not None:
             epoch, subscriptions, topics, targets = self.forced
@@ -263,6 +399,8 @@ class Life:
 @pytest.mark.parametrize("seed", range(40))
 def test_what_members_are_told_and_the_group_remembers(seed: int) -> None:
     life = Life(seed)
+    if seed % 4 == 0:
+        life.alter()  # before there is a group
     for _ in range(250):
         life.step()
     rebuilt = Shard(0, LIMITS, life.driver.topics)
@@ -286,7 +424,7 @@ def test_what_is_being_begun_stays_so_until_it_is_heard_of() -> None:
 def test_an_answer_that_is_lost_is_asked_for_again_after_a_while() -> None:
     driver = ShareDriver()
     epoch = driver.beat("m", 0, ("a",)).member_epoch
-    for wait_ms, times in ((29_000, 1), (1_500, 2)):
+    for wait_ms, times in ((RETRY_MS - 1, 1), (1, 2), (RETRY_MS - 1, 2)):
         driver.wait(wait_ms)
         epoch = driver.beat("m", epoch).member_epoch
         assert len(driver.asked) == times
@@ -353,11 +491,69 @@ def test_the_epoch_before_is_taken_though_the_assignment_has_changed_within_the_
     assert driver.group.members[id_of("m")].assigned.keys() == {b"a" * 16}
 
 
-def test_a_group_that_is_deleted_remembers_all_states_that_end() -> None:
+def test_an_answer_is_asked_for_again_when_the_clock_was_put_back() -> None:
     driver = ShareDriver()
-    driver.beat("m", 0, ("a", "b"))
-    begun(driver, "a", 0, 1, 2)
+    epoch = driver.beat("m", 0, ("a",)).member_epoch
+    driver.unanswered.clear()
+    driver.now_ms -= 3_600_000
+    driver.beat("m", epoch)
+    assert len(driver.asked) == 2
+
+
+def test_a_group_that_is_deleted_remembers_all_states_that_end() -> None:
+    """Those that are there, those that are being begun, and those of which the end was not heard of; of a topic that is
+    no more there are none."""
+    driver = ShareDriver()
+    driver.beat("m", 0, NAMES)
+    for name in NAMES[1:]:
+        begun(driver, name, 0, 1, 2)
     driver.beat("m", -1)
+    forget = tuple(DeleteShareGroupOffsetsRequestTopic(name) for name in NAMES[1:])
+    driver.handle(DeleteShareGroupOffsetsRequest(GROUP, forget), driver.call(0))
+    driver.ending.clear()
+    driver.set_topics(driver.topics.without_topic("c"))
     driver.handle(EndAllShareStates(GROUP), driver.call(0))
     assert dict(driver.group.deleting) == {b"a" * 16: "a", b"b" * 16: "b"}
     assert driver.ending == [frozenset({b"a" * 16, b"b" * 16})]
+
+
+def test_of_several_topics_that_are_being_forgotten_one_vanishes() -> None:
+    driver = ShareDriver()
+    driver.beat("m", 0, NAMES)
+    for name in NAMES:
+        begun(driver, name, 0)
+    driver.beat("m", -1)
+    forget = tuple(DeleteShareGroupOffsetsRequestTopic(name) for name in NAMES)
+    driver.handle(DeleteShareGroupOffsetsRequest(GROUP, forget), driver.call(0))
+    for results in driver.shard.forget_topics({"b": [b"b" * 16]}, driver.now_ms):
+        driver.take_all(results)
+    assert set(driver.group.deleting.values()) == {"a", "c"}
+
+
+def test_a_state_that_begins_after_its_topic_has_gone_has_a_name_too() -> None:
+    driver = ShareDriver()
+    driver.beat("m", 0, ("a",))
+    driver.set_topics(driver.topics.without_topic("a"))
+    begun(driver, "a", 0, 1, 2)
+    assert driver.group.initialized[b"a" * 16].name == "<UNKNOWN>"
+    driver.rebuild()
+
+
+@pytest.mark.parametrize(
+    ("member_id", "error"), [("\U0001f600" * 18, 0), ("\U0001f600" * 18 + "x", 42), ("x" * 37, 42)]
+)
+def test_a_member_id_has_at_most_36_units_as_java_counts(member_id: str, error: int) -> None:
+    driver = ShareDriver()
+    request = ShareGroupHeartbeatRequest(GROUP, member_id, 0, None, ("a",))
+    assert driver.handle(request, driver.call(1)).response.error_code == error
+
+
+def test_a_full_group_goes_on_with_the_members_that_it_has() -> None:
+    driver = ShareDriver()
+    driver.shard.limits = replace(LIMITS, group_share_max_size=2)
+    epochs = {name: driver.beat(name, 0, ("a",)).member_epoch for name in ("m", "n")}
+    assert driver.beat("o", 0, ("a",)).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert [driver.beat(name, epoch).error_code for name, epoch in epochs.items()] == [0, 0]
+    assert driver.beat("m", 0, ("b",)).error_code == 0
+    driver.beat("n", -1)
+    assert driver.beat("o", 0, ("a",)).error_code == 0
