@@ -204,7 +204,7 @@ def _with_errors(effect: BeginShareStates, failed: Codes) -> Steps[AlterShareGro
             if pace.is_due():
                 yield
             code = failed.get(StateKey(effect.group_id, topic.topic_id, one.partition_index))
-            if code and not one.error_code:
+            if code:
                 one = replace(one, error_code=code, error_message=_MESSAGES.get(code))
             partitions.append(one)
         topics.append(replace(topic, partitions=tuple(partitions)))

@@ -19,6 +19,9 @@ from protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
 )
 from protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -43,7 +46,7 @@ from protocol.messages.write_share_group_state import (
 from storage.files import StorageError
 from tests.requests import fetch
 from tests.server.in_memory import WALL_MS, InMemory, Peer
-from tests.steps import count_steps
+from tests.steps import count_steps, finish
 from tests.storage.crashing_disk import CrashingDisk
 
 PRUNE_MS = 300_000
@@ -335,6 +338,113 @@ def test_states_that_cannot_be_deleted_stay_noted_until_they_are(away: tuple[str
         states.serve(index, WALL_MS)
     assert delete(*failing) == dict.fromkeys(failing, 0), "what was begun can be repeated"
     assert not group["g"].deleting and not list(states.states())
+
+
+@pytest.mark.parametrize("order", [(0,), (0, 1), (1, 0), (0, 1, 2, 3), (3, 1, 0, 2)])
+def test_states_that_a_join_cannot_begin_are_begun_when_they_are_served(order: tuple[int, ...]) -> None:
+    """Whichever of them are being loaded, and in whichever order that ends; then the member gets its partitions."""
+    server = begun(share_coordinator_state_topic_num_partitions=8)
+    states, topic_id = server.node.engine.share_states, key_in(server).topic_id
+    homes = [states.partition_of(key_in(server, partition)) for partition in order]
+    for index in dict.fromkeys(homes):
+        states.unload(index)
+    member = server.connect()
+    joined = member.ask(ShareGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=("orders",)), 1)
+    server.rest()
+    shard = server.node.world.partitions.owner("g").shard
+    for index in dict.fromkeys(homes):
+        assert topic_id not in shard.groups["g"].initialized
+        list(states.replay(index))
+        states.serve(index, WALL_MS)
+        server.rest()
+    assert shard.groups["g"].initialized[topic_id].partitions == (0, 1, 2, 3)
+    assert {key.partition for key, _ in states.states()} == {0, 1, 2, 3}
+    assert not states._waiting
+    server.advance(5.0)
+    answer = member.ask(ShareGroupHeartbeatRequest("g", "m", joined.member_epoch), 1)
+    assert [one.partitions for one in answer.assignment.topic_partitions] == [(0, 1, 2, 3)]
+
+
+def test_a_join_whose_group_has_moved_begins_nothing_when_states_are_served() -> None:
+    """The next heartbeat asks again, of the coordinator that the group has by then."""
+    server = begun(virtual_brokers=2, share_coordinator_state_topic_num_partitions=1)
+    states, owner = server.node.engine.share_states, server.node.world.partitions.owner("g")
+    states.unload(0)
+    leader = server.node.world.coordinators.of_groups[owner.index]
+    member = server.connect(broker=leader)
+    member.ask(ShareGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=("orders",)), 1)
+    server.rest()
+    server.node.command(StopBroker(leader, load_ms=60_000), server.clock.now_ms(), str)
+    server.rest()
+    if states._logs[0].served_by < 0:
+        list(states.replay(0))
+        states.serve(0, WALL_MS)
+    server.rest()
+    assert {key.partition for key, _ in states.states()} == {0}, "what was there before"
+    assert not server.node.world.edge.failures
+
+
+@pytest.mark.parametrize("away", [(), (0,), (1, 3), (0, 1, 2, 3)])
+def test_an_administrator_hears_of_each_state_whether_it_was_begun(away: tuple[int, ...]) -> None:
+    """Of partitions and topics that are not there as well."""
+    server = begun(share_coordinator_state_topic_num_partitions=8, topics={"orders": 4, "other": 1})
+    states = server.node.engine.share_states
+    homes = {states.partition_of(key_in(server, partition)) for partition in away}
+    for index in homes:
+        states.unload(index)
+    lost = {partition for partition in range(4) if states.partition_of(key_in(server, partition)) in homes}
+    other = StateKey("g", server.node.world.ledger.catalog.topics["other"].id, 0)
+    wanted = {"orders": (0, 1, 2, 3, 4), "other": (0,), "nowhere": (0, 1)}
+    topics = tuple(
+        AlterShareGroupOffsetsRequestTopic(
+            name, tuple(AlterShareGroupOffsetsRequestPartition(partition, 10 + partition) for partition in partitions)
+        )
+        for name, partitions in wanted.items()
+    )
+    answer = server.connect().ask(AlterShareGroupOffsetsRequest("g", topics), 0)
+    codes = {
+        (topic.topic_name, one.partition_index): (one.error_code, one.error_message)
+        for topic in answer.responses
+        for one in topic.partitions
+    }
+    loading = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator is loading and hence can't process requests.")
+    missing = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    other_code = loading if states.partition_of(other) in homes else (0, None)
+    assert codes == {
+        **{("orders", partition): loading if partition in lost else (0, None) for partition in range(4)},
+        ("orders", 4): missing, ("other", 0): other_code, ("nowhere", 0): missing, ("nowhere", 1): missing,
+    }  # fmt: skip
+    begun_at = {key.partition: state.start_offset for key, state in states.states() if key != other}
+    assert begun_at == {partition: 10 + partition for partition in range(4) if partition not in lost}
+    group = server.node.world.partitions.owner("g").shard.groups["g"]
+    is_done = not lost and not other_code[0]
+    assert set(group.initialized) == ({key_in(server).topic_id, other.topic_id} if is_done else set())
+    assert not states._waiting, "the administrator tries again"
+
+
+def test_an_administrator_whose_group_moves_meanwhile_tries_again() -> None:
+    server = begun(virtual_brokers=2)
+    partition = server.node.world.partitions.owner("g")
+    topic_id = key_in(server).topic_id
+    rows = [AlterShareGroupOffsetsResponsePartition(index) for index in range(2)]
+    rows.append(AlterShareGroupOffsetsResponsePartition(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no"))
+    response = AlterShareGroupOffsetsResponse(
+        responses=(
+            AlterShareGroupOffsetsResponseTopic("orders", topic_id, tuple(rows)),
+            AlterShareGroupOffsetsResponseTopic("nowhere", bytes(16), (rows[2],)),
+        )
+    )
+    effect = BeginShareStates("g", {topic_id: {0: 5, 1: 6}}, 1, WALL_MS, response)
+    begins = share_groups.perform(server.node.engine, partition, effect, None).steps
+    leader = server.node.world.coordinators.of_groups[partition.index]
+    server.node.command(StopBroker(leader, load_ms=60_000), server.clock.now_ms(), str)
+    assert not partition.is_loaded
+    answer = finish(begins).response
+    assert [[one.error_code for one in topic.partitions] for topic in answer.responses] == [
+        [ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+        [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+    ]
+    assert not server.node.world.edge.failures
 
 
 @pytest.mark.parametrize("by", ["join", "administrator"])
