@@ -4,14 +4,17 @@ import errno
 import json
 import os
 from pathlib import Path
+from sys import getsizeof
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coordinator.core.events import Cause, Event
 from coordinator.event_files import has_events, read_all_events, read_latest_events
-from coordinator.events import EventLog, Events, Ring
+from coordinator.events import ENTRY_BYTES, EventLog, Events, Ring
 from storage.real_files import RealFiles
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -70,6 +73,51 @@ def test_the_ring_is_bounded_by_its_bytes() -> None:
     assert ring.bytes <= 10_000
     ring.add("g", bytes(20_000))
     assert (list(ring.after(0)), ring.bytes) == ([], 0), "it is larger than all that may be kept"
+
+
+@given(
+    earlier=st.lists(st.tuples(st.sampled_from("gh"), st.integers(0, 300)), max_size=4),
+    added=st.lists(st.tuples(st.sampled_from("ghi"), st.integers(0, 300)), max_size=12),
+    events_max=st.integers(1, 6),
+    bytes_max=st.sampled_from([0, 150, 500, 900, 10_000]),
+)
+@settings(max_examples=150)
+def test_the_ring_has_the_latest_that_fit(
+    earlier: list[tuple[str, int]], added: list[tuple[str, int]], events_max: int, bytes_max: int
+) -> None:
+    """Those of earlier runs, or as many of this one as may be kept; whoever asks, from wherever, of whichever group."""
+    ring = Ring(events_max, bytes_max)
+    ring.restore([(group, bytes(size)) for group, size in earlier])
+    kept = [(number, group, bytes(size)) for number, (group, size) in enumerate(earlier, 1 - len(earlier))]
+
+    def size_of(some: list[tuple[int, str, bytes]]) -> int:
+        return sum(getsizeof(group) + getsizeof(event) + ENTRY_BYTES for _, group, event in some)
+
+    for number, (group, size) in enumerate(added, 1):
+        ring.add(group, bytes(size))
+        kept.append((number, group, bytes(size)))
+        if size_of(kept) > bytes_max:
+            kept = [one for one in kept if one[0] > 0]
+        while len([one for one in kept if one[0] > 0]) > events_max or size_of(kept) > bytes_max:
+            kept.remove(next(one for one in kept if one[0] > 0))
+        assert ring.bytes == size_of(kept)
+        assert (ring.latest, ring.dropped) == (number, number - len([one for one in kept if one[0] > 0]))
+    for after in (None, *range(-len(earlier) - 1, len(added) + 1)):
+        for asked in (None, "g", "h", "i"):
+            found = [
+                (at, event) for at, group, event in kept if asked in (None, group) and (after is None or at > after)
+            ]
+            assert list(ring.after(after, asked)) == found
+
+
+@pytest.mark.parametrize("room", [-1, 0, 1])
+def test_a_file_is_put_aside_once_it_is_full(room: int) -> None:
+    lines = [b"x" * 9, b"y" * 9]
+    files, log = made(bytes_max=20 + room)
+    for line in lines:
+        log.add(line)
+        log.flush()
+    assert files.exists("data/events.1.jsonl") == (room <= 0)
 
 
 def test_events_of_earlier_runs_have_numbers_up_to_zero() -> None:

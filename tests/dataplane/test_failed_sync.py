@@ -15,6 +15,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
+from tests.dataplane.broker import read_values
 from tests.dataplane.failing_disk import codes, fail, fetching, producing, serving
 from tests.dataplane.transactional import transactional_batch
 from tests.requests import commit, produce
@@ -93,6 +94,41 @@ def test_a_transaction_whose_marker_cannot_be_written_ends_at_the_next_start(ope
         (read,) = after.connect().ask(*fetching(0, 1, level=1)).responses[0].partitions
         assert b"b" in read.records, how
         assert not read.aborted_transactions, how
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+@pytest.mark.parametrize("operation", ["sync", "append to"])
+def test_of_transactions_that_end_together_those_are_complete_whose_markers_are_all_there(
+    operation: str, failing: int
+) -> None:
+    """Whichever of the partitions of a transaction fails; whatever else the same turn writes is there as well."""
+    files, server = serving()
+    peer = server.connect()
+    wanted = {"a": (0, 1), "b": (1, 2), "c": (2, 0), "d": (0, 1, 2), "e": (1,)}
+    producers = {}
+    for name, partitions in wanted.items():
+        made = peer.ask(InitProducerIdRequest(name, 60_000), 4)
+        producers[name] = producer = made.producer_id, made.producer_epoch
+        for index in partitions:
+            answer = peer.ask(produce("t", {index: transactional_batch(producer, name)}, name), 12)
+            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    fail(files, operation, f"t-{failing}")
+    peers = [server.connect() for _ in wanted]
+    for one, (name, producer) in zip(peers, producers.items(), strict=True):
+        one.send((EndTxnRequest(name, *producer, name != "a"), 4))
+    for _ in range(20):
+        server.turn()
+    assert [one.answers[0][1].error_code for one in peers] == [ErrorCode.NONE] * 5, "all of it is decided"
+    left = {name for name, one in server.node.world.ledger.transactions.by_id.items() if one.state.is_prepared}
+    assert left == {name for name, partitions in wanted.items() if failing in partitions}
+    for how, disk in files.crashes():
+        after = InMemory(disk, is_synced=True, topics={"t": 3})
+        assert not any(one.state.is_prepared for one in after.node.world.ledger.transactions.by_id.values()), how
+        for index in range(3):
+            (read,) = after.connect().ask(*fetching(index, 1, level=1)).responses[0].partitions
+            there = [name for name, partitions in wanted.items() if index in partitions]
+            aborted = {(one.producer_id, one.first_offset) for one in read.aborted_transactions}
+            assert read_values(read.records, aborted) == [name for name in there if name != "a"], how
 
 
 def test_a_response_that_is_half_encoded_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:

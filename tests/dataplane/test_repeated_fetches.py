@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from coordinator.dataplane import long_polls
 from coordinator.dataplane.fetch import FEW
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from protocol.messages.fetch import FetchRequest, FetchRequestForgottenTopic, FetchRequestPartition, FetchRequestTopic
 from tests.dataplane.broker import NODES, Broker, batch, call
 from tests.requests import delete_records, fetch, fetch_all
 
@@ -127,6 +127,20 @@ def test_a_session_whose_client_asks_for_something_else_is_read_again(broker: Br
     assert wait(broker, replace(again, session_epoch=6), 12).responses == ()
     back = replace(first, session_id=session, session_epoch=7, topics=fetch("t", 0, 0).topics)
     assert broker.ask(back, 7, 12).responses[0].partitions[0].records
+
+
+def test_a_session_that_forgets_a_partition_does_not_wait_for_it(broker: Broker) -> None:
+    first = replace(fetch_all("t", {0: 0, 1: 0}, max_wait_ms=500, min_bytes=1), session_epoch=0)
+    session = wait(broker, first, 12).session_id
+    again = replace(first, session_id=session, topics=())
+    assert wait(broker, replace(again, session_epoch=1), 12).responses == ()
+    gone = (FetchRequestForgottenTopic("t", partitions=(1,)),)
+    assert broker.ask(replace(again, session_epoch=2, forgotten_topics_data=gone), 7, 12) is None
+    broker.produce("t", 1, batch("a"))
+    assert broker.replies() == []
+    broker.produce("t", 0, batch("b"))
+    ((_, answer),) = broker.replies()
+    assert [one.partition_index for topic in answer.responses for one in topic.partitions] == [0]
 
 
 def test_rights_are_looked_at_each_time(broker: Broker) -> None:

@@ -6,7 +6,9 @@ import shutil
 import socket
 import ssl
 import subprocess
+from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from hypothesis import strategies as st
 
 from coordinator.config import Config
 from coordinator.config_layers import read_pairs
+from coordinator.key_stores import _order_chain
 from coordinator.server import tls
 from coordinator.server.distinguished_name import UnreadableSubjectError, subject_of
 from coordinator.server.link import EMPTY_BYTES_MAX, RECORD_BYTES, SecureLink
@@ -370,6 +373,15 @@ def pkcs12(file: Path, name: str, *, password: str = "secret") -> dict[str, str]
         "ssl.keystore.location": str(file),
         "ssl.keystore.password": password,
     }
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_a_chain_is_put_in_order(order: tuple[int, ...]) -> None:
+    """Whatever order the file has its certificates in, up to one that signs itself; those of others are left out."""
+    names = (("server", "middle"), ("middle", "root"), ("root", "root"), ("stranger", "root"), ("other", "stranger"))
+    own, *others = [SimpleNamespace(subject=subject, issuer=issuer) for subject, issuer in names]
+    assert _order_chain(own, [others[at] for at in order]) == [own, *others[:2]]
+    assert _order_chain(own, [others[at] for at in order if at]) == [own]
 
 
 def keytool(*words: str) -> None:
