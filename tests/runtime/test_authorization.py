@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.acls.authorizer import Rights
-from coordinator.core.acls.names import Operation, Pattern, Permission, Resource
+from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.pace import UNITS
 from coordinator.core.principal import OPERATOR_PRINCIPAL, Principal
 from coordinator.core.result import Call
@@ -30,7 +30,7 @@ from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequestEntryData,
 )
 from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestAclCreation
+from protocol.messages.create_acls import CreateAclsRequest
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
 from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
@@ -43,11 +43,11 @@ from tests import requests
 from tests.dataplane.broker import batch
 from tests.protocol.values import Choices, value_of
 from tests.requests import create_topics, produce
+from tests.runtime.guarded import AUTHORIZER, rule, server, user
 from tests.server.in_memory import DATA_DIR, InMemory, Peer
 from tests.simulation.promises import codes_in
 from tests.steps import count_steps, finish
 
-AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 OPEN = {  # to everybody: what comes before a client is known, and tokens, of which there are none
     "ApiVersions", "SaslHandshake", "SaslAuthenticate",
     "CreateDelegationToken", "DescribeDelegationToken", "ExpireDelegationToken", "RenewDelegationToken",
@@ -61,31 +61,6 @@ DENIED = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-
-
-def server(files: MemoryFiles | None = None, **values: Any) -> InMemory:
-    """A server on which only User:admin may do anything."""
-    return InMemory(files, authorizer_class_name=AUTHORIZER, super_users="User:admin", **values)
-
-
-def user(one: InMemory, name: str = "alice") -> Peer:
-    peer = one.connect()
-    peer.connection.principal = Principal("User", name)
-    return peer
-
-
-def rule(**changes: Any) -> CreateAclsRequestAclCreation:
-    values = {
-        "resource_type": Resource.GROUP,
-        "resource_name": "g",
-        "resource_pattern_type": Pattern.LITERAL,
-        "principal": "User:alice",
-        "host": "*",
-        "operation": Operation.READ,
-        "permission_type": Permission.ALLOW,
-        **changes,
-    }
-    return CreateAclsRequestAclCreation(**values)
 
 
 def join(peer: Peer) -> int:

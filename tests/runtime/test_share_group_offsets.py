@@ -17,8 +17,8 @@ from protocol.messages.describe_share_group_offsets import (
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.dataplane.broker import batch
 from tests.requests import produce
-from tests.runtime.test_authorization import rule, user
-from tests.runtime.test_authorization import server as guarded
+from tests.runtime.guarded import rule, user
+from tests.runtime.guarded import server as guarded
 from tests.server.in_memory import WALL_MS, InMemory, Peer
 
 UNKNOWN = -1  # of a start offset, of a count of records that are done, and so of a lag
