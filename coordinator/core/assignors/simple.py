@@ -75,6 +75,42 @@ class _HashSet(Generic[T]):
         return sorted(self._items, key=lambda item: self._hash_of(item) & mask)
 
 
+class _Owners:
+    """The members of each partition, in a Java HashMap that was made for so many and is filled by `computeIfAbsent`.
+
+    A new key comes before the others of its bucket. The table grows at the call after the one that has filled it, so
+    that the key which was put last makes it no larger.
+    """
+
+    def __init__(self, targets: int, hash_of: Callable[[TopicPartition], int]) -> None:
+        self._members: dict[TopicPartition, _HashSet[int]] = {}
+        self._hash_of = hash_of
+        self._buckets = 1
+        while self._buckets < int((targets + 1) / 0.75 + 1):
+            self._buckets *= 2
+
+    def __getitem__(self, one: TopicPartition) -> _HashSet[int]:
+        return self._members[one]
+
+    def compute_if_absent(self, one: TopicPartition) -> _HashSet[int]:
+        """Return the members of a partition, none at first."""
+        if len(self._members) * 4 > self._buckets * 3:
+            self._buckets *= 2
+        found = self._members.get(one)
+        if found is None:
+            found = self._members[one] = _HashSet(_int_hash)
+        return found
+
+    def keys_in_order(self, pace: Pace) -> Steps[list[TopicPartition]]:
+        """Return the partitions as the HashMap yields them, in steps."""
+        places: dict[TopicPartition, int] = {}
+        for one in reversed(self._members):
+            if pace.is_due():
+                yield
+            places[one] = self._hash_of(one) & (self._buckets - 1)
+        return sorted(places, key=places.__getitem__)
+
+
 class _Builder:
     """The members by their indexes, and what each shall read as far as that is known."""
 
@@ -136,30 +172,32 @@ def _spread(
     wanted = dict.fromkeys(range(len(builder.members)), 0)
     for number, index in enumerate(members):
         wanted[index] = _ceil(each * (number + 1)) - _ceil(each * number)
-    owners, held = yield from _keep(builder, topics, hash_of)
+    owners = _Owners(len(targets), hash_of)
+    held = yield from _keep(builder, topics, owners, hash_of)
     yield from _revoke_from_overfilled(builder, wanted, owners, held)
     unfilled = {index for index in members if len(held.get(index, ())) < wanted[index]}
-    yield from _revoke_overshared(builder, sharing, owners, held, hash_of, len(targets), unfilled)
+    yield from _revoke_overshared(builder, sharing, owners, held, unfilled)
     for one in targets:
         if pace.is_due():
             yield
-        owners.setdefault(one, _HashSet(_int_hash))
-    yield from _give(builder, sharing, wanted, owners, held, sorted(unfilled), hash_of, len(targets))
+        owners.compute_if_absent(one)
+    yield from _give(builder, sharing, wanted, owners, held, sorted(unfilled), hash_of)
 
 
 def _ceil(number: float) -> int:
     return -int(-number // 1)
 
 
-Owners = dict[TopicPartition, _HashSet[int]]
 Held = dict[int, _HashSet[TopicPartition]]
 
 
 def _keep(
-    builder: _Builder, topics: Collection[bytes], hash_of: Callable[[TopicPartition], int]
-) -> Steps[tuple[Owners, Held]]:
-    """Return who has what of these topics. Where all members subscribe alike, other topics are taken from them."""
-    owners: Owners = {}
+    builder: _Builder, topics: Collection[bytes], owners: _Owners, hash_of: Callable[[TopicPartition], int]
+) -> Steps[Held]:
+    """Return who has what of these topics, and add it to the owners.
+
+    Where all members subscribe alike, other topics are taken from them.
+    """
     held: Held = {}
     for index in range(len(builder.members)):
         previous = builder.previous(index)
@@ -173,12 +211,12 @@ def _keep(
             for partition in partitions_in_order(tuple(previous[topic_id])):
                 if builder.pace.is_due():
                     yield
-                owners.setdefault((topic_id, partition), _HashSet(_int_hash)).add(index)
+                owners.compute_if_absent((topic_id, partition)).add(index)
                 held.setdefault(index, _HashSet(hash_of)).add((topic_id, partition))
-    return owners, held
+    return held
 
 
-def _revoke_from_overfilled(builder: _Builder, wanted: Mapping[int, int], owners: Owners, held: Held) -> Steps[None]:
+def _revoke_from_overfilled(builder: _Builder, wanted: Mapping[int, int], owners: _Owners, held: Held) -> Steps[None]:
     for index in sorted(held):
         mine = held[index]
         surplus = len(mine) - wanted[index]
@@ -192,17 +230,8 @@ def _revoke_from_overfilled(builder: _Builder, wanted: Mapping[int, int], owners
             mine.remove((topic_id, partition))
 
 
-def _revoke_overshared(
-    builder: _Builder,
-    sharing: int,
-    owners: Owners,
-    held: Held,
-    hash_of: Callable[[TopicPartition], int],
-    targets: int,
-    unfilled: set[int],
-) -> Steps[None]:
-    in_order = yield from _order_partitions(builder.pace, owners, hash_of, targets)
-    for one in in_order:
+def _revoke_overshared(builder: _Builder, sharing: int, owners: _Owners, held: Held, unfilled: set[int]) -> Steps[None]:
+    for one in (yield from owners.keys_in_order(builder.pace)):
         topic_id, partition = one
         surplus = len(owners[one]) - sharing
         if builder.pace.is_due():
@@ -220,19 +249,17 @@ def _give(
     builder: _Builder,
     sharing: int,
     wanted: Mapping[int, int],
-    owners: Owners,
+    owners: _Owners,
     held: Held,
     unfilled: list[int],
     hash_of: Callable[[TopicPartition], int],
-    targets: int,
 ) -> Steps[None]:
     """Give partitions that are shared by too few to members that have too few, one after the other.
 
     A partition that no such member can take, because all have it, stays as it is.
     """
     at, has_given = 0, False
-    in_order = yield from _order_partitions(builder.pace, owners, hash_of, targets)
-    for one in in_order:
+    for one in (yield from owners.keys_in_order(builder.pace)):
         topic_id, partition = one
         if builder.pace.is_due():
             yield
@@ -258,24 +285,6 @@ def _give(
                 del unfilled[at]
         if not unfilled:
             return
-
-
-def _order_partitions(
-    pace: Pace, owners: Owners, hash_of: Callable[[TopicPartition], int], targets: int
-) -> Steps[list[TopicPartition]]:
-    """Return partitions as a HashMap yields them that was made for so many, and filled by `computeIfAbsent`, which puts
-    a key before the others of its bucket."""
-    buckets = 1
-    while buckets < int((targets + 1) / 0.75 + 1):
-        buckets *= 2
-    while len(owners) * 4 > buckets * 3:
-        buckets *= 2
-    places: dict[TopicPartition, int] = {}
-    for one in reversed(owners):
-        if pace.is_due():
-            yield
-        places[one] = hash_of(one) & (buckets - 1)
-    return sorted(places, key=places.__getitem__)
 
 
 def _int_hash(number: int) -> int:

@@ -13,7 +13,7 @@ from coordinator.core.assignors import TASK_ASSIGNORS
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.assignors.task_spec import SubtopologyTasks, TaskAssignment, TaskGroupSpec, TaskMemberSpec
 from protocol.steps import finish_steps
-from tests.core.assignors.kafka_sticky.histories import as_answer, play
+from tests.core.assignors.kafka_assignors.sticky import as_answer, play
 
 GOLDEN = Path(__file__).parent / "golden" / "sticky-tasks-4.3.1.jsonl"
 
@@ -35,7 +35,7 @@ def read_question(question: dict[str, Any]) -> TaskGroupSpec:
 
 
 def test_targets_are_those_of_kafka_s_class() -> None:
-    """The questions and Kafka's answers are written by `python -m tests.core.assignors.kafka_sticky`."""
+    """The questions and Kafka's answers are written by `python -m tests.core.assignors.kafka_assignors sticky`."""
     for line in GOLDEN.read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         assert as_answer(read_question(case["question"])) == case["answer"], line

@@ -18,7 +18,7 @@ import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
 import org.apache.kafka.coordinator.group.streams.assignor.TopologyDescriber;
 
 /** Lines of JSON, a question each, in; the targets of all members as JSON, sorted, out. */
-public class Assign {
+public class AssignTasks {
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
     public static void main(String[] arguments) throws Exception {

@@ -69,7 +69,7 @@ def _change_members(dice: Random, members: Mapping[str, TaskMemberSpec]) -> Mapp
 
 
 def as_question(spec: TaskGroupSpec) -> dict[str, Any]:
-    """Return a question as `Assign.java` reads it."""
+    """Return a question as `AssignTasks.java` reads it."""
     return {
         "replicas": spec.standby_replicas,
         "subtopologies": {name: (tasks.task_count, tasks.is_stateful) for name, tasks in spec.subtopologies.items()},

@@ -1,1 +1,0 @@
-"""Targets of Kafka Streams' tasks by Apache Kafka's own assignor."""
