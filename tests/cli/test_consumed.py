@@ -13,8 +13,8 @@ from protocol.messages.fetch import FetchResponseAbortedTransaction, FetchRespon
 from protocol.records import EndMarker, Record
 
 WRITTEN = st.lists(
-    st.tuples(st.sampled_from(("plain", "write", "write", "commit", "abort")), st.integers(1, 3), st.integers(1, 3)),
-    max_size=14,
+    st.tuples(st.sampled_from(("plain", "write", "write", "commit", "abort")), st.integers(1, 2), st.integers(1, 3)),
+    max_size=16,
 )
 
 
@@ -63,8 +63,8 @@ class Log:
         return FetchResponsePartitionData(0, aborted_transactions=aborted or None, records=b"".join(some))
 
 
-@given(WRITTEN, st.integers(1, 4), st.data())
-@settings(max_examples=80)
+@given(WRITTEN, st.integers(1, 9), st.data())
+@settings(max_examples=120)
 def test_records_of_aborted_transactions_are_left_out_wherever_a_fetch_begins_and_ends(
     written: list[tuple[str, int, int]], most: int, data: st.DataObject
 ) -> None:

@@ -37,7 +37,13 @@ from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersReq
 from protocol.messages.fetch import FetchRequest, FetchRequestTopic
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.control.frames import note
 from tests.protocol.values import Choices, value_of
@@ -173,6 +179,39 @@ def test_the_oldest_entries_go_when_the_bytes_exceed_the_bound() -> None:
     left = [entry.number for entry, _ in journal.entries(Filter())]
     assert left == list(range(101 - len(left), 101)) and len(left) >= 5
     assert journal.bytes == sum(entry.size for entry in entries[-len(left) :])
+
+
+@pytest.mark.parametrize("after", range(0, 14, 3))
+def test_the_entries_after_a_number_are_those_that_are_left(after: int) -> None:
+    """Whether that one is kept still, is gone, or is yet to come."""
+    journal = Journal(bytes_max=5 * 500)
+    for number in range(12):
+        note(
+            journal, "Heartbeat" if number % 3 else "LeaveGroup", 3, LeaveGroupRequest("g") if number % 3 == 0 else BEAT
+        )
+    kept = [number for number in range(1, 13) if number > journal.dropped]
+    assert 2 < len(kept) < 7
+    assert [entry.number for entry in journal.after(after)] == [number for number in kept if number > after]
+    leaving = [entry.number for entry, _ in journal.entries(Filter(api="LeaveGroup", after=after))]
+    assert leaving == [number for number in kept if number > after and number % 3 == 1]
+
+
+def test_all_errors_of_a_response_are_named_each_once() -> None:
+    codes = (
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    )
+    partitions = tuple(OffsetCommitResponsePartition(index, code) for index, code in enumerate(codes))
+    topics = (
+        OffsetCommitResponseTopic("t", partitions=partitions[:2]),
+        OffsetCommitResponseTopic("u", partitions=partitions[2:]),
+    )
+    described = describe_entry(
+        note(Journal(), "OffsetCommit", 8, OffsetCommitRequest("g"), OffsetCommitResponse(topics=topics))
+    )
+    assert described["errors"] == ["INVALID_COMMIT_OFFSET_SIZE", "UNKNOWN_MEMBER_ID"]
 
 
 STEPS: Final = (*["request"] * 3, *["response"] * 3, "input", "input", "clear", "begin")

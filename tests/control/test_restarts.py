@@ -5,6 +5,7 @@ import gc
 from collections.abc import Callable, Generator
 from types import FunctionType, ModuleType
 
+import msgspec
 import pytest
 
 from coordinator.config import Config
@@ -13,7 +14,7 @@ from coordinator.runtime.node import Node
 from coordinator.runtime.snapshot import Snapshot
 from coordinator.server.verbs.queues import Queue, QueueRecords
 from coordinator.server.verbs.refusal import Refusal
-from coordinator.server.verbs.state import State
+from coordinator.server.verbs.state import PrefixReset, State
 from protocol.errors import ErrorCode
 from protocol.steps import finish_steps
 from storage import pending_reset, replacement
@@ -206,6 +207,14 @@ def test_a_reset_of_a_prefix_is_whole_whenever_the_server_is_killed() -> None:
         assert not again.exists(f"data/{pending_reset.NAME}")
         found.append(contents == REST)
     assert found == sorted(found) and len(set(found)) == 2
+
+
+def test_a_start_finishes_all_resets_that_were_cut_off() -> None:
+    """Of several workers of a test run, each with what it keeps."""
+    server, disk = prepare_prefixes()
+    resets = [PrefixReset("a-", ("a-kept",)), PrefixReset("b-"), PrefixReset("a-kept")]
+    server.pending_reset.note(msgspec.json.encode(resets), is_synced=True)
+    assert serve(disk.copy()).operator.state.contents() == State({"orders": 2})
 
 
 def test_the_state_has_no_offsets_of_topics_that_are_gone() -> None:

@@ -187,6 +187,19 @@ def test_a_member_that_keeps_what_it_has_to_give_up_is_found(keeps: list[bool]) 
         assert findings(server) == [("tasks_not_given_up", "a", evidence)]
 
 
+def test_a_member_of_the_same_id_in_another_group_keeps_nothing_of_the_first(server: SteeredNode) -> None:
+    """As two environments of an application have, whose ids are chosen."""
+    a = connect(server, "a")
+    settle(a)
+    namesake = StreamsMember(server.connect(client_id="a"), "a", "other")
+    second = StreamsMember(server.connect(client_id="b"), "b", "other")
+    settle(namesake, second)
+    for member in (a, namesake, a):
+        for _ in range(4):
+            member.beat()
+    assert findings(server) == []
+
+
 def test_members_that_give_up_what_they_are_told_to_are_not(server: SteeredNode) -> None:
     a, b = pair(server)
     server.operator.groups.kick("app", "a")
