@@ -141,7 +141,7 @@ def _fetch_in_steps(
     work = 0  # since the last step, counted in partitions
     for wanted in all_wanted:
         topics = JoinedTopics()
-        for part, goes_on in _parts(engine, wanted, call, where):
+        for part, goes_on in _parts(engine, wanted, call):
             if work >= PART_PARTITIONS:
                 work = 0
                 yield
@@ -162,12 +162,10 @@ def _fetch_in_steps(
 
 
 def _parts(
-    engine: Engine, wanted: OffsetFetchRequestGroup, call: Call, where: Where
+    engine: Engine, wanted: OffsetFetchRequestGroup, call: Call
 ) -> Iterable[tuple[OffsetFetchRequestGroup, bool]]:
     """Cut what is wanted of a group into parts, if it is much."""
     partition = engine.world.partitions.owner(wanted.group_id)
-    if engine.world.coordinators.refuse(partition, where):
-        return ((wanted, False),)
     named = name_topics(wanted, call.version, partition.shard.offsets, partition.shard.topics)
     topics = named.topics or ()
     if len(topics) + sum([len(topic.partition_indexes) for topic in topics]) <= PART_PARTITIONS:

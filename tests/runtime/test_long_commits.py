@@ -1,5 +1,6 @@
 """Commits of many offsets, decided in parts."""
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.requests import fetch_offsets
+from tests.requests import commit, fetch_offsets
 from tests.server.in_memory import InMemory
 from tests.steps import count_steps
 
@@ -123,6 +124,42 @@ def test_offsets_are_fetched_at_once_as_in_steps(monkeypatch: pytest.MonkeyPatch
     assert [each.committed_offset for each in at_once[0].groups[0].topics[0].partitions] == [0, -1, 0, 0]
     monkeypatch.setattr(group_requests, "_wants_few", lambda *_: False)
     assert [peer.ask(*one) for one in asked] == at_once
+
+
+@pytest.mark.parametrize("wanted", list(permutations(range(3))))
+@pytest.mark.parametrize("names_all", [False, True])
+def test_each_group_of_a_long_fetch_is_answered_though_another_one_is_refused(
+    wanted: tuple[int, ...], names_all: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the order in which they are asked for; at once the same."""
+    server = InMemory(topics={"t0": 3, "t1": 2}, virtual_brokers=2)
+    names: dict[int, list[str]] = {0: [], 1: []}
+    for name in map(str, range(10)):
+        names[server.node.world.coordinators.of_group(name)].append(name)
+    groups = [names[0][0], names[1][0], names[0][1]]  # the second one is of the other broker
+    for number, group in enumerate(groups):
+        offsets = {"t0": dict.fromkeys(range(3), number), "t1": dict.fromkeys(range(2), 10 + number)}
+        code = server.connect(broker=number % 2).ask(commit(group, offsets), 8).topics[0].partitions[0].error_code
+        assert code == ErrorCode.NONE
+    parts = {"t0": (0, 1, 2), "t1": (0, 1)}
+    asked = [fetch_offsets(groups[at], None if names_all else parts).groups[0] for at in wanted]
+    answers = []
+    for most in (2_000, 3, 1):
+        for module in (long_commits, group_requests):
+            monkeypatch.setattr(module, "PART_PARTITIONS", most)
+        answers.append(server.connect(broker=0).ask(OffsetFetchRequest(groups=tuple(asked)), 8).groups)
+    assert answers[0] == answers[1] == answers[2]
+    for at, found in zip(wanted, answers[0], strict=True):
+        offsets = {
+            (topic.name, one.partition_index): one.committed_offset
+            for topic in found.topics
+            for one in topic.partitions
+        }
+        if at == 1:
+            assert (found.group_id, found.error_code, offsets) == (groups[1], ErrorCode.NOT_COORDINATOR, {})
+        else:
+            expected = {("t0", index): at for index in range(3)} | {("t1", index): 10 + at for index in range(2)}
+            assert (found.group_id, found.error_code, offsets) == (groups[at], ErrorCode.NONE, expected)
 
 
 def test_topics_without_partitions_are_work_too_and_each_is_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
