@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
+from pipeline.decode.headers import next_batch
 from pipeline.decode.layout import log_dirs, segments, spans
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.transactions import read_commits
@@ -15,6 +17,7 @@ from pipeline.errors import CompactionRefusedError, LogDamagedError
 from pipeline.jobs.compact import compact
 from pipeline.jobs.verify import verify
 from pipeline.synth import Plan, Writer, commit, write_logs
+from protocol.record_batch import encode
 from protocol.records import Record
 from tests.pipeline.group_logs import fill, flip, read_rows
 
@@ -136,6 +139,40 @@ def test_mutated_segments(tmp_path: Path, on_error: str, seeds: range) -> None:
     share = lost / (rescued + lost)
     # Most of what salvage loses was truncated, cut or zeroed away: those bytes are gone.
     assert share < (0.06 if on_error == "salvage" else 0.2), f"{share:.1%} of all rows were lost"
+
+
+def find_next(data: bytes, start: int, above: int) -> int | None:
+    """The same as `next_batch`, place by place."""
+    for at in range(start, len(data) - 60):
+        end = at + 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
+        if data[at + 16] != 2 or not at + 61 <= end <= len(data):
+            continue
+        base_offset = int.from_bytes(data[at : at + 8], "big", signed=True)
+        if base_offset > above and crc32c(data[at + 21 : end]) == int.from_bytes(data[at + 17 : at + 21], "big"):
+            return at
+    return None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_behind_damage_the_next_whole_batch_is_found_wherever_it_begins_and_ends(seed: int) -> None:
+    """Between other bytes, at the very beginning, up to the last byte, cut off, or of offsets that were read already."""
+    dice = random.Random(seed)
+    data, ends = b"", []
+    for offset in range(dice.randrange(1, 4)):
+        data += dice.choice([b"", dice.randbytes(dice.randrange(90)), b"\2" * dice.randrange(90)])
+        data += encode([Record(b"k", dice.randbytes(dice.randrange(40)))], base_offset=10 * offset)
+        ends.append(len(data))
+    data += dice.choice([b"", b"", dice.randbytes(70)])
+    for whole in (data, data[: ends[-1]], data[: ends[-1] - 1]):
+        starts = {
+            0,
+            *ends,
+            *(end - 61 for end in ends if end > 61),
+            *(dice.randrange(len(whole) + 5) for _ in range(5)),
+        }
+        for start in starts:
+            for above in (-1, 0, 10, 25):
+                assert next_batch(whole, start, above) == find_next(whole, start, above), (start, above)
 
 
 def problems_of(directory: Path, **options: Any) -> list[tuple[str, str, int | None, int | None]]:
