@@ -1,0 +1,58 @@
+"""Which segments are read: all that may hold a record that is asked for, and few others."""
+
+import struct
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from pipeline.options import SourceOptions
+from pipeline.plan import logs, tasks
+from pipeline.synth import Writer, commit
+
+SEGMENTS = 5
+
+
+def index(path: Path, *entries: tuple[int, int]) -> None:
+    """Write a `.timeindex`: times with offsets from the segment's first one."""
+    path.write_bytes(b"".join(struct.pack(">qi", *entry) for entry in entries))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_segment_is_left_out_only_if_all_of_its_records_are_known_to_be_older(seed: int, tmp_path: Path) -> None:
+    """An index may be missing, empty, or cut off, and that of the segment that is written to may know only its beginning."""
+    dice = Random(seed)
+    writer = Writer(tmp_path / "__consumer_offsets-0", segment_bytes=1)  # a segment a batch
+    latest: dict[str, int] = {}
+    known: dict[str, int | None] = {}
+    for _ in range(SEGMENTS):
+        times = [1_000 + dice.randrange(100) for _ in range(3)]
+        writer.append([commit(("g", "t", at), 1, ms) for at, ms in enumerate(times)])
+        path = max(writer.directory.glob("*.log"))
+        latest[path.name], timeindex = max(times), path.with_suffix(".timeindex")
+        match dice.randrange(5):
+            case 0:
+                timeindex.unlink(missing_ok=True)
+                known[path.name] = None
+            case 1:
+                index(timeindex)
+                known[path.name] = None
+            case 2:
+                index(timeindex, (min(times), 0), (max(times), 2))
+                with timeindex.open("ab") as file:
+                    file.write(bytes(5))
+                known[path.name] = max(times)
+            case _:
+                index(timeindex, (min(times), 0), (max(times), 2))
+                known[path.name] = max(times)
+    active = max(latest)
+    if dice.random() < 0.5:
+        index((writer.directory / active).with_suffix(".timeindex"), (1, 0))  # from when the server was last stopped
+    for since_ms in (None, 1_000, *latest.values(), *(ms + 1 for ms in latest.values()), 2_000):
+        options = SourceOptions(str(tmp_path), since_ms=since_ms, split_bytes=dice.choice([1, 300, 1 << 20]))
+        read = {Path(span.segment.path).name for task in tasks(options, logs(options)) for span in task.spans}
+        assert read == {
+            name
+            for name in latest
+            if since_ms is None or name == active or (newest := known[name]) is None or newest >= since_ms
+        }
