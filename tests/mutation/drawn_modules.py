@@ -41,8 +41,8 @@ EIGHTH: Final = (
         'pipeline/published.py',
         '    remove_builds(store, keep={snapshot.build, last})',
         '    remove_builds(store, keep={snapshot.build})',
-        ('tests/pipeline/test_published.py',), ('tests/pipeline/test_compact.py',),
-        ('tests/pipeline/test_compact.py', 'tests/pipeline/test_jobs.py', 'tests/pipeline/test_sink.py', 'tests/pipeline/test_object_store.py', 'tests/pipeline'), NOBODY),
+        ('tests/pipeline/test_jobs.py',), ('tests/pipeline/test_compact.py',),
+        ('tests/pipeline/test_compact.py', 'tests/pipeline/test_jobs.py', 'tests/pipeline/test_sink.py', 'tests/pipeline/test_object_store.py', 'tests/pipeline'), DEFAULT),
     PlantedFault(
         '`muster replay` of a journal that was begun by a reset (of a server with --seed) gives out the first ids of the seed anew: it reports differences in all member ids and topic ids though nothing has changed',
         'coordinator/runtime/replay.py',
