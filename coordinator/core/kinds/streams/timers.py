@@ -23,8 +23,7 @@ def expire_member(group: StreamsGroup, timer: Due, env: Env) -> Result[Any]:
     """Remove a member that has been silent, or has not given up its tasks in time."""
     kind, member_id = timer.key[0], timer.member_id
     member = group.members[member_id]
-    if kind == REBALANCE and not _still_owes(member):
-        return Result()
+    assert kind != REBALANCE or _still_owes(member), "the timer ends with what it is for"
     cause = _CAUSES[kind]
     result = remove_members(GroupTransition(group, env, f"timer {kind}"), {member_id: member}, None, cause)
     return with_deadline(result, cause, timer)

@@ -5,8 +5,14 @@ from hypothesis import given
 
 from coordinator.core.kinds.streams.configuration import configure_topology
 from coordinator.core.kinds.streams.sizes import InvalidTopologyError
-from coordinator.core.kinds.streams.topology import Topology, sources_of
-from protocol.messages.streams_group_heartbeat import StatusCode
+from coordinator.core.kinds.streams.topology import Topology, sources_of, validate_topology
+from protocol.messages.streams_group_heartbeat import (
+    StatusCode,
+    StreamsGroupHeartbeatRequestSubtopology,
+    StreamsGroupHeartbeatRequestTopicInfo,
+    StreamsGroupHeartbeatRequestTopology,
+)
+from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequestCopartitionGroup as Joined
 from tests.core.kinds.streams.topologies import part, topics, topologies, topology
 
 WORD_COUNT = topology(part("0", ["words"], sinks=["again"]), part("1", reads={"again": 0}, logs=["store"]))
@@ -60,3 +66,40 @@ def test_a_topology_is_ready_when_what_it_misses_is_created(known: Topology) -> 
     assert ready.is_ready and not ready.missing
     for number, each in ready.subtopologies.items():
         assert each.task_count == max(existing[name].partitions for name in sources_of(known.subtopologies[number]))
+
+
+SENT, TOPIC = StreamsGroupHeartbeatRequestSubtopology, StreamsGroupHeartbeatRequestTopicInfo
+
+
+@pytest.mark.parametrize(
+    ("parts", "epoch", "reason"),
+    [
+        (
+            [SENT("0", state_changelog_topics=(TOPIC("a"), TOPIC("b", 2)))],
+            0,
+            "changelog b has 2 partitions: expected 0",
+        ),
+        (
+            [SENT("0", repartition_source_topics=(TOPIC("a", 3), TOPIC("b", -1)))],
+            0,
+            "repartition topic b has -1 partitions: expected 0 or more",
+        ),
+        ([SENT("0", ("a",))], -1, "topology epoch -1: expected 0 or more"),
+        ([SENT("0"), SENT("1"), SENT("1")], 0, "subtopology 1 is there 2 times"),
+        (
+            [SENT("0"), SENT("1", ("a",), copartition_groups=(Joined((0,)), Joined((1,))))],
+            0,
+            "subtopology 1 has a copartition group with an index out of range",
+        ),
+        (
+            [SENT("0", ("a",), repartition_source_topics=(TOPIC("r"),), copartition_groups=(Joined((), (), (-1,)),))],
+            0,
+            "subtopology 0 has a copartition group with an index out of range",
+        ),
+        ([SENT("0", ("a",), copartition_groups=(Joined((0,)),)), SENT("1")], 0, None),
+        ([], 0, None),
+    ],
+)
+def test_what_no_topology_can_have_is_refused(parts: list[SENT], epoch: int, reason: str | None) -> None:
+    refusal = validate_topology(StreamsGroupHeartbeatRequestTopology(epoch, tuple(parts)))
+    assert (None if refusal is None else refusal.message) == reason

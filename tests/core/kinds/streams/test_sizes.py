@@ -80,6 +80,12 @@ def test_topics_that_are_joined_are_of_one_size() -> None:
     joined = part("0", ["s1", "s2"], joins=[([0, 1], [])])
     with pytest.raises(WrongSizeError, match="s1 3, s2 4"):
         decide_sizes(topology(joined), EXISTING)
+    third = part("0", ["s1", "t2", "t1"], joins=[([0, 1, 2], [])])
+    with pytest.raises(WrongSizeError, match="s1 3, t1 3, t2 4"):
+        decide_sizes(topology(third), topics(s1=3, t1=3, t2=4))
+    fixed = part("1", ["s1"], reads={"q": 3, "r": 4}, joins=[([0], [0, 1])])
+    with pytest.raises(WrongSizeError, match="repartition topic r has 4 partitions: expected 3"):
+        decide_sizes(topology(part("0", ["s0"], sinks=["q", "r"]), fixed), EXISTING)
     taken = part("1", ["s2"], reads={"r": 0}, joins=[([0], [0])])
     assert decide_sizes(topology(part("0", ["s0"], sinks=["r"]), taken), EXISTING) == {"r": 4}
 
