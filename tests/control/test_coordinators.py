@@ -1,5 +1,6 @@
 """Which broker coordinates what, as a model has it: brokers that stop and start, moves that overtake each other, loads."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from coordinator.core.events import Cause
 from coordinator.core.share_state.values import StateKey
 from coordinator.dataplane.brokers import NOBODY
 from coordinator.server.verbs.clock import keep_everybody
@@ -44,6 +46,7 @@ class Model:
     def __init__(self) -> None:
         self.now_ms = 0
         self.stopped: set[int] = set()
+        self.told: Counter[int] = Counter()  # how often each partition of groups has lost a coordinator that served it
         self.groups = [Owned(index % BROKERS) for index in range(GROUPS)]
         self.transactions = [Owned(index % BROKERS) for index in range(GROUPS)]
         self.states = [Owned(index % BROKERS) for index in range(STATES)]
@@ -52,10 +55,17 @@ class Model:
         for owned in (self.groups, self.transactions, self.states):
             yield from enumerate(owned)
 
+    def leave(self, one: Owned) -> None:
+        """The groups of a partition are told that their coordinator has moved, if it was there."""
+        for index, owned in enumerate(self.groups):
+            if owned is one and one.broker != NOBODY and self.now_ms >= one.from_ms:
+                self.told[index] += 1
+
     def hand_over(self, broker: int, load_ms: int) -> None:
         running = [one for one in range(BROKERS) if one not in self.stopped]
         for index, one in self.all():
             if one.broker == broker:
+                self.leave(one)
                 one.broker = running[index % len(running)] if running else NOBODY
                 one.from_ms = self.now_ms + load_ms
 
@@ -123,6 +133,7 @@ class Play:
             return
         move(name, to, load_ms=load_ms)
         one = owned[self.server.node.world.coordinators.partition_of(name)]
+        self.model.leave(one)
         one.broker, one.from_ms = to, self.model.now_ms + load_ms
 
     def wait(self, ms: int) -> None:
@@ -163,6 +174,11 @@ class Play:
             self.compare_view(broker)
             if broker not in model.stopped:
                 self.compare_list(broker)
+        told = Counter(event.group for event in self.server.events if event.cause == Cause.COORDINATOR_MOVED)
+        partition_of = node.world.coordinators.partition_of
+        assert +told == +Counter({name: model.told[partition_of(name)] for name in NAMES[::2]}), (
+            "the groups with members"
+        )
         memory, shards = node.engine.memory, [partition.shard for partition in node.world.partitions]
         assert memory.members_bytes == sum(shard.members_bytes for shard in shards)
         assert memory.offsets_bytes == sum(shard.offsets.bytes for shard in shards)

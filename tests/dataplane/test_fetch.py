@@ -1,5 +1,6 @@
 """What is read, how much at once, and who waits for how long."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from protocol.compression import Meter
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values, response_of
 from tests.dataplane.transactional import transactional_batch
 from tests.requests import commit, delete_records, fetch, fetch_all
 
@@ -291,6 +292,20 @@ def test_a_session_tells_of_an_error_again_and_of_its_end(broker: Broker) -> Non
         assert answer.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert consumer.heard(consumer.fetch((0, 1))) == {0: []}
     assert consumer.heard(consumer.fetch()) == {}
+
+
+def test_topics_that_a_client_may_not_read_come_last(broker: Broker) -> None:
+    """And in their own order, as by Kafka."""
+    names = ("a", "t", "b", "c")
+    for topic in ("a", "b", "c"):
+        broker.create(topic)
+    topics = tuple(FetchRequestTopic(name, partitions=(FetchRequestPartition(0),)) for name in names)
+    request = FetchRequest(topics=topics)
+    rights: Any = SimpleNamespace(may=lambda operation, kind, name: name in "tc")
+    answer = response_of(broker.plane.handle(request, replace(call(request, 7, 12), rights=rights), NODES))
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    found = [(topic.topic, topic.partitions[0].error_code) for topic in answer.responses]
+    assert found == [("t", 0), ("c", 0), ("a", denied), ("b", denied)]
 
 
 def test_who_was_served_last_is_served_first_no_more(broker: Broker) -> None:

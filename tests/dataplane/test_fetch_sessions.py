@@ -27,6 +27,7 @@ FETCH = st.tuples(
     st.just("fetch"), st.integers(0, 1), BITS, st.sampled_from([0, 0, 0, 1, 2, 4, 5]),
     st.sampled_from([0, 0, 0, 1, 90]), st.sampled_from([100, 10_000, 10_000]), st.booleans(), st.booleans(),
     st.sampled_from(["", "", "", "", "t", "u"]), st.sampled_from([None, None, 0, 1, 2]),
+    st.sampled_from([(-1, -1), (-1, -1), (-1, -1), (0, 0), (0, -1), (9, -1), (-1, 9)]),
 )  # fmt: skip
 ACTS = st.one_of(
     st.tuples(st.just("produce"), st.integers(0, 2), st.integers(1, 2)),
@@ -34,6 +35,8 @@ ACTS = st.one_of(
     st.tuples(st.just("make_anew"), st.sampled_from(["t", "u"])),
     st.tuples(st.just("open"), st.integers(0, 1), st.sampled_from([0b111] * 20 + [*range(1, 32)])),
 )
+Asked = tuple[int, int, int]  # an offset, the epoch of the leader, and the one that was fetched last
+FROM_0: Asked = (0, -1, -1)
 Key = tuple[str, bytes, int]  # the name, the id and the partition, as the client has named them
 
 
@@ -55,13 +58,13 @@ class Consumer:
         self.version = version
         self.session = 0
         self.epoch = 0
-        self.offsets: dict[Key, int] = {}  # in the order in which the server reads them
+        self.asked: dict[Key, Asked] = {}  # in the order in which the server reads them
         self.known: dict[Key, tuple[int, int]] = {}
 
     def find(self, key: Key) -> Key | None:
         """The partition of the session that these names mean: by the topic's id, or by its name."""
         by = self.version > 12
-        return next((one for one in self.offsets if (one[by], one[2]) == (key[by], key[2])), None)
+        return next((one for one in self.asked if (one[by], one[2]) == (key[by], key[2])), None)
 
     def read(self, answer: Any) -> dict[Key | None, Any]:
         """The results of a response by partition."""
@@ -72,11 +75,13 @@ class Consumer:
         }
 
 
-def topics_of(offsets: dict[Key, int]) -> tuple[FetchRequestTopic, ...]:
+def topics_of(asked: dict[Key, Asked]) -> tuple[FetchRequestTopic, ...]:
     """A topic for each partition: the order is that of the partitions."""
     return tuple(
-        FetchRequestTopic(name, topic_id, (FetchRequestPartition(index, -1, offset, partition_max_bytes=10_000),))
-        for (name, topic_id, index), offset in offsets.items()
+        FetchRequestTopic(
+            name, topic_id, (FetchRequestPartition(index, leader, offset, fetched, partition_max_bytes=10_000),)
+        )
+        for (name, topic_id, index), (offset, leader, fetched) in asked.items()
     )
 
 
@@ -130,26 +135,30 @@ class Play:
         """A full request, which begins a session, in the place of the one of before."""
         who = self.consumers[number]
         before, who.session, who.epoch, who.known = who.session, 0, 0, {}
-        who.offsets = {self.key(place): 0 for place in range(len(PLACES)) if bits >> place & 1}
-        request = FetchRequest(session_id=before, session_epoch=0, max_bytes=10_000, topics=topics_of(who.offsets))
+        who.asked = {self.key(place): FROM_0 for place in range(len(PLACES)) if bits >> place & 1}
+        request = FetchRequest(session_id=before, session_epoch=0, max_bytes=10_000, topics=topics_of(who.asked))
         self.compare(who, self.ask(who, request), 10_000, "", is_full=True)
 
     def fetch(self, number: int, named: int, forgotten: int, offset: int, max_bytes: int, waits: bool, goes_on: bool,
-              denied: str, meanwhile: int | None) -> None:  # fmt: skip
+              denied: str, meanwhile: int | None, epochs: tuple[int, int]) -> None:  # fmt: skip
         """The next request of a session. A client that goes on has read what it was given."""
         who = self.consumers[number]
         if not who.session:
             self.open(number, 0b111)
-        changes = {self.key(place): offset for place in range(len(PLACES)) if named >> place & 1}
+        changes = {self.key(place): (offset, *epochs) for place in range(len(PLACES)) if named >> place & 1}
         if goes_on:
-            ends = {key: end for key, (end, _) in who.known.items() if key in who.offsets and end > who.offsets[key]}
+            ends = {
+                key: (end, -1, -1)
+                for key, (end, _) in who.known.items()
+                if key in who.asked and end > who.asked[key][0]
+            }
             changes = {key: end for key, end in ends.items() if key not in changes} | changes
         left = [self.key(place) for place in range(len(PLACES)) if forgotten >> place & 1]
         for key, changed in changes.items():
-            who.offsets[who.find(key) or key] = changed
+            who.asked[who.find(key) or key] = changed
         for key in left:
             if (known := who.find(key)) is not None:
-                del who.offsets[known]
+                del who.asked[known]
                 who.known.pop(known, None)
         gone = tuple([FetchRequestForgottenTopic(name, topic_id, (index,)) for name, topic_id, index in left])
         request = FetchRequest(
@@ -157,7 +166,7 @@ class Play:
             max_bytes=max_bytes, topics=topics_of(changes), forgotten_topics_data=gone,
         )  # fmt: skip
         answer = self.ask(who, request, denied, meanwhile)
-        if not who.offsets:
+        if not who.asked:
             assert (answer.error_code, answer.session_id, answer.responses) == (0, 0, ())
             who.session = who.epoch = 0
             return
@@ -165,16 +174,17 @@ class Play:
 
     def compare(self, who: Consumer, answer: Any, max_bytes: int, denied: str, *, is_full: bool) -> None:
         """The session tells of what is in a full response and new, and of nothing else."""
-        request = FetchRequest(session_epoch=FULL, max_bytes=max_bytes, topics=topics_of(who.offsets))
+        request = FetchRequest(session_epoch=FULL, max_bytes=max_bytes, topics=topics_of(who.asked))
         whole, found = who.read(self.ask(who, request, denied)), who.read(answer)
         assert (answer.error_code, bool(answer.session_id)) == (0, True)
-        assert whole.keys() == who.offsets.keys()
+        assert whole.keys() == who.asked.keys()
         news = {
             key: one
             for key, one in whole.items()
             if is_full
             or one.records
             or one.error_code
+            or one.diverging_epoch.epoch >= 0
             or who.known.get(key) != (one.high_watermark, one.log_start_offset)
         }
         assert found == news
@@ -182,7 +192,7 @@ class Play:
         for key, one in news.items():
             who.known[key] = (-1 if one.error_code else one.high_watermark, one.log_start_offset)
             if one.records and not is_full:  # it is read last next time
-                who.offsets[key] = who.offsets.pop(key)
+                who.asked[key] = who.asked.pop(key)
 
 
 @given(st.lists(st.tuples(ACTS, FETCH, FETCH), min_size=5, max_size=12))
@@ -197,7 +207,7 @@ def test_a_session_tells_of_what_is_new_and_of_nothing_else(rounds: list[tuple[A
 
 def test_a_session_that_is_over_is_not_found(broker: Broker) -> None:
     """It is closed by a full request, by one that forgets all, and by the next one of its client."""
-    topics = topics_of({("t", bytes(16), index): 0 for index in range(2)})
+    topics = topics_of({("t", bytes(16), index): FROM_0 for index in range(2)})
     ends: tuple[dict[str, Any], ...] = (
         {"session_epoch": -1, "topics": topics},
         {"session_epoch": 0, "topics": topics},

@@ -1,6 +1,6 @@
 """A fetch of many partitions is read in steps, while others append, delete topics and leave, and time passes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from random import Random
 from typing import Any
@@ -33,13 +33,16 @@ def small_steps() -> Iterator[None]:
 class Reader:
     """One client that fetches all partitions, and what others do between two steps of its fetch."""
 
-    def __init__(self, min_bytes: int, max_wait_ms: int, **fields: Any) -> None:
+    def __init__(self, min_bytes: int, max_wait_ms: int, before: Iterable[int] = (), **fields: Any) -> None:
+        """`before` are partitions that have a record already when it asks."""
         self.broker = Broker(topics={"t": COUNT, "other": COUNT})
         for partition in range(COUNT):  # so that there are logs
             self.broker.produce("t", partition, batch("z"))
         self.engine, self.plane = self.broker.node.engine, self.broker.plane
         self.min_bytes, self.until_ms = min_bytes, self.broker.real_ms + max_wait_ms
         self.appended = dict.fromkeys(range(COUNT), 0)
+        for partition in before:
+            self.append(partition)
         request = fetch_all("t", dict.fromkeys(range(COUNT), 1), max_wait_ms=max_wait_ms, min_bytes=min_bytes, **fields)
         self.answer = response_of(self.engine.handle(1, request, call(request, TICKET), NODES))
         self.take()
@@ -93,9 +96,13 @@ class Reader:
 @given(st.integers(1, 5), st.sampled_from((0, 300)), st.randoms(use_true_random=False))
 @settings(max_examples=200)
 def test_it_is_answered_when_there_is_enough_or_its_time_is_up(batches: int, wait_ms: int, dice: Random) -> None:
-    reader = Reader(batches * SIZE, wait_ms)
+    reader = Reader(batches * SIZE, wait_ms, [dice.randrange(COUNT) for _ in range(dice.randrange(3))])
     for _ in range(dice.randrange(30)):
-        match dice.randrange(6):
+        if reader.answer is not None:
+            break
+        match dice.randrange(7):
+            case 6:  # a transaction may have ended: it is read again
+                reader.plane._state.polls.wake(("t", dice.randrange(COUNT)))
             case 0:
                 reader.append(dice.randrange(COUNT))
             case 1:
@@ -110,8 +117,12 @@ def test_it_is_answered_when_there_is_enough_or_its_time_is_up(batches: int, wai
                     assert reader.answer is not None or ends_ms > reader.broker.real_ms, "it has waited long enough"
             case _:
                 reader.step()
-        if reader.answer is not None:
-            break
+    reader.settle()
+    if reader.answer is None and dice.random() < 0.5:
+        while sum(reader.appended.values()) < reader.min_bytes:
+            reader.append(dice.randrange(COUNT))
+        reader.settle()
+        assert reader.answer is not None, "there is enough"
     if reader.answer is None:
         reader.broker.real_ms += 10_000
         reader.settle()

@@ -66,6 +66,28 @@ def test_an_offset_is_unstable_until_its_step() -> None:
     assert commit_pending(server, producer, 8, range(1)) == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_transaction_ends_in_each_of_its_groups(committed: bool) -> None:
+    """Those of one partition of `__consumer_offsets` and of others, after a restart as well."""
+    server = InMemory(topics={"orders": 3}, offsets_topic_num_partitions=4)
+    peer, names = server.connect(), [f"g{number}" for number in range(8)]
+    assert len({server.node.world.partitions.owner(name).index for name in names}) == 4
+    ids = peer.ask(InitProducerIdRequest("x", 60_000), 4)
+    producer = ids.producer_id, ids.producer_epoch
+    for number, name in enumerate(names):
+        assert not peer.ask(commit(name, {"orders": {0: 1}}), 8).topics[0].partitions[0].error_code
+        request = commit_in_transaction("x", name, producer, {"orders": {0: 10 + number, 1: number}})
+        assert not peer.ask(request, 5).topics[0].partitions[0].error_code
+    assert not peer.ask(EndTxnRequest("x", *producer, committed=committed), 3).error_code
+    server.rest()
+    for one in (server, InMemory(server.files, topics={"orders": 3}, offsets_topic_num_partitions=4)):
+        assert not one.node.world.ledger.transactions.find_prepared_transactions()
+        for number, name in enumerate(names):
+            (topic,) = one.connect().ask(fetch_offsets(name, require_stable=True), 9).groups[0].topics
+            found = {each.partition_index: each.committed_offset for each in topic.partitions}
+            assert found == ({0: 10 + number, 1: number} if committed else {0: 1})
+
+
 @pytest.mark.parametrize("version", range(2, 10))
 def test_a_fetch_sees_all_of_the_new_offsets_or_is_refused(version: int) -> None:
     """A client that does not ask for stable offsets is told to come back, by any version of the request."""
