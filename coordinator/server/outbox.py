@@ -175,9 +175,9 @@ class Outbox:
             wait = self._wait_for(newest)
             wait.revocable += self._revocable
             wait.decided.append(self._take_decided())
-        self._revocable = []
-        if newest <= ended:  # what the next sync was to cover is lost: it does not begin, and nothing else is missing
+        else:  # what the next sync was to cover is lost: it does not begin, and nobody waits for another one
             ended = max([ended, *self._waits])
+        self._revocable = []
         for number in sorted([number for number in self._waits if number <= ended]):
             self._release(self._waits.pop(number), ended, touched)
 

@@ -106,7 +106,7 @@ class Topic:
 
 
 def split(printed: str) -> list[list[tuple[int, str]]]:
-    """What was printed as JSON, by partition."""
+    """Return the offsets and values that `--json` has printed, by partition."""
     found: list[list[tuple[int, str]]] = [[] for _ in range(PARTITIONS)]
     for line in printed.splitlines():
         record = json.loads(line)

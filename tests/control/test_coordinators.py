@@ -33,29 +33,29 @@ ACTS = st.one_of(
 )  # fmt: skip
 
 
-class Owned(Struct):
-    """A partition of what coordinators keep."""
+class Coordination(Struct):
+    """Who coordinates a partition of groups, transactions or share states, and since when."""
 
     broker: int
     from_ms: int = 0  # when it is served
 
 
 class Model:
-    """Who coordinates what."""
+    """The broker of each partition, and how often its groups were told that it has changed."""
 
     def __init__(self) -> None:
         self.now_ms = 0
         self.stopped: set[int] = set()
         self.told: Counter[int] = Counter()  # how often each partition of groups has lost a coordinator that served it
-        self.groups = [Owned(index % BROKERS) for index in range(GROUPS)]
-        self.transactions = [Owned(index % BROKERS) for index in range(GROUPS)]
-        self.states = [Owned(index % BROKERS) for index in range(STATES)]
+        self.groups = [Coordination(index % BROKERS) for index in range(GROUPS)]
+        self.transactions = [Coordination(index % BROKERS) for index in range(GROUPS)]
+        self.states = [Coordination(index % BROKERS) for index in range(STATES)]
 
-    def all(self) -> Iterator[tuple[int, Owned]]:
+    def all(self) -> Iterator[tuple[int, Coordination]]:
         for owned in (self.groups, self.transactions, self.states):
             yield from enumerate(owned)
 
-    def leave(self, one: Owned) -> None:
+    def leave(self, one: Coordination) -> None:
         """The groups of a partition are told that their coordinator has moved, if it was there."""
         for index, owned in enumerate(self.groups):
             if owned is one and one.broker != NOBODY and self.now_ms >= one.from_ms:
@@ -69,7 +69,7 @@ class Model:
                 one.broker = running[index % len(running)] if running else NOBODY
                 one.from_ms = self.now_ms + load_ms
 
-    def code(self, one: Owned, asked: int) -> ErrorCode:
+    def code(self, one: Coordination, asked: int) -> ErrorCode:
         if one.broker != asked:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.NONE if self.now_ms >= one.from_ms else LOADING
@@ -126,7 +126,7 @@ class Play:
     def move_transaction(self, name: str, to: int, load_ms: int) -> None:
         self.move(self.server.operator.brokers.move_transaction, self.model.transactions, name, to, load_ms)
 
-    def move(self, move: Any, owned: list[Owned], name: str, to: int, load_ms: int) -> None:
+    def move(self, move: Any, owned: list[Coordination], name: str, to: int, load_ms: int) -> None:
         if to in self.model.stopped:
             with pytest.raises(Refusal, match=f"broker {to} is stopped"):
                 move(name, to)

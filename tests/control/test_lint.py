@@ -222,7 +222,7 @@ def do(journal: Journal, did: Did, group: str, client: str, at_ms: int) -> None:
 
 
 def findings_of(group: str, client: str, done: list[tuple[int, Did]]) -> list[Finding]:
-    """What is to be found of one client, each rule counted for itself."""
+    """Return the findings that lint owes about one client, counted rule by rule."""
     found = []
     joins = [at_ms for at_ms, did in done if did.what == "join"]
     windows = [[at for at in joins if at_ms - WINDOW_MS <= at <= at_ms] for at_ms in joins]

@@ -78,15 +78,15 @@ def remove(model: Model, is_meant: Any) -> None:
 
 
 def see(model: Model, prefix: str) -> Model:
-    """What is answered of the names with a prefix."""
+    """Return what `GET /v1/state` has of the names with a prefix."""
     seen = {part: {name: of for name, of in model[part].items() if name.startswith(prefix)} for part in model}
     if not seen["queues"]:
         del seen["queues"]
     return seen
 
 
-class Served:
-    """A server, and what it should hold."""
+class Play:
+    """A server and the model, to which the same things happen."""
 
     def __init__(self) -> None:
         self.files = MemoryFiles()
@@ -207,7 +207,7 @@ def test_the_state_is_what_was_done_to_it(
 ) -> None:
     monkeypatch.setattr(portions, "TOPICS_MAX", 2)
     monkeypatch.setattr(portions, "OFFSETS_MAX", 2)
-    served = Served()
+    served = Play()
     for what in ("seed", *everything):
         served.do(what, data)
         served.check(data.draw(st.sampled_from(PREFIXES)))

@@ -8,6 +8,7 @@ broker.produce("t", 0, batch("a", "b")).base_offset == 0
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.decision import Decision, Done, Silent
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Broker as Address
@@ -55,6 +56,17 @@ def fresh_ids() -> Callable[[], str]:
 
 
 _IDS = iter(range(1, 2**40))
+
+
+class ReaderRights:
+    """The rights of a client that may read every topic but one."""
+
+    def __init__(self, denied: str) -> None:
+        self.denied = denied
+
+    def may(self, operation: Operation, kind: Resource, name: str) -> bool:
+        assert (operation, kind) == (Operation.READ, Resource.TOPIC)
+        return name != self.denied
 
 
 class Broker:

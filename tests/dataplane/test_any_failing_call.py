@@ -250,7 +250,7 @@ class Story:
         return values
 
     def check(self, server: InMemory, place: Place) -> None:
-        """What was acknowledged is there, in its order; what else is there may be."""
+        """Compare a partition: it has all acknowledged records in order, no removed one, and perhaps some unsure ones."""
         found = self.read(server, place)
         assert [value for value in found if value not in self.unsure] == self.kept[place]
         assert not self.never & set(found)

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.decision import Done
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
@@ -15,7 +14,7 @@ from protocol.messages.fetch import (
     FetchRequestPartition,
     FetchRequestTopic,
 )
-from tests.dataplane.broker import NODES, Broker, batch, call
+from tests.dataplane.broker import NODES, Broker, ReaderRights, batch, call
 from tests.requests import delete_records
 
 COUNTS = {"t": 2, "u": 1}
@@ -38,17 +37,6 @@ ACTS = st.one_of(
 Asked = tuple[int, int, int]  # an offset, the epoch of the leader, and the one that was fetched last
 FROM_0: Asked = (0, -1, -1)
 Key = tuple[str, bytes, int]  # the name, the id and the partition, as the client has named them
-
-
-class Rights:
-    """Of a client that may not read one topic."""
-
-    def __init__(self, denied: str) -> None:
-        self.denied = denied
-
-    def may(self, operation: Operation, kind: Resource, name: str) -> bool:
-        assert (operation, kind) == (Operation.READ, Resource.TOPIC)
-        return name != self.denied
 
 
 class Consumer:
@@ -113,7 +101,7 @@ class Play:
 
     def ask(self, who: Consumer, request: FetchRequest, denied: str = "", meanwhile: int | None = None) -> Any:
         """The response, at once or when the wait is over, in which somebody may produce."""
-        rights: Any = Rights(denied) if denied else None
+        rights: Any = ReaderRights(denied) if denied else None
         made = replace(call(request, 7, who.version), rights=rights)
         decision = self.broker.node.engine.handle(FETCH_API, request, made, NODES)
         self.broker.node.engine.flush()

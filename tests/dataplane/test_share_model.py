@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.share_partitions.operate import FREES, ChangeRecords, RecordAction
 from coordinator.core.share_state.values import StateKey
 from coordinator.dataplane.share.acknowledging import MESSAGES
@@ -17,7 +16,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsReq
 from protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from protocol.messages.share_fetch import ShareFetchRequest, ShareFetchRequestForgottenTopic
 from tests import requests
-from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values, response_of
+from tests.dataplane.broker import NODES, NOW, Broker, ReaderRights, batch, call, read_values, response_of
 from tests.dataplane.share_model import (
     ACKNOWLEDGED,
     ACQUIRED,
@@ -88,17 +87,6 @@ ACTS = st.one_of(
     st.tuples(st.just("unload"), st.integers(0, 1)),
     st.tuples(st.just("serve"), st.integers(0, 1)),
 )
-
-
-class Rights:
-    """Of a client that may not read one topic."""
-
-    def __init__(self, denied: str) -> None:
-        self.denied = denied
-
-    def may(self, operation: Operation, kind: Resource, name: str) -> bool:
-        assert (operation, kind) == (Operation.READ, Resource.TOPIC)
-        return name != self.denied
 
 
 class Play:
@@ -387,7 +375,7 @@ class Play:
 
     def send(self, who: int, request: Any, denied: str) -> tuple[int, Any]:
         ticket, node = next(self.tickets), self.broker.node
-        rights: Any = Rights(denied) if denied else None
+        rights: Any = ReaderRights(denied) if denied else None
         made = replace(call(request, ticket, 2, self.model.now_ms), connection=MEMBERS[who][1], rights=rights)
         key = 78 if isinstance(request, ShareFetchRequest) else 79
         answer = response_of(node.engine.handle(key, request, made, NODES))

@@ -61,7 +61,7 @@ class Life:
         if act.is_deleted and self.generation:
             self._delete()
             return
-        before, is_first, is_expired = dict(self.members), self.generation == 0, self._have_expired()
+        before, is_first, is_expired = dict(self.members), self.generation == 0, self._find_expired()
         returned = {old: self._come(instance) for old, instance in self._static()[: act.replace]}
         left = [member for member in sorted(before) if member not in returned][: act.leave]
         for member in (*left, *returned):
@@ -89,8 +89,8 @@ class Life:
         for member, why in (ends | backs).items():
             self.ended.append(self.sessions.pop(member) | {"to_ts": self.at, "end_reason": why})
 
-    def _have_expired(self) -> dict[str, bool]:
-        """Whether each member may be gone when those that are there have joined."""
+    def _find_expired(self) -> dict[str, bool]:
+        """Return of each member whether its session may have ended before the others had joined."""
         return {member: self.at - SYNC_MS - self.alive[member] >= SESSION_MS for member in self.members}
 
     def _static(self) -> list[tuple[str, str]]:

@@ -113,7 +113,7 @@ def test_rates_of_bytes_and_connections_are_whole_numbers(key: str, value: float
     assert (refuse_value(entity, key, value) is None) == is_good
 
 
-def altered(catalog: Catalog, *ops: tuple[str, float, bool], validate_only: bool = False) -> tuple[int, int]:
+def alter(catalog: Catalog, *ops: tuple[str, float, bool], validate_only: bool = False) -> tuple[int, int]:
     """Alter the quotas of one user. Returns the error and how many records were written."""
     entity = (AlterClientQuotasRequestEntityData("user", "u"),)
     data = tuple(AlterClientQuotasRequestOpData(*op) for op in ops)
@@ -128,10 +128,10 @@ def altered(catalog: Catalog, *ops: tuple[str, float, bool], validate_only: bool
 
 def test_a_quota_that_is_not_there_is_taken_back_without_a_record() -> None:
     catalog = Catalog()
-    assert altered(catalog, (PRODUCER, 0.0, True)) == (ErrorCode.NONE, 0)
-    assert altered(catalog, (PRODUCER, 5.0, False), (MUTATIONS, 0.0, True)) == (ErrorCode.NONE, 1)
-    assert altered(catalog, (PRODUCER, 0.0, True), validate_only=True) == (ErrorCode.NONE, 0)
-    assert altered(catalog, (PRODUCER, 0.0, True)) == (ErrorCode.NONE, 1)
+    assert alter(catalog, (PRODUCER, 0.0, True)) == (ErrorCode.NONE, 0)
+    assert alter(catalog, (PRODUCER, 5.0, False), (MUTATIONS, 0.0, True)) == (ErrorCode.NONE, 1)
+    assert alter(catalog, (PRODUCER, 0.0, True), validate_only=True) == (ErrorCode.NONE, 0)
+    assert alter(catalog, (PRODUCER, 0.0, True)) == (ErrorCode.NONE, 1)
     assert catalog.quotas.count == 0
 
 
@@ -139,6 +139,6 @@ def test_quotas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alter_module, "QUOTAS_MAX", 2)
     catalog = Catalog()
     three = [(key, 5.0, False) for key in (PRODUCER, CONSUMER, MUTATIONS)]
-    assert altered(catalog, *three) == (ErrorCode.POLICY_VIOLATION, 0)
-    assert altered(catalog, *three[:2]) == (ErrorCode.NONE, 2)
-    assert altered(catalog, three[2]) == (ErrorCode.POLICY_VIOLATION, 0)
+    assert alter(catalog, *three) == (ErrorCode.POLICY_VIOLATION, 0)
+    assert alter(catalog, *three[:2]) == (ErrorCode.NONE, 2)
+    assert alter(catalog, three[2]) == (ErrorCode.POLICY_VIOLATION, 0)

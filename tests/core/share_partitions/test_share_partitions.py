@@ -414,8 +414,8 @@ def windows(draw: st.DrawFn) -> tuple[SharePartition, list[BatchOffsets]]:
 def test_what_has_failed_often_comes_alone_whatever_else_is_there(
     window: tuple[SharePartition, list[BatchOffsets]], most: int, is_exact: bool
 ) -> None:
-    """What is available is taken in its order up to the first run that has failed often, or that one alone: of it half
-    as much as the last time, by the batch that it was acquired with at first, and a single record in the end."""
+    """A fetch takes the available runs in order, up to the first one that has failed often. That one it takes alone: half
+    as many records as the last time, by the batch that it was acquired with at first, and a single one in the end."""
     partition, log = window
     log = [batch for batch in log if batch.last_offset >= next_fetch_offset(partition)]
     found = acquire(partition, Wish("a", most, is_exact=is_exact), log, LIMITS, 0)

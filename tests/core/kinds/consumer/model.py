@@ -81,7 +81,7 @@ class Answer:
     assigned: frozenset[Partition] | None = None
 
 
-class Refused(Exception):  # noqa: N818 - it says what happened
+class RefusalError(Exception):
     def __init__(self, error: int) -> None:
         super().__init__(error)
         self.answer = Answer(error)
@@ -131,7 +131,7 @@ class Model:
         else:
             try:
                 found = self.find(id_, says.instance)
-            except Refused as refused:
+            except RefusalError as refused:
                 return refused.answer
             repeats = epoch == found.previous and epoch < found.epoch and told is not None and told <= {*found.assigned}
             if epoch != found.epoch and not repeats:
@@ -151,7 +151,7 @@ class Model:
             return NO_GROUP
         try:
             member = self.find(id_, instance)
-        except Refused as refused:
+        except RefusalError as refused:
             return refused.answer.error
         if epoch == AWAY:
             self.members[id_] = replace(member, epoch=AWAY, assigned=dict.fromkeys(member.assigned, 0), pending={})
@@ -191,7 +191,7 @@ class Model:
                 found = self.replace(old, id_)
             else:
                 found = self.members.get(id_) or Member(id_)
-        except Refused as refused:
+        except RefusalError as refused:
             return refused.answer
         if ends:
             changed = self.keep(found, says, now)
@@ -209,7 +209,7 @@ class Model:
     def sync(self, id_: str, instance: str | None, generation: int, now: int) -> Answer:
         try:
             member, classic = self.find_classic(id_, instance, generation)
-        except Refused as refused:
+        except RefusalError as refused:
             return refused.answer
         if self.assignment_epoch > member.epoch and member.state != OWES:
             self.timers.setdefault(("join", id_), now + member.rebalance_ms)
@@ -222,7 +222,7 @@ class Model:
         """Heartbeat of a classic member."""
         try:
             member, classic = self.find_classic(id_, instance, generation)
-        except Refused as refused:
+        except RefusalError as refused:
             return refused.answer.error
         self.timers["session", id_] = now + classic.session_ms
         missing = self.targets.get(id_, frozenset()) - {*member.assigned}
@@ -239,7 +239,7 @@ class Model:
             old = self.by_instance(instance)
             try:
                 member = old if old is not None and not id_ else self.find(id_, instance)
-            except Refused as refused:
+            except RefusalError as refused:
                 errors.append(refused.answer.error)
                 continue
             errors.append(OK)
@@ -335,17 +335,17 @@ class Model:
         if instance is not None:
             known = self.by_instance(instance)
             if known is None or known.id != id_:
-                raise Refused(UNKNOWN if known is None else FENCED_INSTANCE)
+                raise RefusalError(UNKNOWN if known is None else FENCED_INSTANCE)
         if id_ not in self.members:
-            raise Refused(UNKNOWN)
+            raise RefusalError(UNKNOWN)
         return self.members[id_]
 
     def find_classic(self, id_: str, instance: str | None, generation: int) -> tuple[Member, Classic]:
         member = self.find(id_, instance)
         if member.classic is None:
-            raise Refused(UNKNOWN)
+            raise RefusalError(UNKNOWN)
         if member.epoch != generation:
-            raise Refused(ILLEGAL)
+            raise RefusalError(ILLEGAL)
         return member, member.classic
 
     def replace(self, old: Member, id_: str) -> Member:

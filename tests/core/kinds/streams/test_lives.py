@@ -388,18 +388,18 @@ class Life:
         tags: Mapping[str, str] | None,
         endpoint: tuple[str, int] | None,
     ) -> None:
-        """What was said is kept, and what was not said stays."""
+        """Compare each field that the heartbeat names; the others stay as they were."""
 
-        def kept(field: str, said: Any, nothing: Any) -> Any:
+        def choose(field: str, said: Any, nothing: Any) -> Any:
             return said if said is not None else nothing if old is None else getattr(old, field)
 
         assert (found.client_id, found.client_host) == (client, host)
-        assert found.rebalance_timeout_ms == kept(
+        assert found.rebalance_timeout_ms == choose(
             "rebalance_timeout_ms", None if rebalance_ms == -1 else rebalance_ms, -1
         )
-        assert found.topology_epoch == kept("topology_epoch", None if topology is None else topology.epoch, -1)
-        assert found.process_id == kept("process_id", process, "")
-        assert found.rack_id == kept("rack_id", rack, None)
+        assert found.topology_epoch == choose("topology_epoch", None if topology is None else topology.epoch, -1)
+        assert found.process_id == choose("process_id", process, "")
+        assert found.rack_id == choose("rack_id", rack, None)
         now_tags = {tag.key: tag.value for tag in found.client_tags}
         assert now_tags == (
             tags if tags is not None else {tag.key: tag.value for tag in old.client_tags} if old else {}
@@ -589,7 +589,7 @@ class Life:
     # -- the world around ----------------------------------------------------------------------------------------------
 
     def create_topics(self) -> None:
-        """What was asked for last is created, or some of it is not."""
+        """Create the topics that the group has asked for last, or most of them."""
         topics, errors = self.driver.topics, {}
         for wanted in self.driver.wanted[-1:]:
             for one in wanted.topics:
@@ -730,8 +730,8 @@ def freeze(tasks: Mapping[str, Mapping[str, list[int]]]) -> dict[str, dict[str, 
     return {name: {number: tuple(ps) for number, ps in some.items()} for name, some in tasks.items()}
 
 
-def joined(*, delay_ms: int = 0) -> Life:
-    """A group of one member whose topics are there."""
+def begin_life(*, delay_ms: int = 0) -> Life:
+    """Let a member join a new group, whose topics are there."""
     life = Life(0)
     life.driver.shard.limits = replace(LIMITS, group_streams_initial_rebalance_delay_ms=delay_ms)
     sizes = {"lines": 2, "users": 3, "words": 2, "more": 3, "counts": 3}
@@ -742,7 +742,7 @@ def joined(*, delay_ms: int = 0) -> Life:
 
 @pytest.mark.parametrize("field", ["task_offsets", "task_end_offsets"])
 def test_offsets_of_tasks_are_refused_also_in_a_heartbeat_that_says_nothing_else(field: str) -> None:
-    life = joined()
+    life = begin_life()
     request = StreamsGroupHeartbeatRequest("app", "m", 2, life.clients["m"].endpoint_epoch, **{field: ()})
     answer = life.driver.handle(request, life.driver.call(0)).response
     assert answer.error_code == ErrorCode.INVALID_REQUEST
@@ -757,7 +757,7 @@ def test_an_assignor_that_fails_fails_the_heartbeat_and_the_next_one_tries_again
         raise AssignorError("no")
         yield
 
-    life = joined(delay_ms=3_000)
+    life = begin_life(delay_ms=3_000)
     with monkeypatch.context() as patch:
         patch.setattr(target, "TASK_ASSIGNORS", {"sticky": fail})
         life.driver.wait(3_000)
