@@ -55,7 +55,7 @@ HEAD: Final = (
 | operations | A server process is killed while an operator resets a prefix, deletes topics, seeds a state, imports offsets, restarts brokers, or moves groups and loses commits: it starts, and each group, topic and offset is as it was or as it was to be; of an import each group has all of its new offsets, or the old ones. | `python -m tests.admin.operation_kills --rounds 200` |
 | mutation | Small faults planted anywhere by mutmut, a sample by a seed; the tests of that part must find them. | `python -m tests.mutation --sample 200` |
 | limits | Mistakes planted by hand in the meters of what is unpacked, in the prices of what is kept, and in the replacement of a data directory. | `python -m tests.mutation.limits` |
-| outcomes | Every condition, comparison of order and loop of the product notes how it comes out while the tests run: those that never came out in one of their ways are listed, as no test can find what is wrong there. | `python -m tests.outcomes` |
+| outcomes | Every condition, comparison of order and loop of the product notes how it comes out while the tests run: those that never came out in one of their ways are listed, as no test can find what is wrong there: 3,375 of 18,027 places at ad691047, of which some 1,500 are loops that were never empty. | `python -m tests.outcomes` |
 
 After a power cut, each changed name and each file has a fate of its own: synced bytes only, half of the rest, zeros, or all.
 
