@@ -6,8 +6,11 @@ org.apache.kafka.common.security.plain.PlainLoginModule required username="alice
 import re
 from typing import Final
 
-_OPTION: Final = re.compile(r"\s+([A-Za-z0-9_.@-]+)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|[^\s;\"]+)")
+_QUOTED: Final = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
+_OPTION: Final = re.compile(rf"\s+([A-Za-z0-9_.@-]+)\s*=\s*({_QUOTED}|[^\s;\"']+)")
 _MODULE: Final = re.compile(rf"\s*[\w.$]+\s+(?:required|requisite|sufficient|optional)((?:{_OPTION.pattern})*)\s*;\s*")
+_ESCAPE: Final = re.compile(r"\\(?:([0-3]?[0-7]{1,2})|(.))", re.DOTALL)
+_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def read_options(text: str) -> dict[str, str]:
@@ -19,4 +22,7 @@ def read_options(text: str) -> dict[str, str]:
 
 
 def _unquote(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+    """Read what is in quotes as Java's StreamTokenizer does, which Kafka reads this setting with."""
+    if value[0] not in "\"'":
+        return value
+    return _ESCAPE.sub(lambda one: chr(int(one[1], 8)) if one[1] else _ESCAPES.get(one[2], one[2]), value[1:-1])

@@ -13,11 +13,12 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from coordinator.client import Client
 from coordinator.client.connection import AuthenticationError
+from coordinator.client.explanations import name_of
+from coordinator.client.properties import read_properties
 from coordinator.client.sasl import Exchange, oauthbearer, plain, request_token, scram
 from coordinator.core.scram import BY_NAME
 from coordinator.jaas import read_options
@@ -31,21 +32,13 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", *BY_NAME, "OAUTHBEARER")
 DEFAULTS: Final[Mapping[str, str]] = {
     "security.protocol": "PLAINTEXT",
+    "sasl.oauthbearer.header.urlencode": "false",
     "ssl.keystore.type": PEM,
     "ssl.truststore.type": PEM,
     "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
     "ssl.endpoint.identification.algorithm": "https",
 }
 _SECRET: Final = re.compile(r"password|secret|jaas|\.key$")
-_PROPERTY: Final = re.compile(r"([^\s=:]+)\s*[=:\s]\s*(.*)", re.DOTALL)
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
-
-
-class Property(NamedTuple):
-    """The value of a setting, and its line in the file."""
-
-    value: str
-    line: int
 
 
 class CommandConfig:
@@ -55,7 +48,7 @@ class CommandConfig:
         """Read a file. `timeout` bounds the wait for a token, in seconds. Raises ConfigError."""
         self._file = file
         self._timeout = timeout
-        self._properties = _read(file)
+        self._properties = read_properties(file, "--command-config")
         protocol = self._choice("security.protocol", PROTOCOLS)
         self._context = self._read_tls() if protocol.endswith("SSL") else None
         self._mechanism = ""
@@ -142,7 +135,10 @@ class CommandConfig:
         scope = self._value(f"{prefix}.scope") or options.get("scope", "")
         if not client_id:
             raise self._complaint(f"{prefix}.client.credentials.client.id", "the name that the issuer knows")
-        return lambda: oauthbearer(lambda: request_token(url, client_id, secret, scope, self._timeout))
+        urlencodes = self._choice(f"{prefix}.header.urlencode", ("true", "false")) == "true"
+        return lambda: oauthbearer(
+            lambda: request_token(url, client_id, secret, scope, self._timeout, urlencodes=urlencodes)
+        )
 
     def _read_jaas(self) -> dict[str, str]:
         text = self._value("sasl.jaas.config")
@@ -171,30 +167,4 @@ class CommandConfig:
 
 def _check(code: int, message: str | None) -> None:
     if code:
-        raise AuthenticationError(f"cannot authenticate: {ErrorCode(code).name}" + (f": {message}" if message else ""))
-
-
-def _read(file: str) -> dict[str, Property]:
-    """Read a file of Java's properties. Raises ConfigError."""
-    try:
-        text = Path(file).read_text("utf-8")
-    except OSError as error:
-        raise ConfigError(f"invalid --command-config {file}: cannot read it: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"invalid --command-config {file}: expected properties in UTF-8") from None
-    found, logical, start = dict[str, Property](), "", 0
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.lstrip()
-        if not logical and (not stripped or stripped[0] in "#!"):
-            continue
-        start = start if logical else number
-        logical += stripped
-        if len(logical) - len(logical.rstrip("\\")) & 1:  # the line goes on
-            logical = logical[:-1]
-            continue
-        if match := _PROPERTY.fullmatch(logical.rstrip()):
-            found[match[1]] = Property(re.sub(r"\\(.)", lambda one: _ESCAPES.get(one[1], one[1]), match[2]), start)
-        else:
-            raise ConfigError(f"invalid {file}, line {start}: expected NAME=VALUE")
-        logical = ""
-    return found
+        raise AuthenticationError(f"cannot authenticate: {name_of(code)}" + (f": {message}" if message else ""))

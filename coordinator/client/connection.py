@@ -13,9 +13,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Protocol
 
+from coordinator.client.explanations import name_of
 from protocol.apis import API, APIS, api_of
 from protocol.codec import decode_response, encode_request
-from protocol.errors import ErrorCode, ProtocolError
+from protocol.errors import ProtocolError
 from protocol.framing import FrameBuffer
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.schema import Message
@@ -167,7 +168,7 @@ class Client:
         if not self._versions:
             response = self.ask(ApiVersionsRequest("muster", "1"), version=3)
             if response.error_code:
-                raise ClientError(f"{self._address} refuses ApiVersions: {ErrorCode(response.error_code).name}")
+                raise ClientError(f"{self._address} refuses ApiVersions: {name_of(response.error_code)}")
             self._versions = {one.api_key: range(one.min_version, one.max_version + 1) for one in response.api_keys}
         theirs, ours = self._versions.get(api.key, range(0)), APIS[api.key].versions
         return range(max(theirs.start, ours.start), min(theirs.stop, ours.stop))

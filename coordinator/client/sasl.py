@@ -58,10 +58,16 @@ def oauthbearer(token_of: Callable[[], str]) -> Exchange:
         raise ValueError(f"the server refuses the token: {refusal.decode(errors='replace')[:200]}")
 
 
-def request_token(url: str, client_id: str, client_secret: str, scope: str, seconds: float) -> str:
-    """Ask an issuer for a token by the grant of client credentials (RFC 6749, 4.4). Raises OSError and ValueError."""
+def request_token(
+    url: str, client_id: str, client_secret: str, scope: str, seconds: float, *, urlencodes: bool = False
+) -> str:
+    """Ask an issuer for a token by the grant of client credentials (RFC 6749, 4.4). Raises OSError and ValueError.
+
+    Issuers differ in whether they expect `urlencodes`: the two credentials encoded as in a form, as the RFC says.
+    """
     form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
-    credentials = ":".join(urllib.parse.quote(word, safe="") for word in (client_id, client_secret))
+    words = (client_id, client_secret)
+    credentials = ":".join(map(urllib.parse.quote_plus, words) if urlencodes else words)
     headers = {"Authorization": f"Basic {base64.b64encode(credentials.encode()).decode()}"}
     request = urllib.request.Request(url, urllib.parse.urlencode(form).encode(), headers)
     with urllib.request.urlopen(request, timeout=seconds) as response:
