@@ -151,6 +151,13 @@ class ShareModel:
                 if item.state == ACQUIRED and item.member == member[1] and item.session <= session.number:
                     self.tally["released" if item.give_back() == AVAILABLE else "archived"] += 1
 
+    def release_all(self, keys: Iterable[StateKey]) -> None:
+        """Give back what any member has acquired of these partitions."""
+        for key in keys:
+            for item in self.items.get(key, ()):
+                if item.state == ACQUIRED:
+                    self.tally["released" if item.give_back() == AVAILABLE else "archived"] += 1
+
     def expire(self, keys: Iterable[StateKey]) -> None:
         """End the locks that are over."""
         for key in keys:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator.core.decision import Steps
 from coordinator.core.result import Call
 from coordinator.core.share_partitions.values import Run, SharePartition
-from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, StateKey
+from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, ShareState, StateBatch, StateKey
 from coordinator.dataplane.share.changes import _close_in_steps
 from coordinator.dataplane.share.opening import open_partitions
 from coordinator.dataplane.state import HELD_BYTES_MAX
@@ -18,6 +18,7 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchRequestAcknowledgementBatch,
+    ShareFetchRequestForgottenTopic,
     ShareFetchRequestPartition,
     ShareFetchRequestTopic,
 )
@@ -404,6 +405,35 @@ def test_a_fenced_member_reads_the_share_partition_again(shared: Broker) -> None
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert [one.node_id for one in answer.node_endpoints] == [0]
     assert a.take().acquired == [(2, 3, 1)]
+
+
+def test_offsets_that_are_altered_count_though_a_member_forgot_what_it_had(shared: Broker) -> None:
+    """Its last session did not name the partition, whose records it has never acknowledged."""
+    a, b = Sharer(shared), Sharer(shared, "b")
+    a.take()
+    gone = (ShareFetchRequestForgottenTopic(a.topic_id, (0,)),)
+    a.ask(ShareFetchRequest("g", "a", 1, max_records=1, forgotten_topics_data=gone))
+    a.leave()
+    key = StateKey("g", a.topic_id, 0)
+    state = shared.node.engine.share_states.read(key, 0, NOW)
+    assert isinstance(state, ShareState)
+    assert state.batches == (StateBatch(0, 3, DeliveryState.AVAILABLE, 1),)
+    assert shared.node.engine.share_states.initialize(key, 2, 2, NOW) == 0
+    assert b.take().acquired == [(2, 3, 1)]
+
+
+def test_offsets_that_are_altered_count_though_a_client_left_while_states_were_loaded(shared: Broker) -> None:
+    a, b, states = Sharer(shared), Sharer(shared, "b"), shared.node.engine.share_states
+    key = StateKey("g", a.topic_id, 0)
+    index = states.partition_of(key)
+    states.unload(index)
+    a.take()
+    a.leave()
+    finish(states.replay(index))
+    states.serve(index, NOW)
+    assert shared.plane.share.find(key) is None
+    assert states.initialize(key, 2, 2, NOW) == 0
+    assert b.take().acquired == [(2, 3, 1)]
 
 
 def test_a_lock_that_ends_after_offsets_were_altered_brings_nothing_back(shared: Broker) -> None:

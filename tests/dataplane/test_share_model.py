@@ -100,6 +100,7 @@ class Play:
         self.tickets = count(100)
         self.away: set[int] = set()  # partitions of the share coordinator that are not served
         self.later: list[Any] = []  # what is released when they are served again
+        self.unused: set[StateKey] = set()  # share partitions that are forgotten then, if their group has no session
         self.ids: dict[str, bytes] = {"gone": b"no such topic id"}
         self.values: dict[tuple[bytes, int], list[str]] = {}
         for topic in COUNTS:
@@ -153,8 +154,11 @@ class Play:
                     del self.model.sessions[member]
                     self.release(member, session)
             groups = self.model.groups.pop(connection, set()) - {group for group, _ in self.model.sessions}
-            unused = {key for key in before if key.group_id in groups and not self.model.is_locked(key)}
-            assert before - self.served.keys() == unused, "so that a state which is altered meanwhile counts"
+            unused = {key for key in before if key.group_id in groups}
+            later = {key for key in unused if self.is_away(key) and self.model.is_locked(key)}
+            self.model.release_all(unused - later)
+            self.unused |= later
+            assert before - self.served.keys() == unused - later, "so that a state which is altered meanwhile counts"
 
     def pass_time(self, by_ms: int) -> None:
         self.model.now_ms += by_ms
@@ -174,6 +178,7 @@ class Play:
         self.waiting.clear()
         self.away.clear()
         self.later.clear()
+        self.unused.clear()
         self.model.restart()
 
     def unload(self, index: int) -> None:
@@ -195,6 +200,11 @@ class Play:
         later, self.later = self.later, []
         for member, session, keys in later:
             self.release_keys(member, session, keys)
+        groups = {group for group, _ in self.model.sessions}
+        unused = {key for key in self.unused if not self.is_away(key)}
+        self.unused -= unused
+        self.model.release_all(key for key in unused if key.group_id not in groups)
+        assert not any(key in self.served for key in unused if key.group_id not in groups)
         self.model.expire([key for key in self.model.items if not self.is_away(key)])
         self.model.tally.update({name: getattr(self.broker.plane.share.tally, name) - self.model.tally[name]
                                  for name in UNCERTAIN})  # fmt: skip

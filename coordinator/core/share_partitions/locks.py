@@ -21,6 +21,11 @@ def release_member(partition: SharePartition, member_id: str, limits: Limits, se
     return _free(partition, limits, lambda run: run.member_id == member_id and run.session <= session)
 
 
+def release_all(partition: SharePartition, limits: Limits) -> Change:
+    """Free all records that members have acquired."""
+    return _free(partition, limits, lambda run: True)
+
+
 def _free(partition: SharePartition, limits: Limits, is_meant: Callable[[Run], bool]) -> Change:
     acquired = select(partition.runs, lambda run: run.state == DeliveryState.ACQUIRED and is_meant(run))
     if not acquired:

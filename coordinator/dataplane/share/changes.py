@@ -13,7 +13,7 @@ from typing import Final
 from coordinator.core.decision import Steps
 from coordinator.core.pace import Pace
 from coordinator.core.share_partitions.acquire import next_fetch_offset
-from coordinator.core.share_partitions.locks import expire_locks, next_lock_ms, release_member
+from coordinator.core.share_partitions.locks import expire_locks, release_all, release_member
 from coordinator.core.share_partitions.sessions import ShareSession
 from coordinator.core.share_partitions.tally import LOCK
 from coordinator.core.share_partitions.values import Change, Limits, SharePartition
@@ -185,18 +185,25 @@ def _close_in_steps(
         for key in tuple(state.share.of_group(group_id)):
             if pace.is_due(_units(state.share.find(key))):
                 yield
-            _drop_unused(state, key)
+            while key in state.share.changing:
+                yield
+            _drop_unused(state, key, now_ms)
 
 
-def _drop_unused(state: State, key: StateKey) -> None:
-    """Forget a share partition whose group has no session, once what is released of it is written."""
+def _drop_unused(state: State, key: StateKey, now_ms: int) -> None:
+    """Forget a share partition whose group has no session, once the release of its records is written.
+
+    Sessions that are closed have released the partitions that they named last. A member may have acquired records of
+    others before, which nobody can acknowledge any more.
+    """
     partition = state.share.find(key)
     if partition is None or key in state.share.changing or state.share.sessions.has_group(key.group_id):
         return
-    if next_lock_ms(partition) is None:
+    error = apply(state, key, release_all(partition, limits_of(state, key.group_id)), CLOSED, now_ms)
+    if error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        state.runtime.share_states.call_when_served(key, lambda at_ms: _drop_unused(state, key, at_ms))
+    else:
         drop(state, key)
-    else:  # its release waits for the share coordinator, which goes first
-        state.runtime.share_states.call_when_served(key, lambda _: _drop_unused(state, key))
 
 
 def close_session(state: State, session: ShareSession, now_ms: int) -> Steps[None]:

@@ -25,7 +25,8 @@ BY_DURATION: Final = "by_duration:"
 def open_partitions(state: State, keys: Iterable[StateKey], now_ms: int) -> Steps[dict[StateKey, ErrorCode]]:
     """Serve these share partitions from now on, in steps. Returns why some cannot be.
 
-    One whose state is being loaded is served later, and wakes the fetches that wait for it then.
+    One whose state is being loaded is served later, and wakes the fetches that wait for it then. One whose group has no
+    session any more is not served: it would not be forgotten before another session of the group ends.
     """
     pace, errors = PartitionPace(state.logs), dict[StateKey, ErrorCode]()
     for key in keys:
@@ -59,7 +60,8 @@ def _open(state: State, key: StateKey, now_ms: int) -> Steps[ErrorCode]:
         if isinstance(begin, ErrorCode):
             return begin
         start = begin
-    if key not in state.share.served and state.name_of(key.topic_id) == name:  # nothing has come between two steps
+    is_wanted = state.share.sessions.has_group(key.group_id)  # the client may have gone meanwhile
+    if is_wanted and key not in state.share.served and state.name_of(key.topic_id) == name:
         state.share.put(key, load_partition(found, start))
     return ErrorCode.NONE
 
