@@ -1,12 +1,15 @@
 """The ends that a topic's own log tells, whatever times its producers wrote."""
 
 import os
+import struct
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from pipeline.decode.ends import log_ends
+from pipeline.decode.ends import End, log_ends
 from pipeline.synth import Writer
+from protocol.records import Record
 from tests.pipeline.group_logs import fill
 
 READ_MS = 1_760_000_000_000  # when the groups' logs were read
@@ -68,3 +71,62 @@ def test_files_that_an_archive_has_made_older_than_their_records(orders: Path) -
 def test_a_directory_of_a_topics_name_without_segments_tells_no_end(orders: Path) -> None:
     orders.mkdir()
     assert ends(orders.parent) == []
+
+
+def test_each_partition_has_its_own_ends_and_what_is_no_log_of_a_topic_has_none(tmp_path: Path) -> None:
+    """Names may have hyphens and digits; Kafka renames the directory of a partition that is deleted or moved."""
+    logs = {"orders-0": 1, "orders-12": 2, "eu-1-orders-3": 4}
+    others = ("__consumer_offsets-0", "orders", "orders-x", "orders-1.0123-delete", "orders-2.0123-future")
+    for name in (*logs, *others):
+        fill(Writer(tmp_path / name), range(logs.get(name, 9)), at_ms=READ_MS - 9)
+    (tmp_path / "goods-0").touch()
+    found: dict[tuple[str, int], int] = {}
+    for end in log_ends(str(tmp_path), READ_MS):
+        found[end.topic, end.partition] = end.leo
+    assert found == {("orders", 0): 1, ("orders", 12): 2, ("eu-1-orders", 3): 4}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_closed_segment_is_known_by_its_index_and_every_other_one_by_its_batches(seed: int, orders: Path) -> None:
+    """An index may be missing, empty, cut off within an entry, or have zeros behind its entries. That of the segment
+    that is written to knows nothing of what came since the server was started. Producers' clocks differ, and an end
+    that was reached stays reached."""
+    dice = Random(seed)
+    writer = Writer(orders, segment_bytes=400)
+    batches: dict[str, list[tuple[int, int]]] = {}  # by segment: (newest time, log end offset)
+    at_ms = latest = READ_MS - dice.choice([300, 900])
+    for _ in range(dice.randrange(1, 15)):
+        count = dice.randrange(1, 4)
+        writer.append([Record(None, b"x" * 40, timestamp=at_ms + n) for n in range(count)])
+        batches.setdefault(max(orders.glob("*.log")).stem, []).append((at_ms + count - 1, writer.next_offset))
+        latest = max(latest, at_ms + count - 1)
+        at_ms += dice.randrange(-20, 50)
+    want = []
+    for segment, ends_there in batches.items():
+        known = dice.sample(ends_there, dice.randrange(len(ends_there) + 1))
+        known.sort(key=lambda end: end[1])
+        kind = dice.choice(["none", "whole", "zeros", "cut"])
+        if kind != "none":
+            entries = b"".join(struct.pack(">qi", ts, leo - 1 - int(segment)) for ts, leo in known)
+            rest = {"whole": b"", "zeros": bytes(24), "cut": bytes(dice.randrange(12))}[kind]
+            (orders / f"{segment}.timeindex").write_bytes(entries + rest)
+        want += known if known and kind != "none" and segment != max(batches) else ends_there
+    set_write_time(orders, max(READ_MS, latest))
+    reached = [(max(ts for ts, _ in want[: n + 1]), leo) for n, (_, leo) in enumerate(want)]
+    assert ends(orders.parent) == [(ts, leo) for ts, leo in reached if ts <= READ_MS]
+
+
+@pytest.mark.parametrize("batches", [9, 10, 11, 12, 25, 199])
+def test_of_many_ends_some_are_taken_the_first_and_the_last_among_them(
+    batches: int, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.decode.ends.SAMPLES", 10)
+    fill(Writer(orders), range(batches), at_ms=READ_MS - 500)
+    set_write_time(orders, READ_MS)
+    found = log_ends(str(orders.parent), READ_MS)
+    assert found == [End("orders", 0, READ_MS - 500 + end.leo - 1, end.leo) for end in found]
+    at = [end.leo for end in found]
+    assert (len(at), at[0], at[-1]) == (min(batches, 10), 1, batches)
+    steps = {later - one for one, later in zip(at, at[1:], strict=False)}
+    assert min(steps) >= 1
+    assert max(steps) - min(steps) <= 1, "they are spread evenly"
