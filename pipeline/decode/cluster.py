@@ -178,7 +178,7 @@ class ClusterSpanReader(SpanReader):
             yield self._believe(data, 0, headers)
         self._finish()
 
-    def _gap(self, first: int, last: int) -> None:
+    def _gap(self, first: int, last: int, pos: int) -> None:
         """Pass over offsets that a cleaner has removed."""
 
     def _report(self, problem: Problem) -> None:

@@ -57,6 +57,7 @@ class SpanReader:
         self._waiting: list[Problem] = []  # known by kind, their range still open
         self._newest = -2  # the base offset of the batch that was believed last
         self._doubted = -1  # the base offset of a batch behind a gap in the active segment
+        self._refused = -1  # the byte of a batch that is off, as was seen when the one before it was read
         self._gaps = (0, 0, 0)  # how many, lowest, highest missing offset
 
     @property
@@ -92,7 +93,7 @@ class SpanReader:
             if keep_back is not None:
                 if len(found) == 1:
                     return None, 0, 2 * len(data) + self._is_wanted(data, stop)
-                return self._believe(data, file_pos, headers.take(np.arange(len(found) - 1))), keep_back, 0
+                return self._believe(data, file_pos, headers, ahead=1), keep_back, 0
         elif not final and self._reaches_past(data, stop):
             return None, 0, max(2 * len(data), self._is_wanted(data, stop))
         parts = [self._believe(data, file_pos, headers)]
@@ -155,18 +156,24 @@ class SpanReader:
     def _tail_severity(self) -> str:
         return "info" if self.span.ceiling is None else "problem"
 
-    def _believe(self, data: bytes, file_pos: int, headers: Headers) -> Chunk:
-        """Keep what has a right checksum and a fitting offset."""
+    def _believe(self, data: bytes, file_pos: int, headers: Headers, ahead: int = 0) -> Chunk:
+        """Keep what has a right checksum and a fitting offset.
+
+        With `ahead` of 1 the last batch is left for the next time, and only shows whether the one before it fits.
+        """
         good = crc_ok(data, headers) & (headers.magic == 2) & (headers.last_delta >= 0)
         bases, lasts = headers.base_offset, headers.last_offset
         before = np.concatenate(([self._last], lasts[:-1]))
         fits = bool(good.all()) and not self._waiting and bool((bases > before).all())
         if len(headers) and (not fits or not self._below_ceiling(lasts)):
-            headers = headers.take(np.array(self._choose_batches(headers, good, file_pos), np.int64))
+            headers = headers.take(np.array(self._choose_batches(headers, good, file_pos, ahead), np.int64))
         elif len(headers):
+            if ahead:
+                headers = headers.take(np.arange(len(headers) - ahead))
+                bases, lasts, before = headers.base_offset, headers.last_offset, before[:-ahead]
             holes = np.flatnonzero(bases > before + 1)
             for i in holes.tolist():
-                self._gap(int(before[i]) + 1, int(bases[i]) - 1)
+                self._gap(int(before[i]) + 1, int(bases[i]) - 1, file_pos + int(headers.pos[i]))
             self._last = int(lasts[-1])
         self._check_epochs(headers, file_pos)
         if len(headers):
@@ -177,13 +184,15 @@ class SpanReader:
     def _below_ceiling(self, lasts: Array) -> bool:
         return self.span.ceiling is None or int(lasts.max()) < self.span.ceiling
 
-    def _choose_batches(self, headers: Headers, good: Array, file_pos: int) -> list[int]:
+    def _choose_batches(self, headers: Headers, good: Array, file_pos: int, ahead: int) -> list[int]:
         """Choose the batches to believe one by one, and report all others: the slow way, for damaged chunks."""
         kept: list[tuple[int, int, int]] = []  # index, base offset, last offset
         start = self._last
-        for i in range(len(headers)):
+        for i in range(len(headers) - ahead):
             base, last = int(headers.base_offset[i]), int(headers.last_offset[i])
             pos, size = file_pos + int(headers.pos[i]), int(headers.length[i]) + 12
+            if pos == self._refused:
+                continue
             if not good[i]:
                 old = int(headers.magic[i]) < 2
                 self._note("old_magic" if old else "bad_crc", pos, size, f"a batch of {size} bytes is left out")
@@ -200,10 +209,26 @@ class SpanReader:
                 if not keep_this:
                     continue
                 before = kept[-1][2] if kept else start
-            self._settle(before + 1, base - 1)
+            self._settle(before + 1, base - 1, pos)
             kept.append((i, base, last))
             self._last = last
+        if ahead and good[-1] and self._below_ceiling(headers.last_offset[-1:]):
+            self._look_ahead(kept, start, headers.take(np.array([-1])), file_pos)
         return [i for i, _, _ in kept]
+
+    def _look_ahead(self, kept: list[tuple[int, int, int]], start: int, following: Headers, file_pos: int) -> None:
+        """Believe the last batch no longer if the one that follows it shows that its offset is off."""
+        base = int(following.base_offset[0])
+        if not kept or base > kept[-1][2]:
+            return
+        keep_following, keep_last = self._which(kept, start, base)
+        if keep_last:
+            return
+        pos, size = file_pos + int(following.pos[0]), int(following.length[0]) + 12
+        self._note("offset_order", pos, size, f"offset {base} after {kept[-1][2]}")
+        self._settle_back(kept, start)
+        if not keep_following:
+            self._refused = pos
 
     @staticmethod
     def _which(kept: list[tuple[int, int, int]], start: int, base: int) -> tuple[bool, bool]:
@@ -237,18 +262,19 @@ class SpanReader:
         """Note a problem, whose range of offsets is known when the next batch is believed."""
         self._waiting.append(Problem(kind, pos, length, detail, severity=severity))
 
-    def _settle(self, first: int, last: int | None) -> None:
-        """Report what was noted with the range of offsets in which nothing was believed; a gap if nothing was noted."""
+    def _settle(self, first: int, last: int | None, pos: int) -> None:
+        """Report what was noted with the range of offsets in which nothing was believed, before the byte `pos`; a gap
+        if nothing was noted."""
         if self._waiting:
             for problem in self._waiting:
                 self._report(msgspec.structs.replace(problem, from_offset=first, to_offset=last))
             self._waiting = []
         elif last is not None and last >= first:
-            self._gap(first, last)
+            self._gap(first, last, pos)
 
-    def _gap(self, first: int, last: int) -> None:
+    def _gap(self, first: int, last: int, pos: int) -> None:
         if self.span.active:
-            self._report(Problem("gap", self.end_pos, 0, f"{last - first + 1} offsets are missing", first, last))
+            self._report(Problem("gap", pos, 0, f"{last - first + 1} offsets are missing", first, last))
             self._doubted = last + 1
             return
         count, lowest, _ = self._gaps
@@ -257,7 +283,7 @@ class SpanReader:
     def _finish(self) -> None:
         ceiling = self.span.ceiling
         if self._waiting or ceiling is not None:
-            self._settle(self._last + 1, None if ceiling is None else ceiling - 1)
+            self._settle(self._last + 1, None if ceiling is None else ceiling - 1, self.end_pos)
         if ceiling is None and self._newest == self._doubted:
             detail = "the last batch stands behind a gap, and nothing follows that would confirm its offset"
             self._report(Problem("offset_order", self.end_pos, 0, detail, self._newest, self._last))

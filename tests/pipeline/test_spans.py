@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.decode import plain
 from pipeline.decode.layout import TOPIC, log_dirs, spans
-from pipeline.decode.rows import Options, read_table
+from pipeline.decode.rows import Options, SpanDecoder, read_table
 from pipeline.synth import Writer, commit
 
 INDEX_BYTES = 4096  # between two entries of an index, at least
@@ -78,7 +78,17 @@ def test_spans_are_all_of_a_log_and_each_begins_at_a_batch(seed: int, tmp_path: 
     assert [span.start for span in cut].count(0) == len(files)
     assert [span.ceiling for span in cut] == [*(span.floor for span in cut[1:]), None]
     assert [span.active for span in cut] == [span.segment.path.endswith(files[-1].name) for span in cut]
-    for chunk_bytes in (2_000, 1 << 20):
-        read = read_table(cut, "offset_commits", Options(chunk_bytes=chunk_bytes))["log_offset"].to_pylist()
+    for options in (Options(chunk_bytes=2_000), Options()):
+        assert read_table(cut, "log_problems", options).num_rows == 0
+        read = []
+        for span in cut:
+            decoder = SpanDecoder(span, options)
+            read += [
+                offset
+                for rows in decoder
+                if rows.table == "offset_commits"
+                for offset in rows.batch["log_offset"].to_pylist()
+            ]
+            assert decoder.end_pos == span.end, "where reading goes on"
+            assert decoder.next_offset == (read[-1] + 1 if span.end > span.start else span.floor)
         assert read == list(range(first_offset, writer.next_offset))
-        assert read_table(cut, "log_problems", Options(chunk_bytes=chunk_bytes)).num_rows == 0
