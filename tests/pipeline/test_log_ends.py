@@ -2,6 +2,7 @@
 
 import os
 import struct
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -127,6 +128,6 @@ def test_of_many_ends_some_are_taken_the_first_and_the_last_among_them(
     assert found == [End("orders", 0, READ_MS - 500 + end.leo - 1, end.leo) for end in found]
     at = [end.leo for end in found]
     assert (len(at), at[0], at[-1]) == (min(batches, 10), 1, batches)
-    steps = {later - one for one, later in zip(at, at[1:], strict=False)}
+    steps = {later - one for one, later in pairwise(at)}
     assert min(steps) >= 1
     assert max(steps) - min(steps) <= 1, "they are spread evenly"
