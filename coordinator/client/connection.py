@@ -193,17 +193,16 @@ class Client:
     def _receive(self) -> bytes:
         for frame in self._frames:
             return frame
-        deadline = time.monotonic() + self._seconds
-        is_patient = self._on_wait is not None
+        began = time.monotonic()
+        deadline, tell_at = began + self._seconds, began + PATIENCE_SECONDS if self._on_wait else math.inf
         while True:
-            left = deadline - time.monotonic()
+            until = min(deadline, tell_at)
             try:
-                self._sock.settimeout(max(0.001, min(left, PATIENCE_SECONDS) if is_patient else left))
+                self._sock.settimeout(max(0.001, until - time.monotonic()))
                 chunk = self._sock.recv(65_536)
             except TimeoutError:
-                if is_patient and left > PATIENCE_SECONDS:
-                    is_patient = False
-                    assert self._on_wait is not None, "only then is the first wait shorter"
+                if until < deadline and self._on_wait is not None:
+                    tell_at = math.inf
                     self._on_wait(self._address)
                     continue
                 raise ClientError(f"{self._address} does not respond: gave up after {self._seconds:g} s") from None

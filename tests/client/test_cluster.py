@@ -1,7 +1,7 @@
 """Requests to the broker that coordinates a group, while that is another one by now, or not known yet; and which brokers
 are asked for a cluster, and for the offsets of partitions."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any, cast
 
 import pytest
@@ -9,10 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.client import cluster as module
-from coordinator.client.cluster import BrokerError, Cluster
+from coordinator.client.cluster import GROUP, TRANSACTION, BrokerError, Cluster
 from coordinator.client.connection import AuthenticationError, Client, ClientError
 from coordinator.client.offsets import TopicPartition, list_offsets
 from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    FindCoordinatorResponseCoordinator,
+)
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.list_offsets import (
     ListOffsetsRequest,
@@ -26,37 +31,106 @@ BEAT = HeartbeatRequest("g", 1, "m")
 MOVED, LOADING = ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-class Broker:
-    """A connection to a broker, which answers with these codes, one after the other."""
+class Coordinators:
+    """Brokers that coordinate now this and now that key, on a clock of their own; what they are asked is noted."""
 
-    def __init__(self, *codes: ErrorCode) -> None:
-        self.codes = list(codes)
+    def __init__(self, script: list[tuple[ErrorCode, int, int]]) -> None:
+        self.script = script[::-1]  # a code, a broker that a lookup names, and how many seconds it takes
+        self.now_s = 0.0
+        self.asked: list[tuple[str, Any, int | None, ErrorCode, str, float]] = []  # where, what, the answer, when
+        self.connected: list[str] = []
 
-    def ask(self, message: Any, up_to: int | None = None) -> HeartbeatResponse:
-        return HeartbeatResponse(error_code=self.codes.pop(0))
+    def connect(self, address: str, **_: Any) -> "Connection":
+        self.connected.append(address)
+        return Connection(self, address)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def answer(self, address: str, message: Any, up_to: int | None) -> Any:
+        code, number, seconds = self.script.pop() if self.script else (ErrorCode.NONE, 0, 0)
+        self.now_s += seconds
+        self.asked.append((address, message, up_to, code, ADDRESSES[number], self.now_s))
+        if isinstance(message, HeartbeatRequest):
+            return HeartbeatResponse(error_code=code)
+        host, port = HOSTS[number]
+        if number % 2:  # up to version 3
+            return FindCoordinatorResponse(error_code=code, host=host, port=port)
+        return FindCoordinatorResponse(coordinators=(FindCoordinatorResponseCoordinator("", 0, host, port, code),))
 
 
-@pytest.mark.parametrize(
-    "brokers",
-    [
-        [Broker(ErrorCode.NONE)],
-        [Broker(MOVED), Broker(ErrorCode.NONE)],
-        [Broker(LOADING), Broker(MOVED), Broker(ErrorCode.UNKNOWN_MEMBER_ID)],
-    ],
+class Connection:
+    """A connection to one of these brokers."""
+
+    def __init__(self, brokers: Coordinators, address: str) -> None:
+        self.brokers = brokers
+        self.address = address
+
+    def versions(self, message: Any) -> range:
+        return range(1)
+
+    def ask(self, message: Any, up_to: int | None = None) -> Any:
+        return self.brokers.answer(self.address, message, up_to)
+
+
+HOSTS = (("a", 1), ("::1", 2), ("a", 3))
+ADDRESSES = ("a:1", "[::1]:2", "a:3")
+FENCED = ErrorCode.CONCURRENT_TRANSACTIONS  # a code that some requests wait for
+SCRIPTED = st.tuples(
+    st.sampled_from([ErrorCode.NONE, ErrorCode.NONE, MOVED, LOADING, FENCED, ErrorCode.UNKNOWN_MEMBER_ID]),
+    st.integers(0, 2),
+    st.sampled_from([0, 0, 0, 1, 4]),
 )
-def test_whoever_is_not_ready_is_looked_up_again(monkeypatch: pytest.MonkeyPatch, brokers: list[Broker]) -> None:
-    lookups: Iterator[Broker] = iter(brokers)
-    expected = brokers[-1].codes[-1]
-    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(Cluster, "_connect_to_first", lambda cluster, addresses: None)
-    monkeypatch.setattr(Cluster, "_find_coordinator", lambda cluster, name, key_type, deadline: next(lookups))
-    cluster = Cluster(["127.0.0.1:1"], timeout=60.0)
-    answer = cluster.ask_coordinator("g", BEAT, lambda response: [response.error_code])
-    assert answer.error_code == expected
-    assert not any(broker.codes for broker in brokers)
-    brokers[-1].codes.append(ErrorCode.NONE)
-    assert cluster.ask_coordinator("g", BEAT, lambda response: [response.error_code]).error_code == ErrorCode.NONE
-    assert next(lookups, None) is None, "the one that was ready is asked again at once"
+CALLS = st.tuples(
+    st.sampled_from("gh"), st.sampled_from([GROUP, TRANSACTION]), st.sampled_from([None, 3]), st.booleans()
+)
+
+
+@given(st.lists(CALLS, min_size=1, max_size=6), st.lists(SCRIPTED, max_size=25))
+def test_a_request_goes_to_the_coordinator_of_its_key_until_one_is_ready_or_the_time_is_over(
+    calls: list[tuple[str, int, int | None, bool]], script: list[tuple[ErrorCode, int, int]]
+) -> None:
+    """What is known of a key, by its type, is asked at once; it is looked up again once its coordinator is not ready."""
+    brokers, known = Coordinators(script), dict[tuple[str, int], str]()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Client, "to", brokers.connect)
+        patched.setattr(module.time, "monotonic", lambda: brokers.now_s)
+        patched.setattr(module.time, "sleep", brokers.sleep)
+        cluster = Cluster(["boot:9"], timeout=5.0)
+        for name, key_type, up_to, is_patient in calls:
+            key, end_s, begin = (name, key_type), brokers.now_s + 5.0, len(brokers.asked)
+            waits = module.NOT_READY | ({FENCED} if is_patient else set())
+            answer, error = None, None
+            try:
+                answer = cluster.ask_coordinator(
+                    name, BEAT, lambda one: [one.error_code], up_to=up_to, key_type=key_type, not_ready=waits
+                )
+            except BrokerError as refused:
+                error = refused
+            asked = brokers.asked[begin:]
+            for at, (address, message, version, code, found, at_s) in enumerate(asked):
+                is_over = at_s > end_s
+                if key in known:
+                    assert (address, message, version) == (known[key], BEAT, up_to)
+                    is_final = code not in waits or is_over
+                    if is_final:
+                        assert answer == HeartbeatResponse(error_code=code)
+                    else:
+                        del known[key]
+                else:
+                    assert address == "boot:9"
+                    assert message == FindCoordinatorRequest(name, key_type, (name,))
+                    is_final = code != ErrorCode.NONE and (code not in module.NOT_READY or is_over)
+                    if is_final:
+                        assert error is not None
+                        assert (error.code, str(error).partition(":")[0]) == (
+                            code,
+                            f"cannot find the coordinator of {name}",
+                        )
+                    elif not code:
+                        known[key] = found
+                assert is_final == (at == len(asked) - 1)
+    assert len(set(brokers.connected)) == len(brokers.connected), "a connection to each"
 
 
 class Address:
