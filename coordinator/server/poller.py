@@ -158,7 +158,7 @@ class Poller:
             if self._released is not None:
                 await self._released.wait()
             began_s = self._turn.real_s()
-            while self.turn() or self._spin_then_sleep():
+            while not self.is_held and (self.turn() or self._spin_then_sleep()):
                 if self._turn.checked_s - began_s > CHECKPOINT_S:
                     await trio.lowlevel.checkpoint()  # the other tasks' turn
                     began_s = self._turn.checked_s
@@ -221,7 +221,7 @@ class Poller:
 
     def turn(self) -> bool:
         """Read, decide and answer what is ready. Returns whether something is left for the next turn."""
-        if self._released is not None:
+        if self.is_held:
             return False
         frontend = self._frontend
         frontend.begin(goes_on=not self._ready)  # else those that were interrupted would keep those out for long
@@ -251,6 +251,11 @@ class Poller:
     def hold(self) -> None:
         """Read nothing from clients until `release`: what is done meanwhile is one step for them."""
         self._released = trio.Event()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is read from clients: a turn does nothing then, but those of `perform`."""
+        return self._released is not None
 
     def release(self) -> None:
         """Serve clients again, if they are held."""

@@ -1,6 +1,6 @@
 """Scenarios: faults and verbs one after the other, each when its moment has come."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from itertools import product
 
@@ -11,11 +11,14 @@ from coordinator.control.names import SpecError
 from coordinator.control.scenarios import After, ScenarioSpec, ScenarioStep, Verb, check_scenario
 from coordinator.core.events import Cause
 from coordinator.server.connection import Connection
+from coordinator.server.poller import T
+from coordinator.server.verbs.clock import keep_nobody
 from protocol.apis import names_with
 from protocol.errors import ErrorCode
 from protocol.traits import Trait
 from tests.control.steered import SteeredNode, stable_group
 from tests.members import ClassicMember
+from tests.requests import commit, create_topics
 
 ERROR = ScenarioStep(on=Match(api="Heartbeat", client="a"), do=Action(error="NOT_COORDINATOR"))
 
@@ -187,3 +190,29 @@ def test_a_step_is_a_fault_or_a_verb_with_its_own_condition_and_nothing_else(has
     is_fault, is_verb = do and not after and not verb, verb and after and not on and not do
     with nullcontext() if is_fault or is_verb else pytest.raises(SpecError, match=r"^invalid step 1: expected "):
         check_scenario(ScenarioSpec([step]))
+
+
+@pytest.mark.parametrize("is_moving", [False, True])
+def test_a_large_group_is_forgotten_though_the_clock_is_on_its_way(is_moving: bool) -> None:
+    """The turns of a move are the operator's, and in them a scenario goes on; its group is removed in steps."""
+    server = SteeredNode(offsets_topic_num_partitions=1)
+    (a,) = stable_group(server, "a")
+    offsets = {"t": dict.fromkeys(range(1_100), 1)}
+    server.connect("tool").ask(create_topics({"t": 1_100}), 7)
+    a.peer.ask(commit("g", offsets, a.generation, member_id=a.member_id), 8)
+    forget = ScenarioStep(after=After("g", state="Empty"), verb=Verb(forget=True))
+    scenario = server.operator.scenarios.add(ScenarioSpec([forget]))
+    perform = server.poller.perform
+
+    def perform_and_wake(action: Callable[[int], T]) -> T:
+        result = perform(action)
+        server.operator.wake()
+        return result
+
+    server.frontend.turn.seconds = 0.0  # no turn does more than one step
+    if is_moving:
+        server.poller.perform = perform_and_wake  # type: ignore[method-assign]
+    server.operator.clock.advance(60_000, keep_nobody)
+    server.operator.wake()
+    assert (scenario.reached, scenario.error) == (1, "")
+    assert server.operator.groups.find("g") is None

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 import trio
 from msgspec.structs import replace
+from trio.testing import wait_all_tasks_blocked
 
 from coordinator.server.connection import RESPONSE_BYTES_MAX
 from coordinator.server.link import Link
@@ -212,6 +213,12 @@ class Blocking(Dialogue):
             with contextlib.suppress(BlockingIOError):
                 self.receive(self._sock.recv(65_536))
         return self.answers[-1][1]
+
+    def take(self) -> int:
+        """Read what has arrived without a turn. Returns how many answers there are by now."""
+        with contextlib.suppress(BlockingIOError):
+            self.receive(self._sock.recv(65_536))
+        return len(self.answers)
 
 
 async def test_timers_wait_until_every_socket_that_was_ready_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,3 +428,29 @@ async def test_clients_that_are_held_are_answered_afterwards() -> None:
         await new.read(1)
         here.poller.release()
         await new.ask()
+
+
+async def test_a_busy_loop_that_finds_clients_held_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another task holds them while the loop gives way to it, and clients go on sending."""
+    async with listening() as here:
+        client, polls = Blocking(here), count()
+        spin_then_sleep = here.poller._spin_then_sleep
+
+        def poll() -> bool:
+            assert next(polls) < 100, "the loop polls for ever, and no other task has a turn"
+            return spin_then_sleep()
+
+        def hold_once() -> None:
+            if not here.poller.is_held:
+                here.poller.hold()
+                client.send(VERSIONS)
+
+        monkeypatch.setattr(here.poller, "_spin_then_sleep", poll)
+        monkeypatch.setattr(here.poller, "_after_turn", hold_once)
+        client.send(VERSIONS)
+        await until(lambda: here.poller.is_held)
+        monkeypatch.setattr(here.poller, "_after_turn", lambda: None)
+        await wait_all_tasks_blocked()
+        assert client.take() < 2, "nothing is read of clients that are held"
+        here.poller.release()
+        await until(lambda: client.take() == 2)
