@@ -399,13 +399,16 @@ class DataPlane:
 
     def compacted_logs(self) -> Iterator[Log]:
         """Yield the open logs of topics whose `cleanup.policy` says so; each is left alone before the next is asked
-        for."""
-        for partition, log in self._state.logs.open_logs():
-            if self._state.catalog.settings_of(partition[0]).is_compacted:
+        for. One that is closed meanwhile, or whose topic is deleted, is passed over."""
+        logs = self._state.logs
+        for partition, log in logs.open_logs():
+            if logs.find_open(partition) is log and self._state.catalog.settings_of(partition[0]).is_compacted:
                 yield log
+                if logs.find_open(partition) is not log:
+                    continue  # another log may be in its place
                 if (failure := log.failure or log.compaction_failure) is not None:
-                    self._state.logs.close_failed_partition(partition, failure)
-                self._state.logs.note_upkeep(partition)
+                    logs.close_failed_partition(partition, failure)
+                logs.note_upkeep(partition)
 
     @property
     def closed_partitions(self) -> Mapping[TopicPartition, str]:

@@ -257,6 +257,27 @@ def test_a_topic_that_is_deleted_while_it_is_compacted(is_made_anew: bool) -> No
         assert not is_made_anew or broker.values("latest") == ["new"]
 
 
+@pytest.mark.parametrize("is_made_anew", [False, True])
+@pytest.mark.parametrize("taken", [1, 2])
+def test_a_topic_that_is_deleted_while_compacted_logs_are_looked_through_closes_no_partition(
+    taken: int, is_made_anew: bool
+) -> None:
+    """Neither while it is its turn nor before that."""
+    broker = Broker()
+    for name in ("a", "b", "c"):
+        broker.create(name, cleanup_policy="compact")
+        broker.produce(name, 0, batch("old", key="k"))
+    logs = broker.plane.compacted_logs()
+    assert len(list(islice(logs, taken))) == taken
+    broker.delete("b")
+    if is_made_anew:
+        broker.create("b", cleanup_policy="compact")
+        broker.produce("b", 0, batch("new", key="k"))
+    assert [log.directory for log in logs] == ["data/c-0"]
+    assert not broker.plane.closed_partitions
+    assert not is_made_anew or broker.values("b") == ["new"]
+
+
 def test_a_deleted_topic_that_a_start_makes_anew_is_empty() -> None:
     """A crash right after the deletion was logged leaves all of its files, and `--topic` names it again."""
     server = Broker(CrashingDisk(), topics={"d": 1})
