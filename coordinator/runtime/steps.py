@@ -28,6 +28,7 @@ from coordinator.core.decision import Outcome, Steps
 
 ACTIVE_MAX: Final = 4  # requests that have their turns; others wait behind them
 STEP_S: Final = 0.002  # of processor time, after which a step is over
+STEPS_MAX: Final = 1_000  # of the active ones together, of which none ends: then one of them lets another in
 
 
 class StepMeter(Protocol):
@@ -93,6 +94,7 @@ class UnfinishedRequests:
         self.next_ticket_of_nobody = count(-1, -1).__next__  # of work that no client waits for
         self._waiting: deque[UnfinishedRequest] = deque()  # their first step is done
         self._active: deque[UnfinishedRequest] = deque()  # few, because what they have found so far is in memory
+        self._steps = 0  # since the last one has become active, or has ended
 
     def __bool__(self) -> bool:
         return bool(self._active or self._waiting)
@@ -102,9 +104,17 @@ class UnfinishedRequests:
         self._waiting.append(unfinished)
 
     def pop(self) -> UnfinishedRequest:
-        """Return the request whose turn it is; it stays in its queue, as the last."""
-        if self._waiting and len(self._active) < ACTIVE_MAX:
+        """Return the request whose turn it is; it stays in its queue, as the last.
+
+        The active ones may all wait for what one holds that is not active, as acknowledgements hold a share partition.
+        """
+        self._steps += 1
+        is_full = len(self._active) >= ACTIVE_MAX
+        if self._waiting and (not is_full or self._steps > STEPS_MAX):
+            if is_full:
+                self._waiting.append(self._active.popleft())
             self._active.append(self._waiting.popleft())
+            self._steps = 0
         self._active.rotate(-1)
         return self._active[-1]
 
@@ -130,6 +140,7 @@ class UnfinishedRequests:
 
     def remove(self, unfinished: UnfinishedRequest) -> None:
         """Forget a request whose last step is done, or has failed."""
+        self._steps = 0
         for queue in (self._active, self._waiting):
             if unfinished in queue:
                 queue.remove(unfinished)

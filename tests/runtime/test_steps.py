@@ -10,7 +10,14 @@ import pytest
 from coordinator.control.inputs import StepInput
 from coordinator.core.decision import SILENT
 from coordinator.core.pace import UNITS, map_in_steps, name_units
-from coordinator.runtime.steps import ACTIVE_MAX, Checkpoints, ProcessorTime, UnfinishedRequest, UnfinishedRequests
+from coordinator.runtime.steps import (
+    ACTIVE_MAX,
+    STEPS_MAX,
+    Checkpoints,
+    ProcessorTime,
+    UnfinishedRequest,
+    UnfinishedRequests,
+)
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -225,6 +232,30 @@ def test_requests_have_their_turns_one_after_the_other() -> None:
         turns[requests.pop().ticket] += 1
     assert len(turns) == ACTIVE_MAX
     assert min(turns.values()) >= 8, turns
+
+
+def test_active_requests_that_wait_for_another_one_let_it_in() -> None:
+    """As acknowledgements of a share partition wait for the one that holds it, and that has begun after them."""
+    requests, held = UnfinishedRequests(Checkpoints()), [True]
+
+    def wait() -> Generator[None, None, Any]:
+        while held:
+            yield
+        return SILENT
+
+    def hold() -> Generator[None, None, Any]:
+        yield
+        held.clear()
+        return SILENT
+
+    for ticket, steps in enumerate([*[wait() for _ in range(ACTIVE_MAX)], hold()]):
+        requests.keep(UnfinishedRequest("Any", ticket, None, 0, steps))
+    for _ in range(2 * STEPS_MAX):
+        if requests:
+            unfinished = requests.pop()
+            if requests.advance(unfinished, StepInput(unfinished.ticket)) is not None:
+                requests.remove(unfinished)
+    assert not requests
 
 
 def test_a_step_of_a_server_is_over_after_two_milliseconds_of_processor_time() -> None:
