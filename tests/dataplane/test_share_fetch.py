@@ -207,6 +207,26 @@ def test_what_a_member_acquires_while_states_are_away_stays_its_own(shared: Brok
     assert returned.settle((1, 1, ACCEPT)) == 0
 
 
+def test_a_partition_that_is_fetched_again_and_again_until_its_state_is_served_is_opened_once(shared: Broker) -> None:
+    states = shared.node.engine.share_states
+    index = states.partition_of(begin_sharing(shared, group="h"))
+    states.unload(index)
+    a, b = Sharer(shared, group="h"), Sharer(shared, "b", group="h")
+    for _ in range(5):
+        assert a.take(max_wait_ms=0).acquired == b.take(max_wait_ms=0).acquired == []
+    assert len(states._waiting[index]) == 1
+    for unload in (False, True):
+        if unload:
+            a.leave()
+            b.leave()
+            states.unload(index)
+            assert a.take(max_wait_ms=0, epoch=0).acquired == []
+        for _ in states.replay(index):
+            pass
+        states.serve(index, NOW)
+        assert a.take(max_records=1, share_acquire_mode=1).acquired == [(0, 0, 1 + unload)]
+
+
 @pytest.mark.parametrize("opens_another", [False, True])
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_a_fetch_whose_session_is_closed_acquires_nothing(broker: Broker, epoch: int, opens_another: bool) -> None:

@@ -50,7 +50,9 @@ def _open(state: State, key: StateKey, now_ms: int) -> Steps[ErrorCode]:
         return error
     found = state.runtime.share_states.read(key, LEADER_EPOCH, now_ms)
     if found in NOT_SERVED:
-        state.runtime.share_states.call_when_served(key, _try_again(state, key))
+        if key not in state.share.awaited:
+            state.share.awaited.add(key)
+            state.runtime.share_states.call_when_served(key, _try_again(state, key))
         return ErrorCode.NONE
     if not isinstance(found, ShareState):
         return told(found)
@@ -89,6 +91,7 @@ def _find_start(state: State, name: str, key: StateKey, now_ms: int) -> Steps[in
 
 def _try_again(state: State, key: StateKey) -> Callable[[int], None]:
     def call(now_ms: int) -> None:
+        state.share.awaited.discard(key)
         state.runtime.do_in_steps(_open_and_wake(state, key, now_ms))
 
     return call

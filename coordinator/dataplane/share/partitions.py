@@ -24,6 +24,8 @@ class SharePartitions:
         self.locks = Timers()  # one for each share partition of which records are acquired
         self.changing: dict[StateKey, bool] = {}
         """Those of which acknowledgements are being decided in steps, and whether a fetch has passed over them."""
+        self.awaited: set[StateKey] = set()
+        """Those that are opened once their state is served: however often they are fetched until then, once."""
         self.tally = DeliveryTally()
         self._served: dict[StateKey, SharePartition] = {}
         self._by_group: dict[str, dict[StateKey, None]] = {}
