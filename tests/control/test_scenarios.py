@@ -193,7 +193,9 @@ def test_a_step_is_a_fault_or_a_verb_with_its_own_condition_and_nothing_else(has
 
 
 @pytest.mark.parametrize("is_moving", [False, True])
-def test_a_large_group_is_forgotten_though_the_clock_is_on_its_way(is_moving: bool) -> None:
+def test_a_large_group_is_forgotten_though_the_clock_is_on_its_way(
+    is_moving: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The turns of a move are the operator's, and in them a scenario goes on; its group is removed in steps."""
     server = SteeredNode(offsets_topic_num_partitions=1)
     (a,) = stable_group(server, "a")
@@ -211,7 +213,7 @@ def test_a_large_group_is_forgotten_though_the_clock_is_on_its_way(is_moving: bo
 
     server.frontend.turn.seconds = 0.0  # no turn does more than one step
     if is_moving:
-        server.poller.perform = perform_and_wake  # type: ignore[method-assign]
+        monkeypatch.setattr(server.poller, "perform", perform_and_wake)
     server.operator.clock.advance(60_000, keep_nobody)
     server.operator.wake()
     assert (scenario.reached, scenario.error) == (1, "")
