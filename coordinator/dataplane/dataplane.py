@@ -234,7 +234,7 @@ class DataPlane:
         return self._state.logs.take_lost()
 
     def take_begun_logs(self) -> list[tuple[str, int, int]]:
-        """Return the logs that were begun since this was last asked: topic, partition, time of the first batch."""
+        """Return the logs that were begun since this was last asked: topic, partition, and when."""
         return self._state.logs.take_begun()
 
     def stored_partitions(self) -> list[TopicPartition]:

@@ -156,15 +156,15 @@ def _append(
             return known
         if known is not None:
             return AppendedBatch(known.base_offset, known.timestamp, log.start_offset)
-    batch, time_ms = data.records, -1
+    batch, time_ms, latest_ms = data.records, -1, accepted.max_timestamp
     if settings.is_log_append_time:
-        time_ms = call.now_ms
+        time_ms = latest_ms = call.now_ms  # whatever the producer says, which nobody has looked at
         batch = _stamp(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)
     elif accepted.max_timestamp != header.max_timestamp or header.append_time_ms is not None:
         # What the log finds records by must be true, and so must whose time it is.
-        batch = _stamp(batch, header.attributes & ~record_batch.LOG_APPEND_TIME, accepted.max_timestamp)
+        batch = _stamp(batch, header.attributes & ~record_batch.LOG_APPEND_TIME, latest_ms)
     try:
-        base_offset = state.logs.append(partition, log, batch, max(time_ms, accepted.max_timestamp), call.now_ms)
+        base_offset = state.logs.append(partition, log, batch, latest_ms, call.now_ms)
     except StorageError as failure:
         return Refusal(
             state.close_failed_partition(name, data.index, failure), "The log of this topic-partition is closed."

@@ -70,7 +70,7 @@ class TopicLogs:
         self._lost: set[TopicPartition] = set()  # since this was last asked
         self._held: dict[TopicPartition, None] = {}  # whose file is open, the one that was written to longest ago first
         self._begun: dict[TopicPartition, SegmentBegin] = {}
-        self._new: list[tuple[str, int, int]] = []  # with the time of the first batch
+        self._new: list[tuple[str, int, int]] = []  # with the time at which the first batch was appended
         self._outdated = OutdatedRecords(files)
         self._unopened = UnopenedLogs(files, self._list_unopened, self._directory)
 
@@ -173,7 +173,7 @@ class TopicLogs:
         if active.size == len(batch):
             self._begun[partition] = SegmentBegin(active.base_offset, timestamp, now_ms)
         if is_new:
-            self._new.append((*partition, timestamp))
+            self._new.append((*partition, now_ms))
         self._dirty[partition] = log
         self.appends += 1
         self._hold(partition)
@@ -189,7 +189,10 @@ class TopicLogs:
         return begun
 
     def take_begun(self) -> list[tuple[str, int, int]]:
-        """Return the logs that were begun since this was last asked: topic, partition, time of the first batch."""
+        """Return the logs that were begun since this was last asked: topic, partition, and when.
+
+        The times of their records are no times to write elsewhere: a producer may choose any.
+        """
         begun, self._new = self._new, []
         return begun
 

@@ -8,6 +8,7 @@ from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.record_batch import HEADER_BYTES, seal
+from protocol.records import Record
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call
 from tests.requests import produce
 from tests.steps import finish
@@ -112,3 +113,30 @@ def test_a_topic_that_is_created_anew_between_two_steps_takes_nothing(broker: Br
     broker.create("t")
     (result,) = finish(steps).response.responses[0].partition_responses
     assert (result.error_code, broker.values("t")) == (ErrorCode.UNKNOWN_TOPIC_ID, [])
+
+
+OLDEST, NEWEST = NOW - (2**63 - 1), NOW + 3_600_000  # that the default settings let in
+
+
+@pytest.mark.parametrize("settings", [{}, {"message_timestamp_type": "LogAppendTime"}])
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_no_time_of_a_producer_keeps_the_server_from_going_on_or_from_starting(
+    settings: dict[str, str], is_synced: bool
+) -> None:
+    """A log that begins is noted in the catalog, and two that begin together in one batch of it."""
+    broker = Broker(is_synced=is_synced)
+    broker.create("t", partitions=3, **settings)
+    times = [OLDEST, NEWEST] + [2**63 - 1] * bool(settings)
+    batches = [resealed(batch("a", "b"), base_timestamp=time, max_timestamp=time) for time in times]
+    if settings:
+        batches[-1] = resealed(batches[-1][:HEADER_BYTES] + two_records(), count=2, last_offset_delta=1)
+    answer = broker.ask(produce("t", dict(enumerate(batches))))
+    assert {one.error_code for one in answer.responses[0].partition_responses} == {0}
+    again = Broker(broker.files, is_synced=is_synced)
+    assert [again.plane.find_end_offset("t", index) for index in range(len(times))] == [2] * len(times)
+
+
+def two_records() -> bytes:
+    """Two records, of which the second one is a millisecond later than the first one."""
+    made = record_batch.encode([Record(None, b"a", timestamp=NOW), Record(None, b"b", timestamp=NOW + 1)])
+    return made[HEADER_BYTES:]

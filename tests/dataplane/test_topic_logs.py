@@ -348,7 +348,7 @@ def begin_logs(broker: Broker, *partitions: tuple[str, int]) -> None:
     """Append a batch to each of these logs, which nobody has synced yet, nor been told of."""
     logs = broker.plane._state.logs
     for number, (topic, index) in enumerate(partitions):
-        logs.append((topic, index), logs.log(topic, index), batch("a", at_ms=NOW + number), NOW + number, NOW)
+        logs.append((topic, index), logs.log(topic, index), batch("a", at_ms=NOW - number), NOW - number, NOW + number)
 
 
 def test_with_a_topic_goes_what_is_known_of_it_and_of_no_other(broker: Broker) -> None:
