@@ -205,10 +205,14 @@ class RequestHandler:
         if action.disconnect == "before":
             self._connections.close(connection, "fault")
         elif action.error:
-            if isinstance(outcome, Parked):  # its response will come to nobody
-                self._engine.forget(call.ticket)
+            if isinstance(outcome, Parked) and not self._is_under_way(request.api_key, call.ticket):
+                self._engine.forget(call.ticket)  # its response would come to nobody
             outcome = Done(error_response(request.body, request.version, ErrorCode[action.error]))
         return outcome
+
+    def _is_under_way(self, api_key: int, ticket: int) -> bool:
+        """Return whether a request changes something in further steps, which are done though nobody waits for them."""
+        return api_key not in READS and self._engine.unfinished.find(ticket) is not None
 
     def release(self, number: int) -> int:
         """Decide the requests that a rule of the fault plan has held, and that now wait no more. Returns how many."""

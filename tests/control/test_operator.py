@@ -12,15 +12,17 @@ from coordinator.runtime.snapshot import to_tar
 from coordinator.server.verbs.clock import keep_everybody, keep_nobody
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
+from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.records import Record
 from protocol.schema import Message
 from storage.log import Log
 from tests.control.steered import SteeredNode, stable_group
 from tests.members import ClassicMember, ConsumerMember
 from tests.requests import commit as commit_request
-from tests.requests import join
+from tests.requests import create_topics, join, produce
 
 HOUR_MS = 3_600_000
 
@@ -318,6 +320,26 @@ def test_an_error_in_place_of_the_request(server: SteeredNode) -> None:
     server.operator.requests.add_fault(FaultSpec(Action(error="REQUEST_TIMED_OUT", apply=True)))
     assert commit(server, 8) == ErrorCode.REQUEST_TIMED_OUT
     assert server.operator.groups.view("simple").offsets == {"orders": {"0": 8}}
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_an_error_in_place_of_the_response_to_a_request_that_takes_several_steps(
+    server: SteeredNode, partitions: int
+) -> None:
+    """All of it is carried out, though the client is told of the error at once."""
+    peer = server.connect("producer")
+    peer.ask(create_topics({"t": partitions}), 7)
+    server.operator.requests.add_fault(FaultSpec(Action(error="REQUEST_TIMED_OUT", apply=True), Match(api="Produce")))
+    batches = dict.fromkeys(range(partitions), record_batch.encode([Record(None, b"a", timestamp=0)]))
+    server.frontend.turn.seconds = 0.0  # no turn does more than one step
+    response = peer.ask(produce("t", batches), 12)
+    errors = {one.error_code for topic in response.responses for one in topic.partition_responses}
+    assert errors == {ErrorCode.REQUEST_TIMED_OUT}
+    while server.node.engine.unfinished:
+        server.turn()
+    ends = [server.node.world.dataplane.find_end_offset("t", index) for index in range(partitions)]
+    assert ends == [1] * partitions
+    assert len(peer.answers) == 2
 
 
 def test_a_delayed_response_leaves_in_real_time(server: SteeredNode) -> None:
