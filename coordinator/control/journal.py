@@ -127,8 +127,8 @@ class Journal:
         """Add the response to a request's entry."""
         self.answers += 1
         entry.response, entry.answered_ms, entry.answer = response, at_ms, self.answers
-        entries = self._entries
-        if entries and entry.number >= entries[0].number:
+        at, entries = entry.number - self.dropped - 1, self._entries
+        if 0 <= at < len(entries) and entries[at] is entry:  # else it is dropped, or of the journal of before
             self.bytes += len(response)
             if self.bytes > self.bytes_max:
                 self._drop()
@@ -209,13 +209,13 @@ class Journal:
     def _drop(self) -> None:
         """Drop the oldest entries, as there are too many bytes."""
         entries = self._entries
-        if self.origin is not None and len(entries) > 1:
+        if self.origin is not None and (len(entries) > 1 or INPUT_BYTES * len(self.inputs) > self.bytes_max):
             self._give_up()
         while self.bytes > self.bytes_max and len(entries) > 1:
             self.bytes -= entries.popleft().size
 
     def _give_up(self) -> None:
-        """Note that the journal cannot be replayed any more, because its first requests are dropped."""
+        """Note that the journal cannot be replayed any more, because its first requests or inputs are dropped."""
         self.origin = None
         self.obstacle = f"its first requests are gone: a larger journal.max.bytes than {self.bytes_max} keeps more"
         self.bytes -= INPUT_BYTES * len(self.inputs)
