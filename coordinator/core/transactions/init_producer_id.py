@@ -12,7 +12,7 @@ from coordinator.core.result import Call, Result
 from coordinator.core.transactions.ending import fence
 from coordinator.core.transactions.membership import for_version
 from coordinator.core.transactions.states import State
-from coordinator.core.transactions.transaction import NO_EPOCH, NO_ID, Transaction, is_exhausted
+from coordinator.core.transactions.transaction import EPOCH_MAX, NO_EPOCH, NO_ID, Transaction, is_exhausted
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -91,8 +91,11 @@ def _bump_epoch(
         started_ms=-1,
         partitions=frozenset(),
     )
-    if known.is_exhausted and expected in (None, known.producer_epoch):
-        last = NO_EPOCH if expected is None else known.producer_epoch
+    is_fenced = known.producer_epoch == EPOCH_MAX  # with the last epoch, which no client may have
+    if known.is_exhausted and (
+        expected in (None, known.producer_epoch) or (is_fenced and expected == known.last_producer_epoch)
+    ):
+        last = NO_EPOCH if expected is None else expected
         renewed = replace(rest, producer_id=transactions.next_producer_id, producer_epoch=0, last_producer_epoch=last)
         return _give_producer_id(renewed, transactions.producer_id_record)
     if expected is None:

@@ -152,6 +152,17 @@ def test_a_producer_that_missed_that_it_got_another_id_is_told_again(at_its_end:
     assert [at_its_end.init(producer=LAST), at_its_end.init(producer=LAST)] == [(1, 0), (1, 0)]
 
 
+def test_a_producer_that_was_fenced_with_the_last_epoch_gets_another_id(at_its_end: TransactionsDriver) -> None:
+    """No client may have that epoch: none would be left to fence it with."""
+    at_its_end.add(LAST, 2)
+    at_its_end.time_out(at_its_end.now_ms + 60_000)
+    assert at_its_end.at().producer_epoch == EPOCH_MAX
+    assert at_its_end.init(producer=LAST) == ErrorCode.CONCURRENT_TRANSACTIONS
+    at_its_end.finish()
+    assert at_its_end.init(producer=(0, EPOCH_MAX - 2)) == ErrorCode.PRODUCER_FENCED
+    assert [at_its_end.init(producer=LAST), at_its_end.init(producer=LAST)] == [(1, 0), (1, 0)]
+
+
 def test_a_zombie_that_has_the_id_before_is_fenced(at_its_end: TransactionsDriver) -> None:
     """Of that id, only the last epoch may be that of the producer itself, which missed the response."""
     assert at_its_end.init() == (1, 0)
