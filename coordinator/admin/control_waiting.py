@@ -96,7 +96,7 @@ def _refuse_strange_records(body: Wait) -> None:
     for topic, partitions in (body.records or {}).items():
         for partition, records in partitions.items():
             for offset, state in records.items():
-                if not (offset.isascii() and offset.isdigit()):
+                if not (offset.isascii() and offset.isdigit() and len(offset) < 20):
                     raise Refused(f"invalid offset {offset!r} of {topic}-{partition}: expected a number")
                 if state not in STATES:
                     raise Refused(f"invalid state {state!r} of record {offset}: expected {', '.join(STATES)}")

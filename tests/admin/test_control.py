@@ -100,6 +100,13 @@ def call(muster: Muster, method: str, path: str, body: object = None, **headers:
             400,
             "expected lte to be gte (2) or more, got 1 - at `$.members`",
         ),
+        (
+            "POST",
+            "/wait",
+            {"group": "g", "records": {"t": {"0": {"9" * 5_000: "available"}}}},
+            400,
+            "invalid offset",
+        ),
         ("POST", "/wait", {"group": "g", "timeout_ms": 10}, 408, "not within 10 ms: there is no group 'g'"),
         ("POST", "/wait", {"group": "g", "timeout_ms": 10**9}, 400, "invalid timeout_ms 1000000000"),
         ("POST", "/verify", {"expect": [{"api": "JoinGroup"}]}, 409, "the journal is off"),

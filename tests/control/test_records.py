@@ -547,6 +547,7 @@ def test_a_queue_that_cannot_be_is_refused(queue: Queue, seeded: tuple[int, list
     [
         ("other", TOPIC, "1", "invalid partition '1' of 'letters': expected 0 to 0"),
         ("other", TOPIC, "-1", "invalid partition '-1' of 'letters': expected 0 to 0"),
+        ("other", TOPIC, "9" * 5_000, f"invalid partition '{'9' * 5_000}' of 'letters': expected 0 to 0"),
         ("other", TOPIC, "\u0661", "invalid partition '\u0661' of 'letters': expected 0 to 0"),
         ("other", "nothing", "0", "there is no topic 'nothing'"),
         ("simple", TOPIC, "0", "share group 'simple': GROUP_ID_NOT_FOUND"),

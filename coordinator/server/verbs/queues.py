@@ -94,7 +94,8 @@ def _check(of_group: Mapping[str, Mapping[str, Queue]], topics: Topics) -> None:
             raise Refusal(f"there is no topic {topic!r}", is_conflict=True)
         for index, queue in partitions.items():
             where = f"{topic}-{index}"
-            if not (index.isascii() and index.isdigit() and int(index) < topics[topic].partitions):
+            is_number = index.isascii() and index.isdigit() and len(index) < 10
+            if not (is_number and int(index) < topics[topic].partitions):
                 raise Refusal(f"invalid partition {index!r} of {topic!r}: expected 0 to {topics[topic].partitions - 1}")
             if not 0 <= queue.start <= OFFSET_MAX:
                 raise Refusal(f"invalid start {queue.start} of {where}: expected 0 to {OFFSET_MAX}")
