@@ -9,10 +9,10 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from coordinator.cli import fail
@@ -21,6 +21,7 @@ from coordinator.cli.group_offsets import no_partition
 from coordinator.cli.parser import add_json_option, expect, integer, name_and_value, one_of
 from coordinator.cli.tables import count
 from coordinator.client import Client, ClientError
+from coordinator.setting import LONG_MAX
 from protocol import record_batch
 from protocol.compression import Compression, Meter, pack_in_steps
 from protocol.errors import ErrorCode
@@ -53,7 +54,7 @@ class JsonLine(Struct, frozen=True):
     key: str | Mapping[str, str] | None = None
     headers: tuple[tuple[str, str | Mapping[str, str] | None], ...] = ()
     partition: int | None = None
-    timestamp: int | None = None
+    timestamp: Annotated[int, Meta(ge=-1, le=LONG_MAX)] | None = None  # in milliseconds; -1: it has none
 
 
 class Line(Struct, frozen=True):
@@ -176,7 +177,8 @@ class Writer:
         try:
             one = msgspec.json.decode(line.text, type=JsonLine)
             headers = tuple([(name, _to_bytes(value)) for name, value in one.headers])
-            record = Record(_to_bytes(one.key), _to_bytes(one.value), headers, timestamp=one.timestamp or now_ms)
+            time_ms = now_ms if one.timestamp is None else one.timestamp
+            record = Record(_to_bytes(one.key), _to_bytes(one.value), headers, timestamp=time_ms)
         except (msgspec.DecodeError, ValueError, KeyError) as error:
             raise InvalidLine(f"invalid line {line.number}: expected an object with a value: {error}") from None
         partition = one.partition if self._partition is None else None

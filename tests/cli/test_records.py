@@ -40,7 +40,7 @@ def test_what_one_command_prints_the_other_one_writes(
             "partition": 1,
             "timestamp": 5,
         },
-        {"value": None, "key": "anna", "partition": 1},
+        {"value": None, "key": "anna", "partition": 1, "timestamp": 0},
         {"value": {"base64": "/w=="}, "partition": 0},
     )
     words = () if compression == "none" else ("--compression", compression)
@@ -52,6 +52,7 @@ def test_what_one_command_prints_the_other_one_writes(
     assert muster(0, "consume", "copy", "--partition", "1", "--show", "offset,value,key").splitlines() == [
         "0\ttea\tanna", "1\t\tanna",
     ]  # fmt: skip
+    assert [json.loads(line)["timestamp"] for line in printed.splitlines() if "anna" in line] == [5, 0]
     from coordinator.client import Client
 
     with Client.to(server.kafka) as client:
@@ -68,6 +69,8 @@ def test_what_one_command_prints_the_other_one_writes(
         ("tea", "expected an object with a value: "),
         ('{"value": {"base64": "x"}}', "expected an object with a value: "),
         ('{"value": "x", "partition": 7}', "orders has no partition 7"),
+        ('{"value": "x", "timestamp": -2}', "Expected `int` >= -1 - at `$.timestamp`"),
+        ('{"value": "x", "timestamp": 9223372036854775808}', "expected an object with a value: "),
     ],
 )
 def test_a_line_that_is_none_is_named(
