@@ -21,7 +21,7 @@ is packed again in the same way: otherwise a megabyte of a client could become g
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from operator import attrgetter, le
 
@@ -54,6 +54,8 @@ STEP_KEYS = 20_000
 MARKED_MAX = 16_000_000
 """So many offsets have a mark each, a byte, that says whether they are their key's latest. Where a log that others have
 compacted leaves out more than that, its batches are looked into."""
+TIME_MAX = 2**62
+"""Times within this, on both sides of zero, are told from any other such time in 64 bits. Others keep their base."""
 
 _last_offset = attrgetter("last_offset")
 
@@ -247,7 +249,7 @@ class Survivors:
         self, key_index: KeyIndex, decided: DecidedTransactions, now_ms: int, delete_retention_ms: int
     ) -> None:
         self._key_index, self._decided = key_index, decided
-        self._now_ms, self._horizon_ms = now_ms, now_ms + delete_retention_ms
+        self._now_ms, self._horizon_ms = now_ms, min(now_ms + delete_retention_ms, TIME_MAX)
         self._has_records: set[int] = set()
         """Producers of whose current transaction a record has survived."""
 
@@ -282,7 +284,7 @@ class Survivors:
             kept = yield from self._select(batch, keeps_tombstones=not is_over)
             if kept and header.is_transactional:
                 self._has_records.add(header.producer_id)
-            if horizon is None and any(o.is_tombstone for o in kept):
+            if horizon is None and any(o.is_tombstone for o in kept) and _are_near(kept):
                 horizon = self._horizon_ms
         if not kept and header.last_offset not in self._decided.last_offsets:
             return None
@@ -347,10 +349,13 @@ class Repacker:
             return []
         header = batch.header
         outlines = kept.outlines
-        if not self._may_be_merged(batch, outlines):
+        found: list[Record] = []
+        is_merged = self._may_be_merged(batch, outlines)
+        if is_merged:
+            found = batch.records(batch.all_outlines() if outlines is None else outlines)
+        if not (is_merged and _are_near(found)):
             finished = self.upto(header.base_offset, header.leader_epoch)
             return [*finished, (yield from self._alone(batch, kept, meter))]
-        found = batch.records(batch.all_outlines() if outlines is None else outlines)
         alike = (header.leader_epoch, kept.delete_horizon_ms)
         finished = []
         if (self._plain and alike != self._alike) or header.last_offset - self._next > RELATIVE_MAX:
@@ -414,6 +419,11 @@ class Repacker:
             return record_batch.seal(plain, b"".join(pieces))
         packed = yield from compression.pack_in_steps(header.compression, pieces, meter)
         return record_batch.seal(changed, packed)
+
+
+def _are_near(found: Sequence[Outline] | Sequence[Record]) -> bool:
+    """Return whether each time can be told from another base: a producer may choose any."""
+    return all(-TIME_MAX < one.timestamp < TIME_MAX for one in found)
 
 
 def _with_horizon(header: BatchHeader, outlines: list[Outline], horizon_ms: int | None) -> BatchHeader:

@@ -24,6 +24,8 @@ from tests.steps import finish
 from tests.storage.crashing_disk import CrashingDisk
 from tests.storage.tombstones import DIRECTORY, RETENTION_MS, new_log, put, records, tombstones_stay_their_time
 
+NOW_MS = 1_700_000_000_000
+
 
 def begin(log: Log, producer_id: int, *pairs: tuple[bytes, bytes | None]) -> None:
     facts = [Record(key, value) for key, value in pairs]
@@ -76,6 +78,34 @@ def test_timestamps_and_headers_survive() -> None:
     cleaner.run(log, 500)
     kept = [record for _, batch in scan(log) for record in batch]
     assert [(r.key, r.headers, r.timestamp) for r in kept] == [(b"x", (), 3), (b"k", told.headers, 77), (b"t", (), 99)]
+
+
+@pytest.mark.parametrize("time_ms", [-(2**63) + NOW_MS, 2**63 - 1, 2**62, -(2**62)])
+@pytest.mark.parametrize("size", [1, compaction.ALONE_BYTES])
+def test_any_time_that_a_producer_has_chosen_stays(time_ms: int, size: int) -> None:
+    """Beside another time, or the time until which a tombstone stays, it is more than 64 bits away."""
+    log = new_log()
+    put(log, (b"a", b"1"), (b"b", b"1"), (b"big", bytes(size)), timestamp=NOW_MS)
+    put(log, (b"b", None), (b"c", None), timestamp=time_ms)
+    put(log, (b"c", b"2"), (b"e", bytes(size)), timestamp=time_ms)
+    put(log, (b"d", b"2"), timestamp=-1)
+    for now_ms in (NOW_MS, NOW_MS + RETENTION_MS):
+        cleaner.run(log, now_ms)
+        kept = [(record.key, record.timestamp) for _, batch in scan(log) for record in batch]
+        assert kept == [
+            (b"a", NOW_MS), (b"big", NOW_MS), (b"b", time_ms), (b"c", time_ms), (b"e", time_ms), (b"d", -1)
+        ]  # fmt: skip
+        put(log, (b"d", b"2"), timestamp=-1)
+
+
+def test_tombstones_stay_for_ever_with_the_longest_retention() -> None:
+    log = new_log(delete_retention_ms=2**63 - 1)
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    put(log, (b"a", None), timestamp=NOW_MS)
+    for now_ms in (NOW_MS, 100 * NOW_MS):
+        cleaner.run(log, now_ms)
+        assert (2, b"a", None) in records(log)
+        put(log, (b"b", b"1"))
 
 
 def test_records_do_not_become_younger() -> None:
