@@ -16,6 +16,7 @@ from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseCursor,
     DescribeTopicPartitionsResponsePartition,
@@ -32,7 +33,11 @@ def describe_topic_partitions(
     """Return one page, and the cursor to the next one if there is more."""
     catalog = state.catalog
     cursor = request.cursor
-    named = {topic.name for topic in request.topics}
+    names = list(dict.fromkeys([topic.name for topic in request.topics]))
+    named = set(names)
+    if cursor is not None and _is_invalid(cursor, named, env):
+        error = ErrorCode.INVALID_REQUEST
+        return _page([DescribeTopicPartitionsResponseTopic(error_code=error, name=name) for name in names], None)
     if not named:
         every = tuple(catalog.topics_by_name)
         seen = yield from map_in_steps(every, lambda name: env.call.may(_DESCRIBE, _TOPIC, name))
@@ -58,6 +63,13 @@ def describe_topic_partitions(
     return _page(topics, None)
 
 
+def _is_invalid(cursor: DescribeTopicPartitionsRequestCursor, named: set[str], env: Env) -> bool:
+    """Return whether a cursor is of no partition, or of none of the topics: those that the client may not see are told
+    elsewhere."""
+    is_other = bool(named) and cursor.topic_name not in named and env.call.may(_DESCRIBE, _TOPIC, cursor.topic_name)
+    return is_other or cursor.partition_index < 0
+
+
 def _page(
     topics: list[DescribeTopicPartitionsResponseTopic], cursor: DescribeTopicPartitionsResponseCursor | None
 ) -> DescribeTopicPartitionsResponse:
@@ -72,7 +84,7 @@ def _topic(name: str, first: int, room: int, state: State, where: Where) -> Desc
         return DescribeTopicPartitionsResponseTopic(
             error_code=error, name=name, topic_authorized_operations=TOPIC_OPERATIONS
         )
-    indexes = range(max(first, 0), min(fact.partitions, max(first, 0) + room))
+    indexes = range(first, min(fact.partitions, first + room))
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=fact.id,

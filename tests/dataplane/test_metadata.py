@@ -9,6 +9,11 @@ from coordinator.core.result import Result
 from coordinator.dataplane.brokers import Broker as Node
 from coordinator.dataplane.brokers import Where
 from protocol.errors import ErrorCode
+from protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+    DescribeTopicPartitionsRequestTopic,
+)
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.dataplane.broker import NOW, Broker, call
 
@@ -55,3 +60,24 @@ def test_leaders_go_round_the_brokers_and_copies_are_as_many_as_can_be(broker: B
     assert [p.replica_nodes for p in answer.topics[0].partitions] == [(1, 2), (2, 3), (3, 1), (1, 2)]
     assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [(1, "a", 1), (2, "b", 2), (3, "c", 3)]
     assert (answer.controller_id, answer.cluster_id) == (1, broker.node.cluster_id)
+
+
+@pytest.mark.parametrize(
+    ("names", "cursor", "expected"),
+    [
+        (("t", "no", "t"), ("t", -1), [("t", ErrorCode.INVALID_REQUEST), ("no", ErrorCode.INVALID_REQUEST)]),
+        ((), ("t", -(2**31)), []),
+        (("t",), ("s", 0), [("t", ErrorCode.INVALID_REQUEST)]),
+        ((), ("s", 0), [("t", ErrorCode.NONE)]),
+        (("t",), ("t", 2**31 - 1), [("t", ErrorCode.NONE)]),
+    ],
+)
+def test_a_cursor_is_of_a_partition_of_one_of_the_topics(
+    broker: Broker, names: tuple[str, ...], cursor: tuple[str, int], expected: list[tuple[str, ErrorCode]]
+) -> None:
+    """Kafka: `DescribeTopicPartitionsRequestHandler`."""
+    topics = tuple([DescribeTopicPartitionsRequestTopic(name) for name in names])
+    where = DescribeTopicPartitionsRequestCursor(*cursor)
+    answer = broker.ask(DescribeTopicPartitionsRequest(topics, 10, where), version=0)
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == expected
+    assert answer.next_cursor is None
