@@ -45,11 +45,10 @@ class StateControl:
         check_bounds("number of prefixes to keep", len(keep), 0, KEPT_MAX)
         groups = await take_steps(self._operator.groups.names_in_steps())
         removal = Removal(len(groups), len(await take_steps(self._operator.state.topics_in_steps())))
-        if prefix or keep:
-            counts = await take_steps(self._operator.state.reset_prefix_in_steps(prefix, keep))
-            removal = Removal(*counts)
-        else:
-            with trio.CancelScope(shield=True):  # it is done to its end, though the client leaves
+        with trio.CancelScope(shield=True):  # it is done to its end, though the client leaves
+            if prefix or keep:
+                removal = Removal(*await take_steps(self._operator.state.reset_prefix_in_steps(prefix, keep)))
+            else:
                 await take_steps(self._operator.state.reset_in_steps())
         self._requests.note_reset(prefix)
         return removal

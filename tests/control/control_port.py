@@ -34,9 +34,10 @@ class ControlPort:
         """Make a call: `call("POST", "/reset", {"prefix": "a"})`."""
         path, _, query = target.partition("?")
         data = b"" if body is None else json.dumps(body).encode()
-        return trio.run(self._answer, Request(method, f"/v1{path}", query, body=data))
+        return trio.run(self.answer, Request(method, f"/v1{path}", query, body=data))
 
-    async def _answer(self, request: Request) -> Answer:
+    async def answer(self, request: Request) -> Answer:
+        """Answer a call. Whoever waits for that may leave."""
         events = self._server.events
         for event in events[self._told :]:
             self._ring.add(event.group, msgspec.json.encode(event))

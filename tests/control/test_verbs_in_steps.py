@@ -1,8 +1,15 @@
 """Verbs over all groups give way between groups, and say the same as at once."""
 
-import pytest
+import itertools
 
+import pytest
+import trio
+
+from coordinator.admin import verb_calls
+from coordinator.admin.http import Request
 from coordinator.server.verbs.state import State
+from storage.pending_reset import PendingReset
+from tests.control.control_port import ControlPort
 from tests.control.steered import SteeredNode
 from tests.requests import commit
 from tests.steps import count_steps
@@ -36,6 +43,28 @@ def test_groups_are_removed_in_steps_and_others_are_not_waited_for() -> None:
     server.operator.groups.forget(f"g{GROUPS - 1:03}")
     assert count_steps(removal)[1] == GROUPS - 10
     assert server.operator.groups.names() == [f"g00{number}" for number in range(10)]
+
+
+def test_a_reset_of_a_prefix_is_done_to_its_end_though_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next start would remove what was made since."""
+    server = SteeredNode(topics={"orders": 1})
+    server.operator.state.seed(STATE)
+    monkeypatch.setattr(verb_calls, "thread_time", itertools.count().__next__)  # each step has used enough
+    client, note = trio.CancelScope(), PendingReset.note
+
+    def note_and_leave(pending: PendingReset, what: bytes, *, is_synced: bool) -> None:
+        note(pending, what, is_synced=is_synced)
+        client.cancel()
+
+    async def ask() -> None:
+        with client:
+            await ControlPort(server).answer(Request("POST", "/v1/reset", "", body=b'{"prefix": "g"}'))
+
+    monkeypatch.setattr(PendingReset, "note", note_and_leave)
+    trio.run(ask)
+    assert client.cancelled_caught
+    assert server.operator.groups.names() == []
+    assert not server.files.exists("data/muster.reset")
 
 
 @pytest.mark.parametrize("verb", ["reset", "restore"])
