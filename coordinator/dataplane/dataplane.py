@@ -194,6 +194,10 @@ class DataPlane:
         """Forget the fetch under the ticket, whose client has left."""
         self._state.polls.let_go(ticket)
 
+    def withdraw_session(self, session_id: int) -> int:
+        """Close a fetch session that has just begun; return what its client is told of instead."""
+        return self._state.sessions.withdraw(session_id)
+
     def note_unsent(self, unsent_bytes: int) -> None:
         """Note how many bytes of responses wait for clients to take them, over all connections."""
         self._state.unsent_bytes = unsent_bytes

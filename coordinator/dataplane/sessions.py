@@ -97,6 +97,15 @@ class FetchSessions:
             self._partitions -= len(session.partitions)
             self._set_evictable(session, None)
 
+    def withdraw(self, session_id: int) -> int:
+        """Close a session that has just begun: its first answer is withheld. Returns the session that is left, or
+        NO_SESSION."""
+        session = self._sessions.get(session_id)
+        if session is None or session.epoch > INITIAL_EPOCH + 1:
+            return session_id
+        self.close(session_id)
+        return NO_SESSION
+
     def resume(
         self,
         request: FetchRequest,

@@ -172,6 +172,9 @@ class ThrottledClients:
             rules, principal = self._engine.world.ledger.catalog.quotas, connection.principal
             response, of_bytes_ms = self._quotas.charge_fetch(rules, response, principal, connection.client_id, now_s)
             wait_ms = max(wait_ms, of_bytes_ms)
+            if of_bytes_ms:  # clients begin no session with an empty response
+                left = self._engine.world.dataplane.withdraw_session(response.session_id)
+                response = FetchResponse(session_id=left)
         elif response.__class__ is ShareFetchResponse:
             rules, principal = self._engine.world.ledger.catalog.quotas, connection.principal
             of_bytes_ms = self._quotas.charge_share_fetch(rules, response, principal, connection.client_id, now_s)

@@ -7,6 +7,7 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from coordinator.config import Config
 from coordinator.core.principal import Principal
@@ -118,6 +119,21 @@ def test_a_consumer_over_its_quota_gets_nothing_and_a_waiting_one_too() -> None:
     filler.ask(*producing(1))
     server.turn()
     assert waiting.answers[-1][1].throttle_time_ms > 0 and waiting.answers[-1][1].responses == ()
+
+
+def test_a_fetch_over_the_quota_begins_no_session_and_ends_none() -> None:
+    """A client pays no heed to a session that comes with an empty response, and begins another one."""
+    server = InMemory()
+    server.connect("filler").ask(*producing())
+    request, version = fetching()
+    begins = replace(request, session_epoch=0)
+    session = server.connect("c").ask(begins, version).session_id
+    limit(server, "consumer_byte_rate", 100, ("client-id", "c"))
+    assert server.connect("c").ask(begins, version).session_id == 0
+    going_on = replace(request, session_id=session, session_epoch=1)
+    answer = server.connect("c").ask(going_on, version)
+    assert (answer.throttle_time_ms > 0, answer.responses, answer.session_id) == (True, (), session)
+    assert len(server.node.world.dataplane._state.sessions) == 1
 
 
 def test_what_a_throttled_consumer_did_not_get_is_not_counted() -> None:
