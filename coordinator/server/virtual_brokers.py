@@ -52,8 +52,14 @@ class VirtualBrokers:
         return {one.name: format_address(one.host, one.port) for one in self._listeners[node_id]}
 
     def start(self, node_id: int) -> None:
-        """Let clients connect to a broker again. Raises OSError."""
-        self._listeners[node_id] = [self._sockets.start_listening(one) for one in self._listeners[node_id]]
+        """Let clients connect to a broker again, by all of its listeners. Raises OSError, and by none of them then."""
+        listeners = self._listeners[node_id]
+        for at, one in enumerate(listeners):
+            try:
+                listeners[at] = self._sockets.start_listening(one)
+            except OSError:
+                listeners[:at] = [self._sockets.stop_listening(one) for one in listeners[:at]]
+                raise
         self._closed.discard(node_id)
 
     def stop(self, node_id: int) -> None:

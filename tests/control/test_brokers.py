@@ -6,6 +6,7 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from coordinator.admin.control_types import Wait
 from coordinator.admin.control_waiting import WaitControl
@@ -13,6 +14,7 @@ from coordinator.core.transactions.states import State as TransactionState
 from coordinator.server.listener import Listener
 from coordinator.server.verbs.clock import keep_everybody
 from coordinator.server.verbs.refusal import Refusal
+from coordinator.server.virtual_brokers import VirtualBrokers
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
@@ -565,6 +567,34 @@ def test_a_broker_that_cannot_listen_stays_stopped(server: Cluster, monkeypatch:
     assert (view.is_running, view.groups, view.transactions) == (False, 0, 0)
     monkeypatch.undo()
     assert brokers.start(1).is_running
+
+
+def test_a_broker_of_which_one_listener_cannot_listen_listens_at_none(server: Cluster) -> None:
+    class Sockets:
+        taken, listening = "", set[str]()
+
+        def start_listening(self, listener: Listener) -> Listener:
+            if listener.name == self.taken:
+                raise OSError(98, "Address already in use")
+            assert listener.name not in self.listening
+            self.listening.add(listener.name)
+            return listener
+
+        def stop_listening(self, listener: Listener) -> Listener:
+            self.listening.remove(listener.name)
+            return listener
+
+    sockets, names = Sockets(), ("FIRST", "SECOND", "THIRD")
+    brokers = VirtualBrokers([replace(server.listeners[1], name=name) for name in names], sockets)
+    brokers.start(1)
+    for sockets.taken in names:
+        brokers.stop(1)
+        with pytest.raises(OSError, match="Address already in use"):
+            brokers.start(1)
+        assert not sockets.listening
+        sockets.taken = ""
+        brokers.start(1)
+        assert sockets.listening == set(names)
 
 
 @given(acts=st.lists(st.sampled_from([("stop", 0), ("stop", 1), ("start", 0), ("start", 1), ("reset", 0)]), max_size=8))
