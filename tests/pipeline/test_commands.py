@@ -20,7 +20,7 @@ from pipeline.errors import TablesInUseError, UsageError
 from pipeline.session import JavaNotFoundError
 from pipeline.synth import Writer, commit
 from tests.commands import Shell, shell_fixture
-from tests.pipeline.group_logs import flip
+from tests.pipeline.group_logs import fill, flip
 
 muster = shell_fixture("pipeline")
 
@@ -67,6 +67,74 @@ def test_scan_counts_and_finds_problems(logs: Path, muster: Shell) -> None:
     assert [p["kind"] for p in hurt["problems"]] == ["bad_crc"]
     assert hurt["rows"]["batches"] == whole["rows"]["batches"] - 1
     assert "bad_crc" in muster(3, "scan", logs, "--on-error", "fail").splitlines()[-1]
+
+
+PRINTED = """
+$ scan LOGS
+logs:
+  __consumer_offsets-0     bytes 516, batches 4, ignored 00000000000000000000.log.swap
+  __consumer_offsets-3     bytes 104, batches 1
+rows:
+  batches                  5
+  offset_commits           5
+  group_records            0
+  share_records            0
+  unknown_records          0
+  log_problems             1
+problems:
+  log_dir __consumer_offsets-0, log_partition 0, segment_base 3, pos 104, length 100, kind bad_length, severity problem, from_offset 4, detail no batch begins here; 100 bytes left unread
+exit code 3
+$ ingest LOGS --out HERE/t
+rows:
+  batches                  5
+  log_problems             1
+  offset_commits           5
+next offsets:
+  __consumer_offsets-0     4
+  __consumer_offsets-3     1
+problems: 1
+exit code 3
+$ follow LOGS --out HERE/f --once
+rows:
+  batches                  5
+  offset_commits           5
+  log_problems             1
+problems: 1
+exit code 3
+$ verify LOGS
+logs: 2
+keys: 2
+equal: True
+unexplained: 0
+differences: none
+problems:
+  __consumer_offsets-0 at byte 104: bad_length, offsets 4 to the end, no batch begins here; 100 bytes left unread
+  group g is in several logs
+unread_bytes: 100
+exit code 3
+$ compact LOGS/__consumer_offsets-3 --out HERE/c
+logs:
+  __consumer_offsets-3     bytes_before 104, bytes_after 104, records_before 1, records_after 1, equal True, proof replay is equal
+exit code 0
+$ synth HERE/s --records 0 --lives 0 --partitions 1
+logs: HERE/s
+bytes: 0
+exit code 0
+"""
+
+
+def test_what_a_job_has_found_is_printed_in_words(tmp_path: Path, muster: Shell) -> None:
+    """Of a log of two segments, of which the second one ends in bytes that are no batch, and of a sound one."""
+    logs = tmp_path / "logs"
+    fill(Writer(logs / f"{TOPIC}-0", segment_bytes=320), range(4))
+    fill(Writer(logs / f"{TOPIC}-3"), [7])
+    (damaged,) = logs.rglob(f"{3:020}.log")
+    damaged.write_bytes(damaged.read_bytes() + b"\xff" * 100)
+    (damaged.parent / f"{0:020}.log.swap").touch()
+    for story in PRINTED.strip().split("$ ")[1:]:
+        command, *lines = story.replace("LOGS", str(logs)).replace("HERE", str(tmp_path)).splitlines()
+        printed = muster(int(lines.pop().removeprefix("exit code ")), *command.split())
+        assert [line for line in printed.splitlines() if not line.startswith("[")] == lines
 
 
 def test_a_mistake_of_ours_is_not_called_wrong_use(logs: Path, muster: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,6 +368,18 @@ def test_compact_says_what_it_proved(logs: Path, tmp_path: Path, muster: Shell) 
     damage(logs)
     muster(3, "compact", logs, "--out", tmp_path / "d")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "logs"], "nothing is left of what was refused"
+
+
+def test_a_copy_that_says_something_else_is_no_success(
+    logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, muster: Shell
+) -> None:
+    """Whichever of several logs it is; the copies that are equal are not kept either."""
+    monkeypatch.setattr("pipeline.jobs.compact.same", lambda log, _: log.partition != 1)
+    said = muster.json(4, "compact", logs, "--out", tmp_path / "c")
+    proofs = {name: one["proof"] for name, one in said["logs"].items()}
+    assert {name for name, proof in proofs.items() if proof == "REPLAY DIFFERS"} == {f"{TOPIC}-1"}
+    assert len(proofs) > 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs"]
 
 
 def test_damage_is_an_exit_code_of_ingest(logs: Path, tmp_path: Path, muster: Shell) -> None:

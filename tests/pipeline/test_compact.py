@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.decode import replay
 from pipeline.decode.layout import TOPIC, log_dirs
 from pipeline.errors import CompactionRefusedError
 from pipeline.jobs.compact import compact, settle
@@ -14,6 +15,13 @@ from tests.pipeline.group_logs import fill, flip, read_rows
 from tests.pipeline.real_kafka import DATA, STATES
 
 
+def measure(directory: Path) -> tuple[int, int]:
+    """How many bytes and records a log has, without markers of transactions."""
+    (log,) = log_dirs([str(directory)])
+    records = [record for batch, record in replay.read(log) if not batch.is_control]
+    return sum(file.stat().st_size for file in directory.glob("*.log")), len(records)
+
+
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=pytest.mark.long) for n in range(8, 30))])
 def test_random_logs_say_the_same_afterwards(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
@@ -21,7 +29,14 @@ def test_random_logs_say_the_same_afterwards(tmp_path: Path, seed: int) -> None:
     before = {file: file.read_bytes() for file in (tmp_path / "a").rglob("*.log")}
     results = list(compact(str(tmp_path / "a"), tmp_path / "b"))
     assert all(result.equal for result in results)
+    for log, result in zip(log_dirs([str(tmp_path / "a")]), results, strict=True):
+        assert (result.log, result.bytes_before, result.records_before) == (
+            log.name,
+            *measure(tmp_path / "a" / log.path),
+        )
+        assert (result.bytes_after, result.records_after) == measure(tmp_path / "b" / log.path)
     assert sum(r.records_after for r in results) < sum(r.records_before for r in results) / 2
+    assert tmp_path.joinpath("b").stat().st_mode & 0o777 == 0o755, "others may read the copies as they do the logs"
     assert {file: file.read_bytes() for file in (tmp_path / "a").rglob("*.log")} == before
     assert {p["severity"] for p in read_rows(tmp_path / "b", "log_problems")} <= {"info"}
     twice = list(compact(str(tmp_path / "b"), tmp_path / "c"))

@@ -4,11 +4,16 @@ import json
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline import locks, manifest, sink
 from pipeline.decode.files import Store, without_secrets
@@ -20,6 +25,7 @@ from pipeline.jobs.ingest import Follower, bytes_to_read, follow, ingest
 from pipeline.jobs.optimize import optimize
 from pipeline.sink import UnfinishedFile
 from pipeline.synth import Plan, Writer, commit, write_logs
+from protocol.records import Record
 from tests.pipeline.group_logs import fill
 from tests.pipeline.ingested import ids, read
 
@@ -298,6 +304,86 @@ def test_optimize_merges_by_date_and_removes_what_nobody_names(tmp_path: Path) -
     assert not orphan.exists()
     assert ids(out) == before
     assert read(logs, out).files["offset_commits"] == files, "reading on needs nothing of what was merged"
+
+
+def rows_of(out: Path, table: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows that the manifest counts, in its order, by the directory that they are in."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for file in manifest.load(out).files[table]:
+        rows = pq.ParquetFile(out / file).read().to_pylist()
+        found.setdefault(file.rpartition("/")[0].rpartition("/")[2], []).extend(rows)
+    return found
+
+
+@pytest.mark.parametrize("file_bytes", [1, 20_000, 64 << 20])
+def test_optimize_keeps_every_row_in_order_and_dates_it_by_its_newest_record(
+    file_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a batch that began a day before, and of a file of an older release, which had fewer columns."""
+    monkeypatch.setattr(optimizing, "FILE_BYTES", file_bytes)
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = Writer(logs / f"{TOPIC}-0")
+    writer.append([Record(b"\0\x63", b"?", timestamp=1_760_000_000_000)])
+    with Follower([str(logs)], out).lock_tables() as follower:
+        for n in range(8):
+            at_ms = 1_760_000_000_000 + n * DAY_MS // 3
+            commits = [commit(("g", "t", 0), n, at_ms + at * DAY_MS // 2, 4, topic_id=b"i" * 16) for at in range(3)]
+            writer.append(commits)
+            follower.step()
+    old = out / follower.known.files["offset_commits"][0]
+    pq.write_table(pq.read_table(old).drop_columns(["topic_id"]), old)
+    before = {table: rows_of(out, table)[table] for table in follower.known.files}
+    for row in before["offset_commits"]:
+        row.setdefault("topic_id", None)
+    sizes = {path: path.stat().st_size for path in out.rglob("*.parquet")}
+    (out / "raw" / "offset_commits" / "left-behind.parquet").write_bytes(b"x" * 99)
+
+    done = optimize(out)
+    after = manifest.load(out)
+    for table, column in optimizing.TIME_COLUMN.items():
+        days: dict[str, list[dict[str, Any]]] = {}
+        for row in before.get(table, []):
+            days.setdefault(f"date={datetime.fromtimestamp(row[column] / 1000, UTC):%Y-%m-%d}", []).append(row)
+        assert (rows_of(out, table) if days else {}) == days
+        named = [after_file.rpartition("/")[0] for after_file in after.files.get(table, ())]
+        assert len(set(named)) == len(named) or file_bytes < 64 << 20, "one file a day"
+    assert len(before["unknown_records"]) == 1
+    left = [out / file for files in after.files.values() for file in files]
+    assert (done.files_before, done.bytes_before) == (len(sizes), sum(sizes.values()))
+    assert (done.files_after, done.bytes_after) == (len(left), sum(file.stat().st_size for file in left))
+    assert after.rows == follower.known.rows
+
+
+@given(st.lists(st.integers(0, 30), max_size=30))
+def test_files_are_merged_with_their_neighbours_up_to_a_size(sizes: list[int]) -> None:
+    store = SimpleNamespace(size=lambda file: sizes[int(file)])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(optimizing, "FILE_BYTES", 40)
+        groups = list(optimizing._group_files(store, tuple(map(str, range(len(sizes))))))
+    assert [file for group in groups for file in group] == [str(n) for n in range(len(sizes))]
+    totals = [sum(sizes[int(file)] for file in group) for group in groups]
+    assert all(groups)
+    assert all(total <= 40 for total in totals)
+    assert all(total + sizes[int(later[0])] > 40 for total, later in zip(totals, groups[1:], strict=False))
+
+
+@pytest.mark.parametrize(("large", "merged"), [(0, True), (1, False)])
+def test_files_are_merged_once_there_are_many_small_ones(
+    large: int, merged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four of at most a size; of files of which one is larger three are too few."""
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = Writer(logs / f"{TOPIC}-0")
+    with Follower([str(logs)], out).lock_tables() as follower:
+        for n in range(4):
+            fill(writer, range(1 + 400 * large * (n == 2)))
+            follower.step()
+        sizes = sorted((out / file).stat().st_size for file in follower.known.files["offset_commits"])
+        monkeypatch.setattr(optimizing, "SMALL_FILES_MAX", 4)
+        monkeypatch.setattr(optimizing, "SMALL_BYTES", (sizes[-1 - large],))
+        known = optimizing.merge_small_files(out, follower.known)
+    assert (len(known.files["offset_commits"]) == 1) == merged
+    assert known.files["offset_commits"] != follower.known.files["offset_commits"] or not merged
 
 
 def test_optimize_puts_any_time_into_a_directory(tmp_path: Path) -> None:
