@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pipeline import manifest
+from pipeline import manifest, sink
 from pipeline.decode.identity import find_replacement, identify
 from pipeline.decode.layout import TOPIC, log_dirs
 from pipeline.decode.logs import LogDir, Position
@@ -165,5 +165,41 @@ def test_ingest_refuses_to_read_on(tmp_path: Path) -> None:
     clear(directory)
     write(directory, 60, 5000)
     with pytest.raises(UsageError, match="is not the log that was read before: another batch stands"):
+        ingest(None, [str(tmp_path)], out)
+    assert manifest.load(out) == known
+
+
+def test_a_log_that_did_not_grow_is_known_too(tmp_path: Path) -> None:
+    """While another one was read on, and in the next run."""
+    for number in range(2):
+        write(tmp_path / f"{TOPIC}-{number}", 5, 1000)
+    ingest(None, [str(tmp_path)], tmp_path / "out")
+    write(tmp_path / f"{TOPIC}-1", 5, 2000, first=5)
+    with Follower([str(tmp_path)], tmp_path / "out").lock_tables() as follower:
+        assert follower.step() == 5
+        assert follower.known.identities.keys() == {f"{TOPIC}-0", f"{TOPIC}-1"}
+    clear(tmp_path / f"{TOPIC}-0")
+    write(tmp_path / f"{TOPIC}-0", 9, 5000)
+    with pytest.raises(UsageError, match=f"{TOPIC}-0 is not the log that was read before"):
+        ingest(None, [str(tmp_path)], tmp_path / "out")
+
+
+def test_a_log_that_is_made_anew_while_it_is_read_is_not_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, out = tmp_path / f"{TOPIC}-0", tmp_path / "out"
+    write(directory, 5, 1000)
+    known = ingest(None, [str(tmp_path)], out)
+    write(directory, 5, 2000, first=5)
+
+    def write_late(*words: object) -> object:
+        written = sink_write(*words)
+        clear(directory)
+        write(directory, 20, 5000)
+        return written
+
+    sink_write = sink.write
+    monkeypatch.setattr("pipeline.sink.write", write_late)
+    with pytest.raises(UsageError, match="is not the log that was read before"):
         ingest(None, [str(tmp_path)], out)
     assert manifest.load(out) == known

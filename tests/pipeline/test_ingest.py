@@ -45,12 +45,14 @@ def optimize_tables(_logs: Path, out: Path) -> None:
 def test_ingest_reads_on_and_never_twice(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     writer = Writer(logs / f"{TOPIC}-0", segment_bytes=2000)
-    want = 0
+    want = known_bytes = 0
     for round_ in range(3):
         for n in range(20):
             writer.append([commit(("g", "t", n % 3), n, round_) for _ in range(3)])
         want += 60
-        assert bytes_to_read([str(logs)], out, {}) > 0
+        size = sum(file.stat().st_size for file in logs.rglob("*.log"))
+        assert bytes_to_read([str(logs)], out, {}) == size - known_bytes
+        known_bytes = size
         after = read(logs, out)
         again = read(logs, out)
         assert again.read_ms >= after.read_ms, "the logs were read once more"
@@ -194,6 +196,118 @@ def test_follow_ends_in_time_while_commits_go_on(tmp_path: Path) -> None:
         follow(follower, every_ms=1, seconds=0.2)
     assert all(steps)
     assert len(ids(tmp_path / "out")) == len(steps) + 1
+
+
+class Clock:
+    """What `pipeline.jobs.ingest` takes for the module `time`."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.now = 1_000_000.0
+        self.sleeps: list[float] = []
+        patched.setattr("pipeline.jobs.ingest.time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    time = monotonic
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(round(seconds, 6))
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_steps_begin_at_an_interval_and_none_begins_when_the_time_is_over(tmp_path: Path, clock: Clock) -> None:
+    began = []
+
+    class Slow(Follower):
+        def step(self) -> int:
+            began.append(clock.now - 1_000_000)
+            clock.now += 0.75 if len(began) == 2 else 0.125
+            return 0
+
+    follow(Slow([str(tmp_path)], tmp_path / "out"), every_ms=500, seconds=2.0)
+    assert began == [0, 0.5, 1.25, 1.75]
+    assert clock.sleeps == [0.375, 0.0, 0.375]
+
+
+def test_a_segment_may_go_away_again_and_again_but_not_in_two_steps_in_a_row(tmp_path: Path, clock: Clock) -> None:
+    outcomes = iter([1, None, 1, None, 0, None, None])
+
+    class Unlucky(Follower):
+        def step(self) -> int:
+            if (outcome := next(outcomes)) is None:
+                raise FileNotFoundError("00000000000000000000.log")
+            return outcome
+
+    with pytest.raises(FileNotFoundError):
+        follow(Unlucky([str(tmp_path)], tmp_path / "out"))
+    assert list(outcomes) == []
+
+
+def test_what_is_merged_stays_for_a_while_and_is_removed_now_and_then(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(optimizing, "SMALL_FILES_MAX", 2)
+    out, writer = tmp_path / "out", Writer(tmp_path / "logs" / f"{TOPIC}-0")
+    there = []
+    with Follower([str(tmp_path / "logs")], out).lock_tables() as follower:
+        for at_s in (0, 1, 70, 120, 121.5, 150, 190, 275):
+            clock.now = 1_000_000.0 + at_s
+            fill(writer, [1])
+            follower.step()
+            named = {file for files in follower.known.files.values() for file in files}
+            left = {file.path for file in Store.of(out).tree("raw")}
+            assert named <= left
+            there.append(len(left - named) // 2)  # of two tables
+    assert there == [0, 2, 4, 6, 6, 8, 4, 2]
+
+
+def test_that_nothing_was_new_is_noted_every_ten_seconds(tmp_path: Path, clock: Clock) -> None:
+    out = tmp_path / "out"
+    fill(Writer(tmp_path / "logs" / f"{TOPIC}-0"), [1])
+    noted = []
+    with Follower([str(tmp_path / "logs")], out).lock_tables() as follower:
+        for at_s in (0, 5, 9.5, 10, 12, 19.5, 21):
+            clock.now = 1_000_000.0 + at_s
+            follower.step()
+            noted.append(manifest.load(out).read_ms / 1000 - 1_000_000)
+    assert noted == [0, 0, 0, 10, 10, 10, 21]
+
+
+def test_the_logs_share_what_is_read_at_a_time(tmp_path: Path) -> None:
+    for number in range(3):
+        fill(Writer(tmp_path / "logs" / f"{TOPIC}-{number}"), range(40))
+    (size, *_) = {file.stat().st_size // 40 for file in (tmp_path / "logs").rglob("*.log")}
+    with Follower([str(tmp_path / "logs")], tmp_path / "out", max_bytes=12 * size).lock_tables() as follower:
+        assert follower.step() == 12
+        assert {position.next_offset for position in follower.known.logs.values()} == {4}
+
+
+def test_damage_that_comes_to_one_log_after_the_other_is_told_once_each(tmp_path: Path) -> None:
+    writers = [fill(Writer(tmp_path / "logs" / f"{TOPIC}-{number}"), range(3)) for number in range(3)]
+    with Follower([str(tmp_path / "logs")], tmp_path / "out").lock_tables() as follower:
+        for number, writer in enumerate(writers):
+            with next(writer.directory.glob("*.log")).open("ab") as file:
+                file.write(b"\xff" * 100)
+            for _ in range(3):
+                follower.step()
+            assert follower.known.rows["log_problems"] == number + 1
+
+
+def test_only_a_topic_that_is_named_is_read(tmp_path: Path) -> None:
+    for topic in (TOPIC, "copied_offsets"):
+        fill(Writer(tmp_path / "logs" / f"{topic}-0"), range(3))
+    after = ingest(None, [str(tmp_path / "logs")], tmp_path / "out", topic="copied_offsets")
+    assert list(after.logs) == ["copied_offsets-0"]
+    assert bytes_to_read([str(tmp_path / "logs")], tmp_path / "out", {"topic": "copied_offsets"}) == 0
+    with Follower([str(tmp_path / "logs")], tmp_path / "f", topic="copied_offsets").lock_tables() as follower:
+        follower.step()
+        assert follower.known.logs == after.logs
 
 
 def test_a_follower_keeps_other_readers_of_logs_out_and_lets_tables_be_built(tmp_path: Path) -> None:
@@ -340,12 +454,12 @@ def test_optimize_keeps_every_row_in_order_and_dates_it_by_its_newest_record(
 
     done = optimize(out)
     after = manifest.load(out)
-    for table, column in optimizing.TIME_COLUMN.items():
+    for table, column in (("batches", "max_ts"), ("offset_commits", "record_ts"), ("unknown_records", "record_ts")):
         days: dict[str, list[dict[str, Any]]] = {}
-        for row in before.get(table, []):
+        for row in before[table]:
             days.setdefault(f"date={datetime.fromtimestamp(row[column] / 1000, UTC):%Y-%m-%d}", []).append(row)
-        assert (rows_of(out, table) if days else {}) == days
-        named = [after_file.rpartition("/")[0] for after_file in after.files.get(table, ())]
+        assert rows_of(out, table) == days
+        named = [after_file.rpartition("/")[0] for after_file in after.files[table]]
         assert len(set(named)) == len(named) or file_bytes < 64 << 20, "one file a day"
     assert len(before["unknown_records"]) == 1
     left = [out / file for files in after.files.values() for file in files]

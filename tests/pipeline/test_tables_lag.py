@@ -49,11 +49,14 @@ class Made:
         for _ in range(dice.choice([1, 2, 5, 12, 18])):
             ts += dice.choice([0, pause, pause, 2 * pause])
             offset = max(0, offset + dice.choice([step, step, step, 5 * step, -3]))
-            kind = dice.choices(["plain", "tombstone", "aborted", "unread"], [20, 1, 2, 1])[0]
-            value = None if kind in ("tombstone", "unread") else offset
-            told = {"is_tombstone": kind == "tombstone", "undecodable": kind == "unread"}
+            kind = dice.choices(["plain", "tombstone", "aborted", "unread", "elsewhere"], [20, 1, 2, 1, 1])[0]
+            value = None if kind in ("tombstone", "unread", "elsewhere") else offset
+            told = {"is_tombstone": kind in ("tombstone", "elsewhere"), "undecodable": kind == "unread"}
             told |= {"topic": key[1], "partition": key[2], "log_partition": log, "log_dir": f"log-{log}"}
-            told |= {"txn_state": "aborted" if kind == "aborted" else "none", "effective": kind != "aborted"}
+            told |= {
+                "txn_state": "aborted" if kind == "aborted" else "none",
+                "effective": kind not in ("aborted", "elsewhere"),
+            }
             row = commit_row(len(self.commits), ts + dice.choice([0, 0, 7]), value, key[0], **told)
             self.commits.append(row | {"commit_ts": None if value is None else ts})
             path.append((ts, offset))
