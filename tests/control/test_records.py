@@ -16,7 +16,7 @@ from coordinator.control.journal import Filter, Journal
 from coordinator.control.lint import lint
 from coordinator.control.share_lint import find_late_members
 from coordinator.core.share_partitions.operate import RecordAction
-from coordinator.core.share_state.values import StateKey
+from coordinator.core.share_state.values import StateBatch, StateKey, StateUpdate
 from coordinator.dataplane.share.operating import SharePartitionView
 from coordinator.server.verbs.clock import keep_everybody
 from coordinator.server.verbs.queues import Queue as SeededQueue
@@ -540,6 +540,18 @@ def test_a_share_group_whose_states_are_being_loaded_is_not_forgotten() -> None:
 def test_a_queue_that_cannot_be_is_refused(queue: Queue, seeded: tuple[int, list[Any]], sentence: str) -> None:
     with pytest.raises(Refusal, match=f"^{sentence}$"):
         queue.server.operator.state.seed(State(queues={"other": {TOPIC: {"0": seeded_queue(*seeded)}}}))
+
+
+def test_records_in_a_state_that_nobody_knows_are_left_out_of_a_queue() -> None:
+    """Another tool may have written it."""
+    server = SteeredNode(topics={TOPIC: 1})
+    known = [(2, 3, "archived", 1)]
+    server.operator.state.seed(State(queues={"g": {TOPIC: {"0": seeded_queue(0, known)}}}))
+    states = server.node.engine.share_states
+    ((key, state),) = states.states()
+    assert states.write(key, StateUpdate(state.state_epoch, -1, batches=(StateBatch(5, 6, 9, 1),)), 0) == 0
+    server.node.engine.flush()
+    assert server.operator.state.contents().queues == {"g": {TOPIC: {"0": seeded_queue(0, known)}}}
 
 
 @pytest.mark.parametrize(

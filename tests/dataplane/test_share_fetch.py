@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator.core.decision import Steps
 from coordinator.core.result import Call
 from coordinator.core.share_partitions.values import Run, SharePartition
-from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, ShareState, StateBatch, StateKey
+from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, ShareState, StateBatch, StateKey, StateUpdate
 from coordinator.dataplane.share.changes import _close_in_steps
 from coordinator.dataplane.share.opening import open_partitions
 from coordinator.dataplane.state import HELD_BYTES_MAX
@@ -57,6 +57,38 @@ def test_what_is_accepted_is_delivered_to_nobody_again(shared: Broker) -> None:
     a.leave()
     b = Sharer(shared, "b")
     assert b.take().acquired == [(3, 3, 2)]
+
+
+@pytest.mark.parametrize(
+    ("batches", "error", "acquired", "end"),
+    [
+        (((1, 2, 9, 1),), ErrorCode.UNKNOWN_SERVER_ERROR, [], None),
+        (((0, 0, 0, 32767),), 0, [(0, 0, 32767)], 1),
+        (((2, 2**63 - 1, 2, 1),), 0, [(0, 1, 1)], 2**63 - 1),
+        (((0, 2**63 - 1, 2, 1),), 0, [], 2**63 - 1),
+        (((2**63 - 1, 2**63 - 1, 0, 1),), 0, [(0, 3, 1)], 4),
+    ],
+)
+def test_whatever_others_have_written_of_a_share_partition_is_told_and_written_again(
+    broker: Broker, batches: tuple[tuple[int, int, int, int], ...], error: int, acquired: list[object], end: int | None
+) -> None:
+    """The share coordinator writes what a broker says."""
+    key = begin_sharing(broker)
+    begin_sharing(broker, partition=1)
+    for partition in (0, 1):
+        broker.produce("t", partition, batch("a", "b", "c", "d"))
+    update = StateUpdate(1, -1, batches=tuple([StateBatch(*one) for one in batches]))
+    assert broker.node.engine.share_states.write(key, update, NOW) == 0
+    broker.node.engine.flush()
+    a = Sharer(broker)
+    (topic,) = a.fetch(topics=share_fetch_topics({(a.topic_id, 0): (), (a.topic_id, 1): ()})).responses
+    found = {one.partition_index: one for one in topic.partitions}
+    assert [(run.first_offset, run.last_offset, run.delivery_count) for run in found[0].acquired_records] == acquired
+    assert (found[0].error_code, found[1].error_code) == (error, 0)
+    if end is not None:
+        assert share_partition(broker, key).end_offset == end
+    a.leave()
+    assert Sharer(broker, "b").take().error == error
 
 
 def test_a_fetch_acknowledges_and_acquires_at_once(shared: Broker) -> None:

@@ -64,7 +64,10 @@ def _open(state: State, key: StateKey, now_ms: int) -> Steps[ErrorCode]:
         start = begin
     is_wanted = state.share.sessions.has_group(key.group_id)  # the client may have gone meanwhile
     if is_wanted and key not in state.share.served and state.name_of(key.topic_id) == name:
-        state.share.put(key, load_partition(found, start))
+        try:
+            state.share.put(key, load_partition(found, start))
+        except ValueError:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
     return ErrorCode.NONE
 
 

@@ -24,6 +24,7 @@ from protocol.messages.write_share_group_state import (
 )
 
 OFFSET_MAX: Final = 2**63 - 1
+STATES: Final = frozenset(DeliveryState)
 DELIVERIES_MAX: Final = 32_767
 
 Ask = Callable[[Any, int], Any]  # a request of the operator, and its version
@@ -65,6 +66,8 @@ def view_queues(states: Iterable[tuple[StateKey, ShareState]], topics: Topics, p
 
 def _view_records(state: ShareState) -> Iterator[QueueRecords]:
     for batch in state.batches:
+        if batch.delivery_state not in STATES:  # others have written it
+            continue
         name = DeliveryState(batch.delivery_state).name.lower()
         yield QueueRecords(batch.first_offset, batch.last_offset, name, batch.delivery_count)  # type: ignore[arg-type]  # the names of the enumeration
 
