@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, memory_stream_pair
 
@@ -79,6 +79,16 @@ async def test_readyz_waits_for_all_partitions(autojump_clock: MockClock) -> Non
     assert ready.startswith("HTTP/1.1 200 "), "and the connection is kept between the two"
 
 
+async def test_readyz_names_partitions_that_are_closed_and_is_ready_all_the_same(autojump_clock: MockClock) -> None:
+    here = Here()
+    for is_ready, status in ((True, 200), (False, 503)):
+        here.readiness = Readiness(ready=is_ready, loading=0, total=50, closed={"orders-0": "damaged"})
+        async with talking(here.app) as stream:
+            told = await said(stream, get("/readyz"))
+        assert told.startswith(f"HTTP/1.1 {status} ")
+        assert json.loads(told.partition("\r\n\r\n")[2])["closed"] == {"orders-0": "damaged"}
+
+
 async def page(here: Here, query: str = "") -> dict[str, Any]:
     """What `/events` answers."""
     answer = await here.app(Request("GET", "/events", query))
@@ -116,7 +126,36 @@ async def test_a_page_of_events_is_bounded_and_the_next_one_goes_on_behind_it() 
     assert [one["number"] for one in (await page(here, f"after={seen}"))["events"]] == [PAGE_EVENTS_MAX + 1]
 
 
-@pytest.mark.parametrize("query", ["after=--1", "after=x", "after=", "after=²", "since=3", "group", "after=1&after=2"])
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 30), max_size=12), st.integers(150, 400), st.integers(1, 5), st.data())
+def test_pages_of_events_are_as_long_as_they_may_be(
+    sizes: list[int], bytes_max: int, events_max: int, data: st.DataObject
+) -> None:
+    """Each page ends before the event that would make it too large, but has one; together they are all events."""
+    here = Here()
+    here.tell(*["s" * size for size in sizes])
+    lengths = [len(event) for _, event in here.ring.after(0)]
+    bytes_max = data.draw(st.sampled_from([bytes_max, *(sum(lengths[:at]) for at in range(1, len(lengths)))]))
+    seen, whole = 0, list[str]()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("coordinator.admin.app.PAGE_BYTES_MAX", bytes_max)
+        patched.setattr("coordinator.admin.app.PAGE_EVENTS_MAX", events_max)
+        while seen < len(sizes):
+            asking = page(here, f"after={seen}")
+            with pytest.raises(StopIteration) as done:  # nothing in it waits
+                asking.send(None)
+            found = done.value.value["events"]
+            fitting = [n for n in range(1, events_max + 1) if sum(lengths[seen : seen + n]) <= bytes_max]
+            assert len(found) == min(max(fitting, default=1), len(sizes) - seen)
+            assert [one["number"] for one in found] == [*range(seen + 1, seen + 1 + len(found))]
+            whole += [one["event"]["group"] for one in found]
+            seen += len(found)
+    assert whole == ["s" * size for size in sizes]
+
+
+@pytest.mark.parametrize(
+    "query", ["after=--1", "after=x", "after=", "after=²", "since=3", "group", "after=1&after=2", f"after={'9' * 20}"]
+)
 async def test_what_is_no_question_about_events_is_a_400(query: str) -> None:
     answer = await Here().app(Request("GET", "/events", query))
     assert answer.status == 400
@@ -150,9 +189,24 @@ async def test_head_has_no_body(autojump_clock: MockClock) -> None:
     assert answer.endswith("\r\n\r\n")
 
 
+async def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(autojump_clock: MockClock) -> None:
+    """curl does so with a large body, and sends it a second later in any case."""
+    router = Router()
+    router.add("POST", "/size", lambda request: Response(str(len(request.body)).encode()))
+    async with talking(router) as stream:
+        head = f"POST /size HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {BODY_BYTES_MAX}\r\n\r\n"
+        assert await said(stream, head.encode()) == "HTTP/1.1 100 \r\n\r\n"
+        assert (await said(stream, bytes(BODY_BYTES_MAX))).endswith(f"\r\n\r\n{BODY_BYTES_MAX}"), "exactly at the bound"
+
+
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (BODY_BYTES_MAX + 1)
+            + bytes(BODY_BYTES_MAX + 1),
+            413,
+        ),
         (b"\x00\x00\x00\x16garbage\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 10_000, 431),
         (
@@ -192,6 +246,8 @@ async def test_nonsense_is_answered_and_the_connection_closed(
         get("/healthz/"),
         get("/%ff"),
         b"GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\nOrigin: http://y\r\n\r\n",
+        b"GET /healthz#x HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
 )
 async def test_what_could_be_read_in_two_ways_is_refused(request_: bytes, autojump_clock: MockClock) -> None:

@@ -34,10 +34,29 @@ class Terminal(io.StringIO):
 )
 def test_addresses_may_leave_their_port_out(text: str, addresses: tuple[str, ...]) -> None:
     assert parse_addresses(text) == addresses
+    other = tuple(address.replace(":9092", ":8092") for address in addresses)
+    assert parse_addresses(text, 8092) == other
 
 
 @pytest.mark.parametrize(
-    "text", ["", ",", "a,", "a:", "a:0", "a:65536", "a:x", "a b", "http://a", "[::1", "[::1]x", "a:1:2", "a..b", "a:١"]
+    "text",
+    [
+        "",
+        ",",
+        "a,",
+        "a:",
+        "a:0",
+        "a:65536",
+        "a:x",
+        "a b",
+        "http://a",
+        "[::1",
+        "[::1]x",
+        "a:1:2",
+        "a..b",
+        "a:١",
+        "[::1]:",
+    ],
 )
 def test_other_addresses_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
