@@ -83,15 +83,18 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
     survivors = Survivors(key_index, decided, now_ms, log.config.delete_retention_ms)
     before = after = 0
     target = None
-    epochs = set(key_index.epochs)
+    epochs: set[int] = set()  # of the batches that were read to be copied
+    least_epoch = min(key_index.epochs, default=log.leader_epoch)
     for group in _groups(sources, log.config.segment_bytes):
-        target = yield from _rewritten(log, group, survivors, epochs, step_bytes)
+        if not any(segment.size for segment in group):
+            continue
+        target = yield from _rewritten(log, group, survivors, epochs, least_epoch, step_bytes)
         if target is None:
             return None
         before, after = before + sum([segment.size for segment in group]), after + target.size
     if target is None or target not in log.segments:
         return None
-    log.note_compaction(cleaned_to, sources[-1].end_offset, is_ours=epochs <= {log.leader_epoch})
+    log.note_compaction(cleaned_to, sources[-1].end_offset, is_ours=epochs | key_index.epochs <= {log.leader_epoch})
     return CompactionReport(before, after, cleaned_to)
 
 
@@ -163,10 +166,13 @@ def _index_keys(
 
 
 def _groups(sources: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
-    """Neighbours that fit into one segment together: by their bytes, and by the offsets that they span."""
+    """Yield neighbours that fit into one segment together: by their bytes, and by the offsets that they span.
+
+    Segments without batches, which other brokers leave, are joined to a neighbour: to rewrite one would change nothing.
+    """
     group: list[Segment] = []
     for segment in sources:
-        is_too_large = sum([s.size for s in group]) + segment.size > segment_bytes
+        is_too_large = segment.size and sum([s.size for s in group]) + segment.size > segment_bytes
         if group and (is_too_large or segment.end_offset - group[0].base_offset > RELATIVE_MAX):
             yield group
             group = []
@@ -176,7 +182,7 @@ def _groups(sources: Sequence[Segment], segment_bytes: int) -> Iterator[list[Seg
 
 
 def _rewritten(
-    log: Log, group: list[Segment], survivors: Survivors, epochs: set[int], step_bytes: int
+    log: Log, group: list[Segment], survivors: Survivors, epochs: set[int], least_epoch: int, step_bytes: int
 ) -> Generator[Wait | None, None, Segment | None]:
     """Rewrite one group and swap it in; None, and no trace of it, when the log no longer has these segments."""
     if any(segment not in log.segments for segment in group):  # before there is a file, which needs its directory
@@ -188,7 +194,9 @@ def _rewritten(
             if segment not in log.segments:
                 return None
             yield from _copy_survivors(segment, target, survivors, epochs, meter)
-        target.add(target.repacker.upto(group[-1].end_offset, max(epochs, default=0)))
+        end = group[-1].end_offset  # the epoch there is that of the last batch that was read, if it is not known better
+        is_ours = end > log.checkpoint.contiguous_from
+        target.add(target.repacker.upto(end, log.leader_epoch if is_ours else max(epochs, default=least_epoch)))
         target.write()
         yield _sync_ahead(log.files, target.path)
         if any(segment not in log.segments for segment in group):

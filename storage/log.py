@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import repeat
+from itertools import pairwise, repeat
 from operator import attrgetter
 from typing import TypeVar
 
@@ -354,24 +354,26 @@ class Log:
     def retain(self, now_ms: int, retention_ms: int, retention_bytes: int) -> int:
         """Delete the oldest segments by time and by size, and return the new start of the log. -1 means no limit.
 
-        The age of a segment is told by `Segment.latest_ms`. The active segment is deleted too, unless it is empty.
+        The age of a segment is told by `Segment.latest_ms`. The active segment is deleted too, unless it is empty. The
+        log then begins where the next segment does, as in Kafka: offsets between the two may have been left out.
         """
         surplus = self.size - retention_bytes if retention_bytes >= 0 else 0
         upto = self.start_offset
-        for segment in self.segments:
+        ends = [*[segment.base_offset for segment in self.segments[1:]], self.end_offset]
+        for segment, end in zip(self.segments, ends, strict=False):
             is_old = retention_ms >= 0 and 0 <= segment.latest_ms < now_ms - retention_ms
             if not segment.size or not (is_old or surplus >= segment.size):
                 break
             surplus -= segment.size
-            upto = segment.end_offset
+            upto = end
         return self.delete_before(max(upto, self.start_offset))
 
     def _drop_deleted_segments(self) -> None:
-        """Remove the segments that end before the start of the log, except the active one.
+        """Remove the segments behind which another one begins at or before the start of the log.
 
-        A file that cannot be removed is removed at the next start.
+        A log so begins with the segment that has its start. A file that cannot be removed is removed at the next start.
         """
-        while len(self.segments) > 1 and self.segments[0].end_offset <= self.start_offset:
+        while len(self.segments) > 1 and self.segments[1].base_offset <= self.start_offset:
             segment = self.segments.pop(0)
             for suffix in (*layout.INDEXES, ".log"):
                 layout.remove_if_possible(self.files, segment.path.removesuffix(".log") + suffix)
@@ -398,12 +400,14 @@ class Log:
         """Note that keys are unique up to `cleaned_to`, and that everything up to `end_offset` was rewritten.
 
         Rewritten segments have no records of aborted transactions. With `is_ours` their batches have our leader epoch,
-        so that recovery compares them strictly with their neighbours.
+        so that recovery compares them strictly with their neighbours, from the last gap between two segments on.
         """
         self.producers.forget_before(end_offset)
         changes = {"cleaned_to": cleaned_to}
         if is_ours and end_offset >= self._checkpoint.contiguous_from:
-            changes["contiguous_from"] = self.segments[0].base_offset
+            pairs = pairwise(self.segments)
+            behind_gaps = [after.base_offset for before, after in pairs if before.end_offset < after.base_offset]
+            changes["contiguous_from"] = max(behind_gaps, default=self.segments[0].base_offset)
         self._save(**changes)
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -427,22 +431,24 @@ class Log:
         """
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is not within {self.start_offset} to {self.end_offset}")
-        for segment in self.segments[self._segment_index(offset) :]:
-            if segment.end_offset > offset:  # else compaction has removed what followed `offset` in this segment
-                return segment.read(offset, max_bytes, min_one, before, may_share=may_share)
-        return b""
+        segment = self._next_segment(offset)
+        return b"" if segment is None else segment.read(offset, max_bytes, min_one, before, may_share=may_share)
 
     def batches(self, offset: int | None = None) -> Iterator[BatchPosition]:
         """Yield the batches from the one that holds `offset` on, or all of them. Includes those appended meanwhile."""
         at = self.segments[0].base_offset if offset is None and self.segments else offset or 0
-        while segment := next((s for s in self.segments[self._segment_index(at) :] if s.end_offset > at), None):
+        while segment := self._next_segment(at):
             for found in segment.batches(at):
                 yield found
                 at = found.header.next_offset
 
-    def _segment_index(self, offset: int) -> int:
-        """Return the index of the segment that may hold `offset`: the last one that begins at or before it."""
-        return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
+    def _next_segment(self, offset: int) -> Segment | None:
+        """Return the segment of the first batch that ends behind `offset`; None at the end of the log.
+
+        A compaction may have removed what followed `offset` in its segment, and all of the segments behind that.
+        """
+        first = max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
+        return next((s for s in self.segments[first:] if s.size and s.end_offset > offset), None)
 
     def offset_for_time(self, timestamp: int, meter: Meter) -> TimeSteps:
         """Return offset and timestamp of the first record at or after `timestamp` (ms), None if there is none."""

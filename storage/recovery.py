@@ -130,7 +130,7 @@ class _Reader:
         gap = segment.base_offset - expected
         # A power cut may bring back any of the deleted segments, so gaps before the log's start are no damage.
         is_deleted = segment.base_offset <= self.report.checkpoint.start_offset
-        if gap < 0 or (gap and not is_deleted and expected >= self._contiguous_from):
+        if gap < 0 or (gap and not is_deleted and segment.base_offset > self._contiguous_from):
             raise DamagedLog(segment.path, 0, "a segment is missing before this one", expected)
         self.report.segments.append(segment)
         with segment.reading() as file:
@@ -153,7 +153,8 @@ class _Reader:
 
     def _compare(self, found: BatchPosition, segment: Segment) -> None:
         header, expected = found.header, segment.end_offset
-        if header.base_offset != expected and (header.base_offset < expected or expected >= self._contiguous_from):
+        is_behind_gap = header.base_offset > expected
+        if header.base_offset < expected or (is_behind_gap and header.next_offset > self._contiguous_from):
             reason = f"the base offset {header.base_offset} contradicts its neighbours"
             raise BadBatch(found.position, reason, is_whole=True)
         if header.last_offset_delta < 0:
@@ -162,12 +163,17 @@ class _Reader:
         if header.last_offset >= OFFSET_MAX:
             reason = f"the offset {header.last_offset} is greater than any log's"
             raise BadBatch(found.position, reason, is_whole=True)
-        ours = expected >= self._contiguous_from
-        if header.leader_epoch < self.leader_epoch or (
-            ours and header.leader_epoch != self.report.checkpoint.leader_epoch
-        ):
+        if not self._least_epoch(expected) <= header.leader_epoch <= self._greatest_epoch:
             reason = f"the leader epoch {header.leader_epoch} contradicts its neighbours"
             raise BadBatch(found.position, reason, is_whole=True)
+
+    def _least_epoch(self, offset: int) -> int:
+        """Return the least leader epoch that a batch at the offset may have: where it is ours, the log's own."""
+        return self._greatest_epoch if offset >= self._contiguous_from else self.leader_epoch
+
+    @property
+    def _greatest_epoch(self) -> int:
+        return 2**31 if self.report.is_foreign else self.report.checkpoint.leader_epoch
 
     def _take(self, found: BatchPosition, segment: Segment) -> None:
         header = found.header
