@@ -23,7 +23,7 @@ from storage.checkpoint import Checkpoint
 from storage.files import Files
 from storage.layout import DELETED, SWAP, Layout, Swap
 from storage.recovery import whole_batches
-from storage.segment import file_name
+from storage.segment import OFFSET_MAX, file_name
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -94,6 +94,7 @@ def survey(files: Files, directory: str, found: Layout, check: Check | None = No
     result.start_offset = max(known.start_offset, expected)
     if remembered is not None and known.start_offset < expected:
         result.losses.append(Loss(directory, 0, 0, known.start_offset, expected))
+    epoch = -1
     for number, (base, name) in enumerate(found.segments):
         path = f"{directory}/{name}"
         file = files.open(path, readonly=True)
@@ -101,15 +102,16 @@ def survey(files: Files, directory: str, found: Layout, check: Check | None = No
         file.close()
         is_last = number == len(found.segments) - 1
         until = known.recovery_point if is_last else found.segments[number + 1][0]
-        is_ours = remembered is not None and expected >= known.contiguous_from
-        reader = _Salvage(path, content, base, known.leader_epoch if is_ours else None, check)
-        reader.read(until)
-        expected = max(reader.expected, until)
+        reader = _Salvage(path, content, base, until, is_last=is_last, known=remembered, epoch=epoch, check=check)
+        reader.read()
+        expected, epoch = max(reader.expected, until), reader.epoch
         result.losses += reader.losses
         result.mended += reader.mended
         result.unreadable += reader.unreadable
         if reader.losses or reader.mended or reader.unreadable:
             result.segments[base] = reader.batches
+    if known.segment_base not in (checkpoints.NO_SEGMENT, *(base for base, _ in found.segments)) and not result.losses:
+        result.losses.append(Loss(f"{directory}/{file_name(known.segment_base)}", 0, 0, expected, expected))
     result.end_offset = expected
     return result
 
@@ -126,27 +128,44 @@ class _Salvage:
     """One segment's batches, good and mended, with empty ones in place of what is lost."""
 
     def __init__(
-        self, path: str, content: bytes, base_offset: int, leader_epoch: int | None, check: Check | None
+        self,
+        path: str,
+        content: bytes,
+        base_offset: int,
+        until: int,
+        *,
+        is_last: bool,
+        known: Checkpoint | None,
+        epoch: int,
+        check: Check | None,
     ) -> None:
-        self.path, self.content = path, content
+        """Begin with a segment that reaches to `until` at least, behind a batch of `epoch`.
+
+        `known` is the checkpoint, None if there is none that can be read.
+        """
+        self.path, self.content, self.until, self.is_last = path, content, until, is_last
         self.expected = base_offset
-        self.leader_epoch = leader_epoch
-        """What every batch must bear; None in a log that another broker has written."""
+        self.epoch = epoch
+        """The last batch's leader epoch; it never falls."""
+        self.contiguous_from = 2**63 if known is None else known.contiguous_from
+        self.leader_epoch = None if known is None else known.leader_epoch
+        """What every batch from there on bears, and none before exceeds; None in a log that another broker has
+        written."""
         self.batches: list[bytes] = []
         self.losses: list[Loss] = []
         self.mended: list[MendedBatch] = []
         self.unreadable: list[Unreadable] = []
         self.check = check
 
-    def read(self, until: int) -> None:
-        """Read all of it; `until` is the offset that the segment is known to reach at least."""
+    def read(self) -> None:
+        """Read all of it."""
         position = 0
         while position < len(self.content):
-            position = self._one(position, until)
-        if self.expected < until and self.leader_epoch is not None:
-            self._describe_lost(position, 0, until)
+            position = self._one(position)
+        if self.expected < self.until and (self.is_last or self.until > self.contiguous_from):
+            self._describe_lost(position, 0, self.until)
 
-    def _one(self, position: int, until: int) -> int:
+    def _one(self, position: int) -> int:
         """Take the batch at `position`, or what can be saved of it. The position after it."""
         batch = self._whole_at(position)
         if batch is None:
@@ -154,11 +173,13 @@ class _Salvage:
             at, header = next(whole_batches(rest, self.expected), (len(rest), None))
             batch = self._mend(position, at)
             if batch is None:
-                self._describe_lost(position, at, header.base_offset if header else max(until, self.expected))
+                end_offset = max(self.until, self.expected) if header is None else header.base_offset
+                self._describe_lost(position, at, end_offset)
                 return position + at
+        batch = self._put_right(position, batch)
         self.batches.append(self._without_unreadable(position, batch))
         header = record_batch.header_at(batch)
-        self.expected = header.next_offset
+        self.expected, self.epoch = header.next_offset, header.leader_epoch
         return position + header.size
 
     def _without_unreadable(self, position: int, batch: bytes) -> bytes:
@@ -179,8 +200,7 @@ class _Salvage:
         return record_batch.rewrite(header, [record for record in records if record.offset not in reasons])
 
     def _whole_at(self, position: int) -> bytes | None:
-        """Return the batch, its offset and epoch put right if they contradict what is known; None if its checksum does
-        not fit."""
+        """Return the batch at `position`, None if its checksum does not fit."""
         if position + HEADER_BYTES > len(self.content):
             return None
         header = BatchHeader(*HEADER_FAST.unpack_from(self.content, position))
@@ -189,16 +209,55 @@ class _Salvage:
             return None
         if crc_of(self.content, position, size) != header.crc:
             return None
-        batch = self.content[position : position + size]
-        epoch = header.leader_epoch if self.leader_epoch is None else self.leader_epoch
-        is_placed = header.base_offset == self.expected or (
-            self.leader_epoch is None and header.base_offset > self.expected
-        )
-        if is_placed and header.leader_epoch == epoch:
+        return self.content[position : position + size]
+
+    def _put_right(self, position: int, batch: bytes) -> bytes:
+        """Return the batch with its offset and epoch put right, if they contradict what is known."""
+        header = record_batch.header_at(batch)
+        base = self._base_of(position, header)
+        epoch = self._epoch_of(header.leader_epoch)
+        if (header.base_offset, header.leader_epoch) == (base, epoch):
             return batch
-        what = f"base offset {header.base_offset}, leader epoch {header.leader_epoch}: now {self.expected}, {epoch}"
+        what = f"base offset {header.base_offset}, leader epoch {header.leader_epoch}: now {base}, {epoch}"
         self.mended.append(MendedBatch(self.path, position, what))
-        return b"".join(record_batch.place(batch, self.expected, epoch))
+        return b"".join(record_batch.place(batch, base, epoch))
+
+    def _base_of(self, position: int, header: BatchHeader) -> int:
+        """Return the base offset of the batch, or the one that it should have.
+
+        There are gaps in what another broker has written. A batch there that cannot be at its own offset is put where
+        the gap ends, or begins if that is not known.
+        """
+        if self.expected >= self.contiguous_from:
+            return self.expected
+        end = self._end_of_gap(position + header.size, header)
+        is_before = self.expected <= header.base_offset and header.next_offset <= end
+        is_last = self._is_last_of_theirs(position + header.size)
+        if header.next_offset == self.contiguous_from or (is_before and not is_last):
+            return max(header.base_offset, self.expected)
+        end = self.contiguous_from if is_last else end
+        return max(end - header.last_offset_delta - 1, self.expected) if end < OFFSET_MAX else self.expected
+
+    def _end_of_gap(self, position: int, header: BatchHeader) -> int:
+        """Return the offset at or before which a batch ends that stands in front of `position`."""
+        follower = self._whole_at(position)
+        if follower is None:
+            return min(OFFSET_MAX if self.is_last else self.until, self.contiguous_from)
+        base = record_batch.header_at(follower).base_offset
+        is_credible = base > self.expected + header.last_offset_delta
+        return min(base if is_credible else OFFSET_MAX, self.contiguous_from)
+
+    def _is_last_of_theirs(self, position: int) -> bool:
+        """Return whether `position` is where our own writing begins, right behind the last batch of another broker."""
+        follower = self._whole_at(position)
+        return follower is not None and record_batch.header_at(follower).base_offset == self.contiguous_from
+
+    def _epoch_of(self, epoch: int) -> int:
+        """Return the leader epoch of a batch that bears this one, or the one that it should bear."""
+        if self.leader_epoch is not None and self.expected >= self.contiguous_from:
+            return self.leader_epoch
+        epoch = max(self.epoch, epoch)
+        return epoch if self.leader_epoch is None else min(epoch, self.leader_epoch)
 
     def _mend(self, position: int, size: int) -> bytes | None:
         """Return the batch as it was before a header field or one bit of it changed, if its checksum proves that."""
@@ -206,13 +265,12 @@ class _Salvage:
         if mended is None:
             return None
         self.mended.append(MendedBatch(self.path, position, mended.what))
-        header = record_batch.header_at(mended.batch)
-        epoch = header.leader_epoch if self.leader_epoch is None else self.leader_epoch
-        return b"".join(record_batch.place(mended.batch, self.expected, epoch))
+        return mended.batch
 
     def _describe_lost(self, position: int, size: int, end_offset: int) -> None:
         self.losses.append(Loss(self.path, position, size, self.expected, end_offset))
-        self.batches += empty_batches(self.expected, end_offset, self.leader_epoch or 0)
+        self.epoch = self._epoch_of(0)
+        self.batches += empty_batches(self.expected, end_offset, self.epoch)
         self.expected = end_offset
 
 

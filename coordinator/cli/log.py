@@ -226,7 +226,9 @@ def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
         yield f"{mended.path}:{mended.position}: can be mended without loss: {mended.what}"
     for loss in plan.losses:
         where = f"{loss.path}:{loss.position}: {loss.size} bytes"
-        if loss.first_offset == loss.end_offset:
+        if not loss.size and loss.first_offset == loss.end_offset:
+            yield f"{loss.path}: is missing; nothing is known to have been in it"
+        elif loss.first_offset == loss.end_offset:
             yield f"{where} of a torn write are cut off; they were never acknowledged"
         else:
             yield f"{where}: LOSES offsets {loss.first_offset} to {loss.end_offset - 1}"

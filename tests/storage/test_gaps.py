@@ -12,11 +12,13 @@ from protocol.records import Record
 from protocol.steps import finish_steps
 from storage import cleaner
 from storage.extent import Extent, measure
-from storage.log import Log, OffsetOutOfRange, scan
+from storage.layout import DamagedLog
+from storage.log import Log, LogConfig, OffsetOutOfRange, scan
 from storage.outdated import OutdatedRecords
 from tests.steps import finish
 from tests.storage.crashing_disk import CrashingDisk
-from tests.storage.gapped_logs import DIRECTORY, KEYS, Gapped, Writer, config, read_segments
+from tests.storage.gapped_logs import DIRECTORY, KEYS, Gapped, KnownSegment, Writer, config, read_segments
+from tests.storage.repairing import lost, repaired
 
 
 def compare(log: Log, known: Gapped, dice: random.Random) -> None:
@@ -137,3 +139,146 @@ def test_a_compaction_of_a_log_with_gaps_keeps_the_latest_of_each_key(seed: int)
         compare_aborted(log, after, dice)
         for producer_id, producer in log.producers.items():
             assert producer.first_open_offset == after.open_transactions().get(producer_id)
+
+
+class Damaged:
+    """A log with gaps, from another broker alone or with batches of our own behind, and harm to one of its files."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = dice = random.Random(seed)
+        self.disk = CrashingDisk()
+        self.settings = LogConfig(segment_bytes=dice.choice((200, 600, 2000)))
+        writer = Writer(dice)
+        written = writer.log()
+        written.write(self.disk)
+        self.durable_end = 0
+        """Up to here all is known to have been on the disk."""
+        self.ours_from = 2**63
+        if dice.random() < 0.7:
+            log = Log.open(self.disk, DIRECTORY, self.settings)
+            self.ours_from = log.end_offset
+            for _ in range(dice.randrange(8)):
+                log.append(writer.batch())
+            log.close() if dice.random() < 0.7 else log.release()
+            self.durable_end = log.checkpoint.recovery_point
+        self.known = Gapped(read_segments(self.disk), written.start)
+        self.segment = dice.choice([segment for segment in self.known.segments if segment.batches] or [None])
+
+    def open_or_repair(self) -> tuple[Log, list[tuple[int, int]] | None]:
+        """Return the log, and the offsets that a repair has given up; None for a log that is opened as it is.
+
+        A log that is opened needs no repair, except that a torn write may be cut off its end.
+        """
+        try:
+            log = Log.open(self.disk.copy(), DIRECTORY, self.settings)
+        except DamagedLog:
+            plan, log = repaired(self.disk)
+            assert plan.is_needed
+            return log, lost(plan)
+        plan, _ = repaired(self.disk.copy()) if log.cut is None else (None, None)
+        assert plan is None or not plan.is_needed
+        return log, None
+
+
+def placed(log: Log) -> list[tuple[int, int, bytes]]:
+    """Return offset, end and the checked bytes of each batch that has records."""
+    every = [(one.header, one.chunk[one.at : one.at + one.header.size]) for one in log.batches()]
+    return [(header.base_offset, header.next_offset, whole[16:]) for header, whole in every if header.count]
+
+
+def known_places(known: Gapped) -> list[tuple[int, int, bytes]]:
+    return [(b.header.base_offset, b.end, b.whole[16:]) for b in known.batches if b.records]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_one_bit_of_a_log_with_gaps_is_put_right_or_changes_an_offset_or_an_epoch_alone(seed: int) -> None:
+    """In the fields that no checksum covers, twice as often as elsewhere."""
+    one = Damaged(seed)
+    if one.segment is None:
+        return
+    number = one.dice.randrange(len(one.segment.batches))
+    batch = one.segment.batches[number]
+    at = one.dice.choice((*range(8), *range(8, 12), *range(12, 16), one.dice.randrange(16, len(batch.whole))))
+    bit = one.dice.randrange(8)
+    content = bytearray(one.disk.contents()[one.segment.path])
+    content[sum(len(b.whole) for b in one.segment.batches[:number]) + at] ^= 1 << bit
+    one.disk.put(one.segment.path, bytes(content))
+    log, gone = one.open_or_repair()
+    is_end_of_theirs = batch.end == one.ours_from == one.known.end  # as after a batch that is missing behind it
+    assert not gone or (at < 8 and is_end_of_theirs), "the checksum proves one bit, and neighbours the place"
+    found, expected = placed(log), known_places(one.known)
+    assert [what for *_, what in found] == [what for *_, what in expected]
+    moved = {known for known, place in zip(expected, found, strict=True) if known[:2] != place[:2]}
+    neighbours = one.segment.batches[max(number - 1, 0) : number + 1]  # either of them may be the wrong one
+    assert moved <= set(known_places(Gapped([KnownSegment(0, neighbours if at < 8 else [])], 0)))
+    if batch.header.base_offset >= one.ours_from:
+        assert (moved, log.leader_epoch) == (set(), batch.header.leader_epoch)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_batch_that_is_lost_between_gaps_leaves_all_others_where_they_are(seed: int) -> None:
+    one = Damaged(seed)
+    if one.segment is None:
+        return
+    number = one.dice.randrange(len(one.segment.batches))
+    batch, others = one.segment.batches[number], one.known.batches
+    at = sum(len(b.whole) for b in one.segment.batches[:number])
+    content = bytearray(one.disk.contents()[one.segment.path])
+    for byte in (30, 40, 50):
+        content[at + byte] ^= 0b1101
+    one.disk.put(one.segment.path, bytes(content))
+    log, gone = one.open_or_repair()
+    lost_at = others.index(batch)
+    expected = known_places(Gapped([KnownSegment(0, others[:lost_at] + others[lost_at + 1 :])], 0))
+    assert placed(log) == expected
+    before = one.segment.batches[number - 1].end if number else one.segment.base_offset
+    is_last = one.segment is one.known.segments[-1]
+    if number + 1 < len(one.segment.batches):
+        assert gone == [(before, one.segment.batches[number + 1].header.base_offset)]
+    elif not is_last:
+        after = next(s.base_offset for s in one.known.segments if s.base_offset > one.segment.base_offset)
+        assert gone == [(before, after)]
+    elif before < one.durable_end:
+        assert gone == [(before, max(before, one.durable_end))]
+    else:
+        assert (gone, log.end_offset) == (None, before)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_log_with_gaps_that_is_cut_off_ends_before_or_is_repaired_to_where_it_ended(seed: int) -> None:
+    one = Damaged(seed)
+    segment = one.known.segments[-1]
+    content = one.disk.contents()[segment.path]
+    size = one.dice.randrange(len(content) + 1)
+    one.disk.put(segment.path, content[:size])
+    log, gone = one.open_or_repair()
+    room, kept = size, one.known.batches[: -len(segment.batches) or None]
+    for batch in segment.batches:
+        room -= len(batch.whole)
+        if room < 0:
+            break
+        kept.append(batch)
+    assert placed(log) == known_places(Gapped([KnownSegment(0, kept)], 0))
+    end = max([segment.base_offset, *[batch.end for batch in kept if batch in segment.batches]])
+    if end < one.durable_end:
+        assert (gone, log.end_offset) == ([(end, one.durable_end)], one.durable_end)
+    else:
+        assert (gone, log.end_offset) == (None, end)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_segment_that_is_missing_is_noticed_unless_it_may_be_a_gap(seed: int) -> None:
+    one = Damaged(seed)
+    at = one.dice.randrange(len(one.known.segments))
+    segment, is_adopted = one.known.segments.pop(at), one.ours_from < 2**63
+    one.disk.remove(segment.path)
+    if not one.known.segments and not is_adopted:
+        return
+    log, gone = one.open_or_repair()
+    assert placed(log) == known_places(one.known)
+    after = one.known.segments[at].base_offset if at < len(one.known.segments) else one.durable_end
+    is_noticed = is_adopted and (at in (0, len(one.known.segments)) or after > one.ours_from)
+    assert (gone is not None) == is_noticed
+    if is_noticed:
+        before = one.known.segments[at - 1].end if at else segment.base_offset
+        assert gone == [(before, max(before, after))]

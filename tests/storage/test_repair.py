@@ -297,6 +297,24 @@ def test_verify_calls_a_torn_tail_by_its_name(data: Path, muster_log: Shell) -> 
     assert "10 bytes of a torn write are cut off" in muster_log(0, "repair", data / "orders-0", "--accept-loss")
 
 
+def test_a_segment_that_is_missing_before_anything_was_written_to_it_is_made_anew(
+    tmp_path: Path, muster_log: Shell
+) -> None:
+    directory = str(tmp_path / "orders-0")
+    log = Log.open(RealFiles(), directory)
+    log.append(encode([Record(b"key", b"value")]))
+    log.roll()
+    log.close()
+    path = Path(log.segments[-1].path)
+    path.unlink()
+    assert "the segment that was appended to last is missing" in muster_log(DAMAGED, "verify", directory)
+    assert f"{path}: is missing; nothing is known to have been in it" in muster_log(
+        0, "repair", directory, "--accept-loss"
+    )
+    muster_log(0, "verify", directory)
+    assert Log.open(RealFiles(), directory).end_offset == 1
+
+
 def test_repair_shows_what_it_mends_and_what_it_forgets(data: Path, muster_log: Shell) -> None:
     path = sorted((data / "orders-0").glob("*.log"))[0]
     path.write_bytes(b"\1" + path.read_bytes()[1:])
