@@ -51,7 +51,7 @@ class Index:
         self._offsets.append(last_offset)
         self._positions.append(position)
         self._latest.append(timestamp)
-        if not self._times or max_timestamp > self._times[-1]:
+        if max_timestamp > (self._times[-1] if self._times else -1):  # records may have no time at all
             self._times.append(max_timestamp)
             self._time_offsets.append(max_timestamp_offset)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 
@@ -48,6 +49,28 @@ def compare(log: Log, known: Gapped, dice: random.Random) -> None:
     assert finish_steps(log.latest_time(Meter())) == known.find_latest()
 
 
+def compare_indexes(log: Log, known: Gapped, every_bytes: int) -> None:
+    """Compare Kafka's index files with the batches: of the segments that Muster has rolled, and of the last one."""
+    contents = log.files.contents()
+    for segment in known.segments:
+        stem, base = segment.path.removesuffix(".log"), segment.base_offset
+        offsets, times, start, indexed_to = [], [], 0, 0
+        for number, batch in enumerate(segment.batches, 1):
+            is_indexed = start >= indexed_to + every_bytes
+            if is_indexed:
+                offsets.append((batch.header.last_offset - base, start))
+                indexed_to = start
+            if is_indexed or number == len(segment.batches):
+                latest = max(segment.batches[:number], key=lambda one: one.header.max_timestamp).header
+                if latest.max_timestamp > max([time for time, _ in times], default=-1):
+                    times.append((latest.max_timestamp, latest.last_offset - base))
+            start += len(batch.whole)
+        expected = {f"{stem}.index": (">ii", offsets), f"{stem}.timeindex": (">qi", times)}
+        for path, (form, entries) in expected.items():
+            if path in contents or segment is known.segments[-1]:
+                assert list(struct.iter_unpack(form, contents.get(path, b""))) == entries, path
+
+
 def compare_aborted(log: Log, known: Gapped, dice: random.Random) -> None:
     """Compare the aborted transactions that a reader of some offsets is told of."""
     for _ in range(4):
@@ -91,7 +114,10 @@ def test_a_log_with_gaps_is_read_appended_to_deleted_and_opened_like_its_model(s
                 log.roll()
                 known.roll()
             case _:
+                has_news = log.checkpoint.recovery_point < log.end_offset
                 log.close() if dice.random() < 0.5 else log.release()
+                if has_news and log.checkpoint.recovery_point == log.end_offset:
+                    compare_indexes(log, known, settings.index_interval_bytes)
                 asked = OutdatedRecords(disk)
                 for rule in ((100, dice.choice((-1, 20, 60)), dice.choice((-1, 200, 500))) for _ in range(4)):
                     is_outdated = Log.open(disk.copy(), DIRECTORY, settings).retain(*rule) > known.start
