@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from protocol.compression import Meter
-from protocol.record_batch import encode
+from protocol.record_batch import encode, place
 from protocol.records import Record
 from protocol.steps import finish_steps
 from storage import cleaner
@@ -88,7 +88,7 @@ def test_a_log_with_gaps_is_read_appended_to_deleted_and_opened_like_its_model(s
     known.write(disk)
     assert finish(measure(disk, DIRECTORY)) == Extent(sum(s.size for s in known.segments), known.end)
     log = Log.open(disk, DIRECTORY, settings)
-    epoch = max([batch.header.leader_epoch for batch in known.batches[-1:]], default=0)
+    epoch = max([0, *[batch.header.leader_epoch for batch in known.batches]])
     assert log.leader_epoch == epoch
     assert [segment.latest_ms for segment in log.segments] == [segment.latest_ms for segment in known.segments]
     for _ in range(8):
@@ -167,6 +167,19 @@ def test_a_compaction_of_a_log_with_gaps_keeps_the_latest_of_each_key(seed: int)
             assert producer.first_open_offset == after.open_transactions().get(producer_id)
 
 
+def test_a_compaction_leaves_our_epoch_in_place_of_batches_of_ours_that_it_need_not_read() -> None:
+    disk, settings = CrashingDisk(), LogConfig(segment_bytes=100)
+    for base, key, epoch in ((0, b"a", 2), (1, b"b", 3)):
+        disk.put(f"{DIRECTORY}/{base:020}.log", b"".join(place(encode([Record(key, b"theirs")]), base, epoch)))
+    log = Log.open(disk, DIRECTORY, settings)
+    for _ in range(4):
+        log.append(encode([Record(b"b", b"ours")]))
+    cleaner.run(log, 0)
+    again = Log.open(disk.copy(), DIRECTORY, settings)
+    assert [record.offset for _, records in scan(again) for record in records] == [0, 5]
+    assert [found.header.leader_epoch for found in again.batches()][-2:] == [3, 3]
+
+
 class Damaged:
     """A log with gaps, from another broker alone or with batches of our own behind, and harm to one of its files."""
 
@@ -227,16 +240,25 @@ def test_one_bit_of_a_log_with_gaps_is_put_right_or_changes_an_offset_or_an_epoc
     at = one.dice.choice((*range(8), *range(8, 12), *range(12, 16), one.dice.randrange(16, len(batch.whole))))
     bit = one.dice.randrange(8)
     content = bytearray(one.disk.contents()[one.segment.path])
-    content[sum(len(b.whole) for b in one.segment.batches[:number]) + at] ^= 1 << bit
+    start = sum(len(b.whole) for b in one.segment.batches[:number])
+    content[start + at] ^= 1 << bit
+    changed = bytes(content[start : start + len(batch.whole)])
     one.disk.put(one.segment.path, bytes(content))
+    says = int.from_bytes(changed[:8], "big", signed=True)
+    if says + batch.header.last_offset_delta + 1 == one.ours_from != batch.end:
+        return  # by chance it says that it is the last one of theirs, which is believed
     log, gone = one.open_or_repair()
     is_end_of_theirs = batch.end == one.ours_from == one.known.end  # as after a batch that is missing behind it
     assert not gone or (at < 8 and is_end_of_theirs), "the checksum proves one bit, and neighbours the place"
     found, expected = placed(log), known_places(one.known)
     assert [what for *_, what in found] == [what for *_, what in expected]
-    moved = {known for known, place in zip(expected, found, strict=True) if known[:2] != place[:2]}
-    neighbours = one.segment.batches[max(number - 1, 0) : number + 1]  # either of them may be the wrong one
-    assert moved <= set(known_places(Gapped([KnownSegment(0, neighbours if at < 8 else [])], 0)))
+    moved = {known for known, now in zip(expected, found, strict=True) if known[:2] != now[:2]}
+    may_move = [batch] * (at < 8)
+    if number:  # the batch before is the wrong one, as far as can be told, where it and this one fit if it is moved
+        before = one.segment.batches[number - 1]
+        free_from = one.segment.batches[number - 2].end if number > 1 else one.segment.base_offset
+        may_move += [before] * (free_from + before.header.last_offset_delta < says < before.end)
+    assert moved <= set(known_places(Gapped([KnownSegment(0, may_move)], 0)))
     if batch.header.base_offset >= one.ours_from:
         assert (moved, log.leader_epoch) == (set(), batch.header.leader_epoch)
 
