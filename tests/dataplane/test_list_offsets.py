@@ -1,5 +1,7 @@
 """What the stories do not show of where partitions begin and end."""
 
+from msgspec.structs import replace
+
 from protocol.errors import ErrorCode
 from tests.dataplane.broker import NOW, Broker, batch
 from tests.requests import delete_records, list_offsets
@@ -13,6 +15,10 @@ def test_readers_of_committed_records_stop_at_an_open_transaction(broker: Broker
     for time, expected in ((-1, [2, 1]), (NOW + 5, [1, -1])):  # -1 is the end
         answers = [broker.ask(list_offsets("t", {0: time}, isolation_level=level), version=10) for level in (0, 1)]
         assert [answer.topics[0].partitions[0].offset for answer in answers] == expected
+        by_replica = replace(list_offsets("t", {0: time}, isolation_level=1), replica_id=1)
+        assert broker.ask(by_replica, version=10).topics[0].partitions[0].offset == expected[0], (
+            "a replica has all records"
+        )
 
 
 def test_the_last_stable_offset_is_not_before_the_start(broker: Broker) -> None:

@@ -254,9 +254,13 @@ def test_many_records_are_validated_in_steps() -> None:
     assert steps_of(tiny(2_000), Allowance())[0] == 1
 
 
-def test_the_work_of_small_batches_adds_up_to_a_step() -> None:
-    """Whoever gives many batches to one allowance asks after each whether other requests should have their turn."""
-    allowance, data = Allowance(), tiny(1_000)
+@pytest.mark.parametrize(("count", "headers"), [(1_000, 0), (200, 8)])
+def test_the_work_of_small_batches_adds_up_to_a_step(count: int, headers: int) -> None:
+    """Whoever gives many batches to one allowance asks after each whether other requests should have their turn.
+
+    Two headers are as much work as a record.
+    """
+    allowance, data = Allowance(), tiny(count, varint(headers) + b"\2h\1" * headers)
     over = [(steps_of(data, allowance), allowance.end_step())[1] for _ in range(9)]
     assert over.count(True) == 2 and not over[0]
 

@@ -14,7 +14,7 @@ import pytest
 from crc32c import crc32c
 
 from protocol import record_batch
-from protocol.compression import Meter
+from protocol.compression import CHUNK_BYTES, Compression, Meter
 from protocol.record_batch import batches, encode, header_at
 from protocol.records import Record
 from protocol.steps import finish_steps
@@ -24,6 +24,7 @@ from storage.files import StorageError
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig, OffsetOutOfRange, scan
 from storage.segment import BatchPosition, walk
+from tests.storage.compressing import COMPRESS
 from tests.storage.crashing_disk import CrashingDisk, ProcessKill
 
 DIRECTORY = "data/orders-0"
@@ -255,6 +256,17 @@ def test_compressed_records_are_found_by_their_time() -> None:
     log = new_log()
     log.append(record_batch.seal(header, bytes(cramjam.lz4.compress(plain[61:]))))
     assert finish_steps(log.offset_for_time(1001, Meter())) == (1, 1001)
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_a_time_is_found_behind_records_that_are_larger_than_a_chunk(codec: Compression) -> None:
+    sizes = (3, CHUNK_BYTES + 7, 5, CHUNK_BYTES - 20, 0, 3 * CHUNK_BYTES, 1)
+    plain = encode([Record(b"k", bytes(size), timestamp=10 * number) for number, size in enumerate(sizes)])
+    log = new_log()
+    header = msgspec.structs.replace(header_at(plain), attributes=codec)
+    log.append(record_batch.seal(header, bytes(COMPRESS[codec](plain[61:]))))
+    found = [finish_steps(log.offset_for_time(10 * number - 5, Meter())) for number in range(len(sizes))]
+    assert found == [(number, 10 * number) for number in range(len(sizes))]
 
 
 # -- deleting ----------------------------------------------------------------------------------------------------------
