@@ -120,6 +120,14 @@ def test_follow_tells_of_damage_and_reads_what_lies_behind_it(tmp_path: Path, se
     assert follower.known.rows == {"batches": 39, "offset_commits": 39, "log_problems": 1}
 
 
+def test_a_step_counts_what_it_has_salvaged(tmp_path: Path) -> None:
+    """Else `follow` would take it for one that has found nothing."""
+    fill(Writer(tmp_path / "logs" / f"{TOPIC}-0"), range(40))
+    break_second_batch(next((tmp_path / "logs").rglob("*.log")))
+    with Follower([str(tmp_path / "logs")], tmp_path / "out", on_error="salvage").lock_tables() as follower:
+        assert [follower.step() for _ in range(3)] == [1, 39, 0]
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_segment_may_go_away_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """By a cleaner, say. A step that has failed has noted nothing, nor that damage was told; a second one ends it."""

@@ -62,6 +62,27 @@ def test_a_damaged_spot_that_was_read_twice_is_one_problem(spark: Any) -> None:
     assert [(row.pos, row.to_offset) for row in found] == [(5, 9), (700, None)]
 
 
+def test_a_group_counts_in_the_log_of_its_newest_record(spark: Any) -> None:
+    """A commit or another record; of several logs with one as new, in the last. Elsewhere all that it has is told."""
+    logs = [  # group, log, (offset, time) of its records there
+        ("later", 0, [(5, 10), (9, 100)]), ("later", 7, [(3, 20), (8, 99), (4, 30)]),
+        ("same", 1, [(1, 50)]), ("same", 2, [(2, 50)]), ("same", 11, [(6, 50), (7, 40)]),
+        ("alone", 3, [(1, 5), (2, 6)]),
+    ]  # fmt: skip
+    rows = [
+        {"group": group, "log_partition": log, "log_dir": f"d-{log}", "log_offset": offset, "record_ts": ts}
+        for group, log, records in logs
+        for offset, ts in records
+    ]
+    commits, records = frame(spark, rows[::2], OFFSET_COMMITS), frame(spark, rows[1::2], GROUP_RECORDS)
+    found = strays(commits, records).select("group", "log_dir", "log_partition", "home", "from_offset", "to_offset")
+    assert sorted(map(tuple, found.collect())) == [
+        ("later", "d-7", 7, 0, 3, 8),
+        ("same", "d-1", 1, 11, 1, 1),
+        ("same", "d-2", 2, 11, 2, 2),
+    ]
+
+
 @pytest.mark.parametrize("seeds", [5, pytest.param(40, marks=pytest.mark.long)])
 def test_tables_of_random_mishaps_equal_a_replay_or_a_problem_says_why_not(
     spark: Any, tmp_path: Path, seeds: int
