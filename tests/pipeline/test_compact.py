@@ -8,7 +8,7 @@ import pytest
 from pipeline.decode import replay
 from pipeline.decode.layout import TOPIC, log_dirs
 from pipeline.errors import CompactionRefusedError
-from pipeline.jobs.compact import compact, settle
+from pipeline.jobs.compact import compact, same, settle
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from tests.pipeline.group_logs import fill, flip, read_rows
@@ -73,11 +73,24 @@ def test_an_open_transaction_stops_it(tmp_path: Path) -> None:
     fill(writer, range(3))
     writer.append([commit(("g", "t", 1), 1, 1)], producer_id=7, transactional=True)
     fill(writer, range(3, 6))
+    writer.append([commit(("g", "t", 1), 2, 1)], producer_id=7, transactional=True)
+    fill(writer, range(6, 8))
     (result,) = compact(str(tmp_path / "a"), tmp_path / "b")
     (log,) = log_dirs([str(tmp_path / "b")])
     assert result.equal
     assert settle(log).pending[7]
-    assert [row["log_offset"] for row in read_rows(tmp_path / "b", "offset_commits")] == [3, 4, 5, 6]
+    kept = [row["log_offset"] for row in read_rows(tmp_path / "b", "offset_commits")]
+    assert kept == list(range(3, 10)), "from the first record of the transaction on"
+
+
+def test_what_replay_tells_apart_is_no_copy(tmp_path: Path) -> None:
+    """A copy that lacks the last record of a key, or has an older one in its place, or one of another key."""
+    for name, offsets in (("a", [1, 2]), ("same", [1, 2]), ("older", [2, 1]), ("less", [1]), ("more", [1, 2])):
+        writer = fill(Writer(tmp_path / name / f"{TOPIC}-0"), offsets)
+        if name == "more":
+            writer.append([commit(("g", "t", 1), 1, 1)])
+    (log,) = log_dirs([str(tmp_path / "a")])
+    assert [name for name in ("same", "older", "less", "more") if same(log, tmp_path / name / f"{TOPIC}-0")] == ["same"]
 
 
 def test_a_marker_stays_only_for_records_that_stay(tmp_path: Path) -> None:
