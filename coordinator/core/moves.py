@@ -73,7 +73,7 @@ def lose_commits(group: Group | None, verb: LoseCommits, env: Env) -> Result[Any
     """Write for each offset what it was before, unless something else has changed it since."""
     offsets, found = env.offsets, dict[OffsetCommitKey, OffsetCommitValue | None]()
     for commit in verb.commits:
-        for change in reversed(commit):
+        for change in commit:
             key = change.key
             if offsets.has_pending(key.group, key.topic, key.partition):
                 where = f"{key.topic}-{key.partition}"

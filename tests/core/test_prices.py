@@ -1,5 +1,6 @@
 """What is held, by kind: the same after a restart, nothing when all is gone, and no more than its setting allows."""
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from coordinator.config import BY_NAME, Config
-from coordinator.core import prices
+from coordinator.core import pace, prices
 from coordinator.core.catalog import records
 from coordinator.core.catalog.catalog import GROUP, TOPIC, Catalog
 from coordinator.core.catalog.records import (
@@ -32,9 +33,23 @@ from coordinator.core.catalog.records import (
     TransactionTopic,
     TransactionValue,
 )
+from coordinator.core.catalog.settings import Settings
 from coordinator.core.prices import BOUNDED, CATALOG, Held, Kind, Room, weigh_record
+from coordinator.core.result import Call
 from coordinator.dataplane.settings import catalog_settings
 from protocol.errors import ErrorCode
+from protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestResource,
+)
+from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequestScramCredentialUpsertion as Upsertion,
+)
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopicConfig
+from protocol.messages.create_topics import CreateTopicsRequestCreatableTopic as New
+from tests.core.decide import decide_all
 
 TEXT = st.text(max_size=40)
 RECORDS: dict[type, Any] = {
@@ -140,3 +155,44 @@ def test_there_is_room_up_to_the_bound() -> None:
     assert held.refuse(acl("c")) is not None
     held.note(replace(acl("a"), value=None))
     assert held.refuse(acl("c")) is None
+
+
+def many_topics(many: int) -> Any:
+    settings = (CreateTopicsRequestCreatableTopicConfig("retention.ms", "5"),)
+    return CreateTopicsRequest(tuple(New(f"t{number}", 1, 1, (), settings) for number in range(many)))
+
+
+def many_settings(many: int) -> Any:
+    settings = (AlterConfigsRequestAlterableConfig("consumer.session.timeout.ms", "50000"),)
+    return AlterConfigsRequest(tuple(AlterConfigsRequestResource(GROUP, f"g{n}", settings) for n in range(many)))
+
+
+def many_credentials(many: int) -> Any:
+    return AlterUserScramCredentialsRequest((), tuple(Upsertion(f"u{n}", 1, 4_096, b"s", b"p") for n in range(many)))
+
+
+@pytest.mark.parametrize("make", [many_topics, many_settings, many_credentials])
+def test_what_steps_have_taken_is_counted_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven entries in steps of few: there is room for them if they fit, and of one byte less for six."""
+    monkeypatch.setattr("coordinator.core.catalog.create_topics.STEP_ENTRIES", 2)
+    monkeypatch.setattr("coordinator.core.catalog.alterations.STEP_ENTRIES", 2)
+    monkeypatch.setattr(pace, "UNITS", 10)
+
+    def ask(bounds: dict[str, int]) -> tuple[Catalog, list[int]]:
+        catalog, written, ids = Catalog(Settings(held_max=bounds)), list[Any](), count(1)
+        call = Call(1, 5_000, 4, "c", "/h", lambda: f"{next(ids):032x}")
+        for result in decide_all("catalog", catalog, make(7), call):
+            assert len({record.key for record in result.records if not isinstance(record.key, ConfigKey)}) <= 2
+            written += [record.key for record in result.records]
+            catalog.apply(result.records)
+        assert len(set(written)) == len(written), "each is written once"
+        response = result.response
+        entries = getattr(response, "topics", ()) or getattr(response, "responses", ()) or response.results
+        return catalog, [one.error_code for one in entries]
+
+    unbounded, errors = ask({})
+    assert errors == [0] * 7
+    (kind,) = [kind for kind in Kind if unbounded.held.bytes[kind]]
+    size = unbounded.held.bytes[kind]
+    assert ask({kind: size})[1] == [0] * 7
+    assert ask({kind: size - 1})[1] == [0] * 6 + [ErrorCode.POLICY_VIOLATION]

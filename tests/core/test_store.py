@@ -225,3 +225,108 @@ def test_commits_of_the_same_partitions_are_kept_as_single_ones_are(
         assert (together.count, len(kept), list(kept)) == (one_by_one.count, len(expected), list(expected))
     assert list(together.entries("g")) == list(one_by_one.entries("g"))
     assert {topic: dict(offsets) for topic, offsets in together.of_group("g").items()} == one_by_one.of_group("g")
+
+
+GROUPS = st.sampled_from("ggh")
+PLACES = st.tuples(GROUPS, st.sampled_from("tu"), st.integers(0, 2))
+LIVES = st.lists(
+    st.one_of(
+        st.tuples(st.just("commit"), PLACES, VALUES, st.sampled_from((-1, -1, 1, 2))),
+        st.tuples(st.just("columns"), GROUPS, st.sampled_from("tu"), st.lists(st.integers(0, 2), min_size=1)),
+        st.tuples(st.just("remove"), PLACES),
+        st.tuples(st.just("end"), st.sampled_from((1, 2)), st.booleans(), st.booleans()),
+        st.tuples(st.just("hide")),
+        st.tuples(st.just("pop"), st.integers(1, 3)),
+    ),
+    max_size=30,
+)
+
+
+class EndingGroup:
+    """Two stores: in one, group g ends at once and gives its offsets back in steps, in the other all of them go."""
+
+    def __init__(self) -> None:
+        self.store, self.other = OffsetStore(), OffsetStore()
+        self.ends: dict[int, Steps[None]] = {}
+        self.left: set[OffsetCommitKey] = set()  # of g, whose tombstones have not been written
+
+    def take(self, record: Record | OffsetCommits, producer: int = -1) -> None:
+        if producer in self.ends:  # it is refused until then
+            finish_steps(self.ends.pop(producer))
+        for store in (self.store, self.other):
+            store.apply_all((record,), producer)
+
+    def end(self, producer: int, committed: bool, at_once: bool) -> None:
+        if producer in self.ends:
+            finish_steps(self.ends.pop(producer))
+        of_groups = {key.group for key in self.store._pending.get(producer, ())}
+        self.ends[producer] = self.store.end_transaction(producer, committed)
+        for group in "gh":
+            assert self.store.is_group_ending(group) or group not in of_groups
+            assert not self.store.is_group_ending(group) or group in of_groups or len(self.ends) > 1
+        finish_steps(self.other.end_transaction(producer, committed))
+        finish_steps(self.ends.pop(producer)) if at_once else next(self.ends[producer], None)
+
+    def hide(self) -> None:
+        self.left = set(self.store.keys("g"))
+        self.store.hide_group("g")
+        for key in tuple(self.other.keys("g")):
+            self.other.apply(Record(key, None))
+
+    def pop(self, most: int) -> None:
+        keys = self.store.pop_remains("g", most)
+        assert len(keys) == min(most, len(self.left)) and self.left.issuperset(keys)
+        self.left.difference_update(keys)
+        assert self.store.has_remains("g") == bool(keys)
+
+    def finish(self) -> None:
+        """Finish the ends of transactions, and hold that what others see is the same in both stores."""
+        while self.ends:
+            finish_steps(self.ends.popitem()[1])
+        store, other = self.store, self.other
+        assert not any(map(store.is_group_ending, "gh"))
+        for group in "gh":
+            entries = list(store.entries(group))
+            assert sorted(entries, key=repr) == sorted(other.entries(group), key=repr)
+            assert store.pending_offsets_of(group) == other.pending_offsets_of(group)
+            for key in {key for key, _ in entries}:
+                assert sorted(store.values_at(key), key=repr) == sorted(
+                    [value for at, value in entries if at == key], key=repr
+                )
+            committed = store.of_group(group)
+            count = sum(map(len, committed.values()))
+            assert [store.count_up_to(most, group) for most in (0, 9)] == [len(committed), count]
+        for topics in ({"t"}, {"u"}, {"t", "u"}):
+            found = {key.group for group in "gh" for key, _ in store.entries(group) if key.topic in topics}
+            assert sorted(store.groups_of(topics)) == sorted(found)
+        if not self.left:
+            assert (store.bytes, store.count, store.metadata_bytes) == (other.bytes, other.count, other.metadata_bytes)
+
+
+@given(LIVES)
+@settings(max_examples=150)
+def test_a_group_that_ends_gives_all_back_in_steps_and_nothing_of_others(life: list[Any]) -> None:
+    """Transactions of both groups end meanwhile, at once or in steps. There is no offset of the group until then."""
+    both = EndingGroup()
+    with patch.object(pace, "UNITS", 1):
+        for step in life:
+            is_hidden = both.store.has_remains("g")
+            match step:
+                case "commit", (group, topic, partition), value, producer if not (is_hidden and group == "g"):
+                    both.take(Record(OffsetCommitKey(group, topic, partition), value), producer)
+                case "columns", group, topic, partitions if not (is_hidden and group == "g"):
+                    columns = tuple(partitions), (7,) * len(partitions), (0,) * len(partitions)
+                    both.take(OffsetCommits(group, topic, b"i" * 16, 1_000, *columns))
+                case "remove", (group, topic, partition) if not (is_hidden and group == "g"):
+                    both.take(Record(OffsetCommitKey(group, topic, partition), None))
+                case "end", producer, committed, at_once:
+                    both.end(producer, committed, at_once)
+                case ("hide",) if not is_hidden:
+                    both.hide()
+                case "pop", most if is_hidden:
+                    both.pop(most)
+            if not both.ends:
+                both.finish()
+    while both.store.has_remains("g"):
+        both.pop(2)
+    both.finish()

@@ -150,10 +150,11 @@ def test_what_may_name_a_topic_may_name_a_directory(name: str) -> None:
 
 RECORDS = st.one_of(
     st.builds(
-        lambda name, partitions: CatalogRecord(
-            TopicKey(name), TopicValue(name.ljust(16, "-").encode(), partitions, 1, 5)
+        lambda name, life, partitions: CatalogRecord(
+            TopicKey(name), TopicValue((name + life).ljust(16, "-").encode(), partitions, 1, 5)
         ),
         st.sampled_from("abc"),
+        st.sampled_from("-2"),
         st.integers(1, 9),
     ),
     st.builds(lambda name: CatalogRecord(TopicKey(name), None), st.sampled_from("abc")),
@@ -171,9 +172,25 @@ RECORDS = st.one_of(
 )
 
 
+def named_and_gone(records: list[CatalogRecord]) -> set[tuple[str, bytes]]:
+    """The names and ids of topics that a later record has ended, or put another one in the place of."""
+    gone, now = set(), dict[str, bytes]()
+    for record in records:
+        if isinstance(record.key, TopicKey):
+            name, after = record.key.name, record.value and record.value.id
+            if name in now and now[name] != after:
+                gone.add((name, now.pop(name)))
+            if after is not None:
+                now[name] = after
+    return gone
+
+
 @given(st.lists(RECORDS))
 def test_the_latest_fact_of_each_key_is_all_there_is_to_it(records: list[CatalogRecord]) -> None:
-    """So the log may be compacted, and a catalog read back from it is the one that wrote it."""
+    """So the log may be compacted, and a catalog read back from it is the one that wrote it.
+
+    Topics that are no more are those that the log mentions, and a written partition is one of the topic of that id.
+    """
     whole, compacted = Catalog(), Catalog()
     for record in records:
         whole.replay(decode(*encode(record)))
@@ -187,7 +204,14 @@ def test_the_latest_fact_of_each_key_is_all_there_is_to_it(records: list[Catalog
         compacted.partitions,
     )
     assert {**whole.topics} == {**compacted.topics}
-    assert whole.missing_logs(()) == compacted.missing_logs(())
+    topics = {name: one.value for name, one in ((one.key.name, one) for one in records if type(one.key) is TopicKey)}
+    ids = {name: one.id for name, one in topics.items() if one is not None}
+    logs = {one.key: one.value for one in records if type(one.key) is LogKey}
+    written = [
+        (key.topic, key.partition) for key, one in logs.items() if one is not None and one.topic_id == ids.get(key.topic)
+    ]
+    assert whole.missing_logs(()) == compacted.missing_logs(()) == sorted(written)
+    assert {(name, each) for name, of in whole.gone.items() for each in of} == named_and_gone(records)
 
 
 def test_bytes_that_are_no_fact_are_refused() -> None:
