@@ -39,6 +39,7 @@ class Model:
     state: str = EMPTY
     generation: int = 0
     protocol: str | None = None
+    protocol_before: str | None = None  # of the generation before
     leader: str | None = None
     members: dict[str, Member] = field(default_factory=dict)
     pending: dict[str, int] = field(default_factory=dict)  # id -> when it runs out
@@ -327,7 +328,7 @@ class Model:
 
     def begin(self, joined: list[Member], now: int) -> None:
         self.generation, self.state, self.initial = self.generation + 1, COMPLETING, False
-        self.protocol = None  # one of `winners`, which the shard names
+        self.protocol_before, self.protocol = self.protocol, None  # one of `winners`, which the shard names
         if self.leader not in {member.id for member in joined}:
             self.leader = joined[0].id
         for member in self.members.values():

@@ -1,4 +1,5 @@
-"""The topics that the members of a classic group subscribe to: those of all members, though few are read."""
+"""The topics that the members of a classic group subscribe to: those of all members, though few are read. And the
+protocol that they choose."""
 
 from collections.abc import Sequence
 
@@ -55,7 +56,7 @@ def test_they_are_those_of_each_member(metadata: list[bytes]) -> None:
 
 
 def test_more_names_than_can_be_read_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(voting, "NAMES_MAX", 5)
+    monkeypatch.setattr(voting, "NAMES_MAX", 4)
     several = [write(ConsumerProtocolSubscription((f"t{n}", f"u{n}"))) for n in range(3)]
     assert voting.subscribed_topics(group_of(several[:2])) == frozenset({"t0", "u0", "t1", "u1"})
     assert voting.subscribed_topics(group_of(several)) is None
@@ -65,3 +66,19 @@ def test_names_that_many_members_bring_are_read_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(voting, "NAMES_MAX", 5)
     alike = [write(ConsumerProtocolSubscription(("t", "u"), bytes([n]))) for n in range(9)]
     assert voting.subscribed_topics(group_of(alike)) == frozenset({"t", "u"})
+
+
+PREFERENCES = st.lists(st.permutations(["range", "sticky", "own"]), min_size=1, max_size=6)
+
+
+@given(PREFERENCES, st.sampled_from(["range", "sticky", None]))
+def test_the_protocol_with_the_most_votes_wins_and_of_several_the_one_in_use(
+    preferences: list[list[str]], in_use: str | None
+) -> None:
+    """The first member does not offer `own`, so nobody's vote is for it; of others the one that is named first wins."""
+    offers = [[name for name in preferences[0] if name != "own"], *preferences[1:]]
+    members = [Member(f"m{n}", "c", "/h", 1, 1, tuple((name, b"") for name in each)) for n, each in enumerate(offers)]
+    group = ClassicGroup("g", protocol=in_use).with_members({one.member_id: one for one in members})
+    votes = [next(name for name in each if name in offers[0]) for each in offers]
+    winners = [name for name in votes if votes.count(name) == max(map(votes.count, votes))]
+    assert voting.choose_protocol(group) == (in_use if in_use in winners else winners[0])
