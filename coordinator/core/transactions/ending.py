@@ -56,7 +56,11 @@ def _prepare(transaction: Transaction, commits: bool, protocol: int, now_ms: int
 
 
 def complete(transactions: Transactions, transactional_id: str, now_ms: int) -> Result[Any]:
-    """Complete a transaction whose markers are all written."""
+    """Complete a transaction whose markers are all written.
+
+    With a new producer id, the epoch before is still the last one of the old id that the producer knew. Kafka:
+    `TransactionMetadata.prepareComplete`.
+    """
     prepared = transactions.by_id[transactional_id]
     state = State.COMPLETE_COMMIT if prepared.state == State.PREPARE_COMMIT else State.COMPLETE_ABORT
     complete = replace(
@@ -67,7 +71,6 @@ def complete(transactions: Transactions, transactional_id: str, now_ms: int) -> 
             complete,
             producer_id=prepared.next_producer_id,
             producer_epoch=0,
-            last_producer_epoch=prepared.producer_epoch,
             next_producer_id=NO_ID,
         )
     return Result(records=(complete.record,))

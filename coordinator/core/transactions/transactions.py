@@ -95,6 +95,7 @@ class Transactions:
             else:
                 self._put(transaction)
                 self._watch(transaction)
+                self.held.note(transaction.record)
 
     def resume_timeouts(self) -> None:
         """Let those time out that nobody coordinated when their time came; those that nobody does still wait on."""

@@ -208,7 +208,9 @@ def test_the_latest_fact_of_each_key_is_all_there_is_to_it(records: list[Catalog
     ids = {name: one.id for name, one in topics.items() if one is not None}
     logs = {one.key: one.value for one in records if type(one.key) is LogKey}
     written = [
-        (key.topic, key.partition) for key, one in logs.items() if one is not None and one.topic_id == ids.get(key.topic)
+        (key.topic, key.partition)
+        for key, one in logs.items()
+        if one is not None and one.topic_id == ids.get(key.topic)
     ]
     assert whole.missing_logs(()) == compacted.missing_logs(()) == sorted(written)
     assert {(name, each) for name, of in whole.gone.items() for each in of} == named_and_gone(records)

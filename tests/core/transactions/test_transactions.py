@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from coordinator.core import regex
+from coordinator.core import pace, regex
 from coordinator.core.catalog.records import CatalogRecord, TransactionKey, decode, encode
 from coordinator.core.catalog.settings import Settings
+from coordinator.core.prices import Held
 from coordinator.core.result import STEP_ENTRIES, Call, Markers, Result
 from coordinator.core.topics import Topic, Topics
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
@@ -137,6 +138,42 @@ def test_a_transaction_that_a_request_names_twice_has_the_partitions_of_both(dri
     assert restored(driver).by_id["x"] == driver.at("x")
 
 
+@pytest.mark.parametrize("version", [3, 5])
+def test_many_topics_are_added_in_steps_and_written_once(
+    driver: TransactionsDriver, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is told what became of it, in the order of the request; those of a refused one that it is not their fault."""
+    monkeypatch.setattr(pace, "UNITS", 1)
+    x, y, one = driver.begun("x"), driver.begun("y"), AddPartitionsToTxnRequestTransaction
+    topics = [AddPartitionsToTxnRequestTopic("t", (index, index + 1)) for index in range(3)]
+    wrong = (*topics, AddPartitionsToTxnRequestTopic("t", (9,)))
+    before = len(driver.log)
+    if version < 4:
+        answer = driver.add_all(AddPartitionsToTxnRequest((), "x", *x, tuple(topics)), version)
+        told = [answer.results_by_topic_v3_and_below]
+        names = ["x"]
+        expected = [[(index + more, ErrorCode.NONE) for index in range(3) for more in (0, 1)]]
+    else:
+        asked = (one("x", *x, False, tuple(topics)), one("y", *y, False, wrong), one("y", *y, False, tuple(topics)))
+        answer = driver.add_all(AddPartitionsToTxnRequest(asked), version)
+        told = [each.topic_results for each in answer.results_by_transaction]
+        names = ["x", "y"]
+        expected = [
+            [(index + more, error) for index in range(3) for more in (0, 1)]
+            for error in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        ]
+        expected[1].append((9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        expected.append(expected[0])
+    assert [
+        [(part.partition_index, part.partition_error_code) for topic in of for part in topic.results_by_partition]
+        for of in told
+    ] == expected
+    written = [record.key for record in driver.log[before:]]
+    assert written == [TransactionKey(name) for name in names]
+    for name in names:
+        assert driver.at(name).partitions == {("t", index) for index in range(4)}
+
+
 LAST = (0, EPOCH_MAX - 1)
 
 
@@ -149,7 +186,39 @@ def at_its_end(driver: TransactionsDriver) -> TransactionsDriver:
 
 
 def test_a_producer_that_missed_that_it_got_another_id_is_told_again(at_its_end: TransactionsDriver) -> None:
+    """Also if it got that at the end of a transaction, whose response it has missed (KIP-890)."""
     assert [at_its_end.init(producer=LAST), at_its_end.init(producer=LAST)] == [(1, 0), (1, 0)]
+    at_its_end.take(Result(records=(replace(at_its_end.at(), producer_epoch=EPOCH_MAX - 1).record,)))
+    last = (1, EPOCH_MAX - 1)
+    at_its_end.add(last, 2)
+    assert at_its_end.end(last) == (2, 0)
+    at_its_end.finish()
+    assert at_its_end.init(producer=last) == (2, 0)
+    assert at_its_end.init(producer=(2, 0)) == (2, 1)
+    assert at_its_end.init(producer=last) == ErrorCode.PRODUCER_FENCED
+
+
+def test_a_zombie_gets_no_new_id_in_the_place_of_a_producer_whose_epochs_are_used_up(
+    at_its_end: TransactionsDriver,
+) -> None:
+    before = (0, EPOCH_MAX - 2)
+    at_its_end.take(Result(records=(replace(at_its_end.at(), last_producer_epoch=before[1]).record,)))
+    assert at_its_end.init(producer=(0, 5)) == ErrorCode.PRODUCER_FENCED
+    assert at_its_end.init(producer=before) == LAST, "its answer got lost"
+    assert at_its_end.init(producer=LAST) == (1, 0)
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_the_epoch_that_only_fences_is_nobody_s(at_its_end: TransactionsDriver, version: int) -> None:
+    at_its_end.add(LAST, 2)
+    at_its_end.time_out(at_its_end.now_ms + 60_000)
+    assert at_its_end.at().producer_epoch == EPOCH_MAX
+    at_its_end.finish()
+    before = at_its_end.at()
+    at_its_end.add((0, EPOCH_MAX), 1)
+    assert at_its_end.end((0, EPOCH_MAX), False, version) == ErrorCode.PRODUCER_FENCED
+    assert verify_partition(at_its_end.transactions, "x", (0, EPOCH_MAX), ("t", 2)) == ErrorCode.PRODUCER_FENCED
+    assert at_its_end.at() == before
 
 
 def test_a_producer_that_was_fenced_with_the_last_epoch_gets_another_id(at_its_end: TransactionsDriver) -> None:
@@ -176,7 +245,8 @@ def test_only_the_last_epoch_of_the_id_before_repeats_an_end(at_its_end: Transac
     at_its_end.add(LAST, 2)
     assert at_its_end.end(LAST) == (1, 0)
     at_its_end.finish()
-    assert at_its_end.end((0, EPOCH_MAX - 2)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    for other in ((0, EPOCH_MAX - 2), (7, EPOCH_MAX - 1)):
+        assert at_its_end.end(other) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert at_its_end.end(LAST) == (1, 0)
 
 
@@ -230,6 +300,11 @@ def test_transactions_are_found_by_how_long_they_last_and_by_their_ids(driver: T
     assert list_ids((), (), -1, "a-.*") == ["a-1", "a-2"]
     assert list_ids((), (), -1, "a") == []
     assert list_ids((), (), -1, "") == ["a-1", "a-2", "b-1"]
+    assert list_ids((), (2, 7)) == ["b-1"]
+    states = ("Ongoing", "PrepareEpochFence", "Dead", "Open", "ongoing")
+    answer = finish(driver.ask(ListTransactionsRequest(states), 2))
+    assert answer.unknown_state_filters == ("Open", "ongoing"), "Kafka knows two that nothing is ever in"
+    assert [one.transactional_id for one in answer.transaction_states] == ["a-2"]
 
 
 def test_many_transactions_are_listed_in_steps(driver: TransactionsDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,7 +465,13 @@ def test_what_differs_from_the_log_is_found_in_steps_and_replaced(driver: Transa
     found.replay(replace(transactions.by_id[changed], timeout_ms=5).record)
     steps, names = count_steps(transactions.find_differences(found, lambda name: name != "x9"))
     assert steps > 3 and names == [lost, "open", changed]
+    for one in transactions.by_id.values():
+        transactions.held.note(one.record)
     transactions.replace(names, found)
+    held = Held()
+    for one in transactions.by_id.values():
+        held.note(one.record)
+    assert transactions.held.bytes == held.bytes
     assert lost not in transactions.by_id and "open" not in transactions.by_id and not transactions.deadlines()
     assert transactions.by_id[changed].timeout_ms == 5 and "x9" in transactions.by_id
     assert count_steps(transactions.find_differences(found, lambda name: True))[1] == []
