@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.core.limits import Limits
+from coordinator.core.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, Record
 from coordinator.core.timers import IMMEDIATELY
 from coordinator.core.topics import Topic, Topics
 from tests.core.driver import ShardDriver
@@ -25,3 +26,22 @@ def test_offsets_expire_in_parts_that_follow_at_once(monkeypatch: pytest.MonkeyP
         seen.append((len(driver.shard.groups), driver.shard.timers.earliest_wakeup_ms()))
     rest = [(left, IMMEDIATELY) for left in (4, 3, 2, 1, 0)]
     assert seen == [*rest, (0, driver.now_ms + driver.limits.offsets_retention_check_interval_ms)]
+
+
+def test_offsets_of_a_group_that_is_empty_since_nobody_knows_when_expire_by_their_own_time() -> None:
+    """As its record of an old version tells: it would be since 1970."""
+    driver = ShardDriver(Limits(), Topics([Topic("t", b"t" * 16, 2)]))
+    value = GroupMetadataValue("consumer", 4)
+    assert value.current_state_timestamp == -1
+    driver.shard.replay(Record(GroupMetadataKey("g"), value))
+    for partition in range(2):
+        committed = OffsetCommitValue(5, commit_timestamp=driver.now_ms + partition * DAY_MS)
+        driver.shard.replay(Record(OffsetCommitKey("g", "t", partition), committed))
+    driver.load()
+    left = []
+    for _ in range(9):
+        driver.wait(DAY_MS)
+        left.append(list(driver.shard.offsets.of_topic("g", "t")))
+    assert left == [[0, 1]] * 6 + [[1]] + [[]] * 2
+    assert not driver.shard.groups
+    assert driver.shard.tally.expirations == 2

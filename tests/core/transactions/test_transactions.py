@@ -236,6 +236,7 @@ def test_a_zombie_that_has_the_id_before_is_fenced(at_its_end: TransactionsDrive
     """Of that id, only the last epoch may be that of the producer itself, which missed the response."""
     assert at_its_end.init() == (1, 0)
     assert at_its_end.init(producer=(0, 0)) == ErrorCode.PRODUCER_FENCED, "the new id has the same epoch"
+    assert at_its_end.init(producer=LAST) == ErrorCode.PRODUCER_FENCED, "another instance has begun since"
     at_its_end.add((1, 0), 2)
     assert at_its_end.init(producer=(0, EPOCH_MAX - 2)) == ErrorCode.PRODUCER_FENCED
     assert at_its_end.end((1, 0)) == (1, 1), "the transaction has gone on"
@@ -462,7 +463,7 @@ def test_what_differs_from_the_log_is_found_in_steps_and_replaced(driver: Transa
     for name, one in transactions.by_id.items():
         if name not in (lost, "open") and name.startswith(("x", "open")):
             found.replay(one.record)
-    found.replay(replace(transactions.by_id[changed], timeout_ms=5).record)
+    found.replay(replace(transactions.by_id[changed], timeout_ms=5, partitions=frozenset({("t", 1)})).record)
     steps, names = count_steps(transactions.find_differences(found, lambda name: name != "x9"))
     assert steps > 3 and names == [lost, "open", changed]
     for one in transactions.by_id.values():
