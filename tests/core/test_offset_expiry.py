@@ -1,11 +1,17 @@
 """The pass over all offsets of a shard."""
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.core.limits import Limits
 from coordinator.core.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, Record
 from coordinator.core.timers import IMMEDIATELY
 from coordinator.core.topics import Topic, Topics
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from tests.core.driver import ShardDriver
 from tests.requests import commit
 
@@ -45,3 +51,18 @@ def test_offsets_of_a_group_that_is_empty_since_nobody_knows_when_expire_by_thei
     assert left == [[0, 1]] * 6 + [[1]] + [[]] * 2
     assert not driver.shard.groups
     assert driver.shard.tally.expirations == 2
+
+
+def test_a_retention_that_is_too_long_for_a_record_is_for_ever_and_deletions_are_counted() -> None:
+    driver = ShardDriver(Limits(), Topics([Topic("t", b"t" * 16, 3)]))
+    driver.load()
+    for retention_ms in (2**63 - 1, 5 * DAY_MS):
+        request = replace(commit("g", {"t": {0: 5, 1: 6, 2: 7}}), retention_time_ms=retention_ms)
+        answered = driver.handle(request, driver.call(4)).response
+        assert {one.error_code for one in answered.topics[0].partitions} == {0}
+        driver.rebuild()
+        times = {one.expire_timestamp for one in driver.shard.offsets.of_topic("g", "t").values()}
+        assert times == {min(driver.now_ms + retention_ms, 2**63 - 1)}
+    deleted = tuple(map(OffsetDeleteRequestPartition, (0, 2, 2)))
+    driver.handle(OffsetDeleteRequest("g", (OffsetDeleteRequestTopic("t", deleted),)), driver.call(0))
+    assert driver.shard.tally.deletions == 2 and list(driver.shard.offsets.of_topic("g", "t")) == [1]
