@@ -94,6 +94,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "runtime/long_commits.py:is_long": PART,
     "runtime/share_group_offsets.py:_describe": "partitions of one topic of a request that there is not: 200,000",
     "runtime/share_groups.py:_conclude": "topics of one share group: topics.max.bytes",
+    "runtime/share_groups.py:_find_begun": ONE_TOPIC,
     "runtime/share_groups.py:_end_in_steps": "topics of one share group: topics.max.bytes; their partitions end in steps",
     "runtime/share_state_requests.py": FRAME,
     "runtime/transactions.py": FRAME,

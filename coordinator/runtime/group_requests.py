@@ -281,16 +281,19 @@ def _delete(engine: Engine, group_id: str, call: Call, where: Where) -> Steps[De
 
 
 def _end_share_states(engine: Engine, partition: Partition, group_id: str, call: Call) -> Steps[ErrorCode]:
-    """End what the share coordinator keeps for a group, if it is about to be deleted. Returns why that cannot be."""
-    group = partition.shard.groups.get(group_id)
-    if group is None or not group.is_empty or not kind_of(group).has_share_states:
-        return ErrorCode.NONE
-    ended = engine.take(partition, partition.shard.handle(EndAllShareStates(group_id), call))
-    if isinstance(ended, InSteps):
+    """End what the share coordinator keeps for a group, if it is about to be deleted; again, if an administrator has
+    had some of it begun meanwhile. Returns why that cannot be."""
+    code = ErrorCode.NONE
+    while not code:
+        group = partition.shard.groups.get(group_id)
+        if group is None or not group.is_empty or not kind_of(group).has_share_states:
+            break
+        ended = engine.take(partition, partition.shard.handle(EndAllShareStates(group_id), call))
+        if not isinstance(ended, InSteps):  # there are none
+            break
         outcome = yield from ended.steps
         assert isinstance(outcome, Done), "what the share coordinator says is a response"
-        ended = outcome.response
-    code: ErrorCode = ended
+        code = outcome.response
     return code
 
 

@@ -41,6 +41,7 @@ _MESSAGES: Final = {
     " not match.",
     ErrorCode.INVALID_REQUEST: "The share coordinator found the request invalid.",
     ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group, or its offsets of the topic, have been deleted meanwhile.",
 }
 
 
@@ -60,7 +61,7 @@ def perform(engine: Engine, partition: Partition, effect: BeginShareStates | End
 
 
 def _answer_in_steps(engine: Engine, partition: Partition, effect: BeginShareStates) -> Steps[Any]:
-    failed = yield from _begin_all(engine, effect)
+    failed = yield from _begin_all(engine, partition, effect)
     if partition.is_loaded:
         _conclude(engine, partition, effect, failed)
     else:
@@ -69,22 +70,30 @@ def _answer_in_steps(engine: Engine, partition: Partition, effect: BeginShareSta
 
 
 def _begin_in_steps(engine: Engine, partition: Partition, effect: BeginShareStates) -> Steps[None]:
-    failed = yield from _begin_all(engine, effect)
+    failed = yield from _begin_all(engine, partition, effect)
     if partition.is_loaded:  # else the next heartbeat asks again
         _conclude(engine, partition, effect, failed)
 
 
-def _begin_all(engine: Engine, effect: BeginShareStates) -> Steps[Codes]:
-    """Begin the states. Returns the errors."""
+def _begin_all(engine: Engine, partition: Partition, effect: BeginShareStates) -> Steps[Codes]:
+    """Begin the states. Returns the errors: GROUP_ID_NOT_FOUND if the group, or its offsets of the topic, have been
+    deleted between two steps."""
     pace, failed = Pace(), Codes()
     for topic_id, offsets in effect.offsets.items():
         for index, offset in offsets.items():
             if pace.is_due(_STATE_UNITS):
                 yield
-            key = StateKey(effect.group_id, topic_id, index)
-            if code := _begin_one(engine, effect, key, offset):
+            key, code = StateKey(effect.group_id, topic_id, index), ErrorCode.GROUP_ID_NOT_FOUND
+            if _has_states(partition.shard.groups.get(effect.group_id), topic_id):
+                code = _begin_one(engine, effect, key, offset)
+            if code:
                 failed[key] = code
     return failed
+
+
+def _has_states(group: Any, topic_id: bytes) -> bool:
+    """Return whether a group has states of a topic, or is about to have some: they are not being deleted."""
+    return topic_id in getattr(group, "initializing", ()) or topic_id in getattr(group, "initialized", ())
 
 
 def _fail_all(effect: BeginShareStates) -> Steps[Codes]:
@@ -100,17 +109,26 @@ def _fail_all(effect: BeginShareStates) -> Steps[Codes]:
 
 def _conclude(engine: Engine, partition: Partition, effect: BeginShareStates, failed: Codes) -> None:
     """Tell the group what has come of its question."""
-    states = engine.share_states
-    topics = {topic_id: tuple(offsets) for topic_id, offsets in effect.offsets.items()}
-    if not failed:
+    if failed and effect.response is not None:
+        return  # the administrator hears of it
+    later = [key for key, code in failed.items() if code in NOT_SERVED]
+    if failed and len(later) == len(failed):
+        engine.share_states.call_when_served(later[0], lambda now_ms: _retry(engine, partition, effect, now_ms))
+        return
+    not_begun: dict[bytes, dict[int, None]] = {}
+    for key in failed:
+        not_begun.setdefault(key.topic_id, {})[key.partition] = None
+    begun = {
+        topic_id: found
+        for topic_id, offsets in effect.offsets.items()
+        if (found := tuple([index for index in offsets if index not in not_begun.get(topic_id, ())]))
+    }
+    if begun:
         engine.append()
-        _tell(engine, partition, NoteBegunStates(effect.group_id, topics), effect.at_ms)
-    elif effect.response is None:
-        later = [key for key, code in failed.items() if code in NOT_SERVED]
-        if len(later) == len(failed):
-            states.call_when_served(later[0], lambda now_ms: _retry(engine, partition, effect, now_ms))
-        else:
-            _tell(engine, partition, NoteFailedStates(effect.group_id, topics), effect.at_ms)
+        _tell(engine, partition, NoteBegunStates(effect.group_id, begun), effect.at_ms)
+    if not_begun:
+        told = {topic_id: tuple(indexes) for topic_id, indexes in not_begun.items()}
+        _tell(engine, partition, NoteFailedStates(effect.group_id, told), effect.at_ms)
 
 
 def _begin_one(engine: Engine, effect: BeginShareStates, key: StateKey, offset: int) -> ErrorCode:
@@ -163,24 +181,32 @@ def _forget_in_steps(engine: Engine, partition: Partition, effect: EndShareState
 def _end_topic(
     engine: Engine, partition: Partition, effect: EndShareStates, topic_id: bytes, indexes: tuple[int, ...]
 ) -> Steps[ErrorCode]:
-    """End the states of a topic, as long as the group says that they end. Returns the last error.
-
-    A member that has joined meanwhile needs them, and has them begun anew.
-    """
+    """End the states of a topic, but those that the group has begun anew meanwhile: for a member that has joined, or
+    for an administrator who has altered their offsets. Returns the last error."""
     pace, last = Pace(), ErrorCode.NONE
+    seen: Any = None
+    begun: frozenset[int] = frozenset()
     for index in indexes:
         if pace.is_due(_STATE_UNITS):
             yield
-        group = partition.shard.groups.get(effect.group_id)
         if not partition.is_loaded:
             return ErrorCode.NOT_COORDINATOR
-        if topic_id not in getattr(group, "deleting", ()):
-            return ErrorCode.NON_EMPTY_GROUP if getattr(group, "members", ()) else ErrorCode.NONE
         if engine.world.ledger.catalog.topics.by_id(topic_id) is None:
             return ErrorCode.NONE  # its states have gone with it
-        if code := engine.share_states.delete(StateKey(effect.group_id, topic_id, index), effect.at_ms):
+        group = partition.shard.groups.get(effect.group_id)
+        if group is not seen:
+            seen, begun = group, _find_begun(group, topic_id)
+        if index in begun:
+            last = ErrorCode.NON_EMPTY_GROUP if getattr(group, "members", ()) else last
+        elif code := engine.share_states.delete(StateKey(effect.group_id, topic_id, index), effect.at_ms):
             last = code
     return last
+
+
+def _find_begun(group: Any, topic_id: bytes) -> frozenset[int]:
+    """Return the partitions of a topic of which a group has states, or is about to have some."""
+    kept = (getattr(group, "initializing", {}), getattr(group, "initialized", {}))
+    return frozenset([index for topics in kept if topic_id in topics for index in topics[topic_id].partitions])
 
 
 def _tell(engine: Engine, partition: Partition, told: Any, now_ms: int) -> None:

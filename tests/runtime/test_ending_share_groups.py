@@ -9,8 +9,14 @@ from coordinator.core.decision import Done, Parked
 from coordinator.core.moves import MoveGroup
 from coordinator.core.result import Call
 from coordinator.core.shard import Shard
+from coordinator.core.share_state.values import StateKey
 from protocol.apis import api_of
 from protocol.errors import ErrorCode
+from protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -26,6 +32,14 @@ JOIN = ShareGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=("orders",
 COUNT = 40
 
 
+def alter(*topics: str, indexes: range = range(COUNT)) -> AlterShareGroupOffsetsRequest:
+    """Begin partitions of topics at offset 5."""
+    partitions = tuple([AlterShareGroupOffsetsRequestPartition(index, 5) for index in indexes])
+    return AlterShareGroupOffsetsRequest(
+        "g", tuple([AlterShareGroupOffsetsRequestTopic(name, partitions) for name in topics])
+    )
+
+
 class Stepper:
     """A server whose steps are done one at a time, and a share group without members that has 40 states."""
 
@@ -34,6 +48,7 @@ class Stepper:
         self.tickets = count(1_000)
         self.engine = self.server.node.engine
         self.codes: dict[int, int] = {}  # by ticket
+        self.responses: dict[int, Any] = {}
         if server is None:
             self.begin(JOIN, 1)
             self.finish()
@@ -42,6 +57,16 @@ class Stepper:
 
     def states(self) -> int:
         return len(list(self.engine.share_states.states()))
+
+    def known_states(self) -> set[StateKey]:
+        """Return the states that the group, if there is one, has or has begun."""
+        group = self.engine.world.partitions.owner("g").shard.groups.get("g")
+        return {
+            StateKey("g", topic_id, index)
+            for topics in ("initializing", "initialized")
+            for topic_id, one in getattr(group, topics, {}).items()
+            for index in one.partitions
+        }
 
     def begin(self, request: Any, version: int) -> int:
         """Do the first step of a request. Returns its ticket."""
@@ -71,8 +96,9 @@ class Stepper:
         return steps
 
     def _note(self, ticket: int, response: Any) -> None:
-        (entry,) = getattr(response, "results", None) or getattr(response, "responses", None) or (response,)
-        self.codes[ticket] = entry.error_code
+        self.responses[ticket] = response
+        entry, *_ = getattr(response, "results", None) or getattr(response, "responses", None) or (response,)
+        self.codes[ticket] = getattr(entry, "error_code", 0)
 
 
 @pytest.mark.parametrize(("request_", "version"), [(DELETE, 2), (DELETE_OFFSETS, 0)])
@@ -94,6 +120,53 @@ def test_a_member_that_joins_meanwhile_has_all_states(request_: Any, version: in
     group = stepper.engine.world.partitions.owner("g").shard.groups["g"]
     assert stepper.states() == sum(len(one.partitions) for one in group.initialized.values()) == COUNT
     assert not group.deleting
+
+
+@pytest.mark.parametrize("ahead", [0, 3])
+@pytest.mark.parametrize(("request_", "version"), [(DELETE, 2), (DELETE_OFFSETS, 0)])
+def test_states_that_are_altered_meanwhile_are_there_or_told_to_be_gone(
+    request_: Any, version: int, ahead: int
+) -> None:
+    """The group knows of all states that there are, and has no others."""
+    stepper = Stepper(InMemory(topics={"bills": COUNT, "orders": COUNT}, virtual_brokers=2))
+    for request in (JOIN, ShareGroupHeartbeatRequest("g", "m", -1)):
+        stepper.begin(request, 1)
+        stepper.finish()
+    altered = stepper.begin(alter("orders", "bills"), 0)
+    for _ in range(ahead):
+        stepper.step()
+    ended = stepper.begin(request_, version)
+    stepper.finish()
+    assert stepper.codes[ended] == 0
+    group: Any = stepper.engine.world.partitions.owner("g").shard.groups.get("g")
+    known = stepper.known_states()
+    assert {key for key, _ in stepper.engine.share_states.states()} == known
+    assert len(known) == (0 if group is None else COUNT) and not getattr(group, "deleting", ())
+    told = {one.error_code for topic in stepper.responses[altered].responses for one in topic.partitions}
+    assert told - {0} == ({ErrorCode.GROUP_ID_NOT_FOUND} if ahead < 3 or request_ is DELETE else set())
+
+
+@pytest.mark.parametrize("indexes", [range(COUNT // 2), range(COUNT - 5, COUNT)])
+@pytest.mark.parametrize(("request_", "version"), [(DELETE, 2), (DELETE_OFFSETS, 0)])
+def test_what_is_altered_while_states_end_is_all_that_stays(request_: Any, version: int, indexes: range) -> None:
+    stepper = Stepper()
+    ended = stepper.begin(request_, version)
+    stepper.step()
+    stepper.begin(alter("orders", indexes=indexes), 0)
+    stepper.finish()
+    assert stepper.codes[ended] == 0
+    states = {key: state.start_offset for key, state in stepper.engine.share_states.states()}
+    assert states == dict.fromkeys(stepper.known_states(), 5)
+    assert request_ is DELETE or len(states) == len(indexes)
+
+
+def test_two_administrators_alter_the_same_offsets_at_once() -> None:
+    stepper = Stepper()
+    tickets = [stepper.begin(alter("orders"), 0) for _ in range(2)]
+    stepper.finish()
+    for ticket in tickets:
+        assert {one.error_code for topic in stepper.responses[ticket].responses for one in topic.partitions} == {0}
+    assert {key for key, _ in stepper.engine.share_states.states()} == stepper.known_states()
 
 
 def test_of_two_that_end_a_group_both_are_answered_and_the_next_group_has_new_states() -> None:

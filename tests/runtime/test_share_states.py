@@ -8,7 +8,7 @@ import pytest
 from coordinator.control.inputs import Kind
 from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from coordinator.core.moves import StartBroker, StopBroker
-from coordinator.core.result import BeginShareStates, Call, NoteFailedStates
+from coordinator.core.result import BeginShareStates, Call
 from coordinator.core.share_state.keys import coordinator_key, read_coordinator_key
 from coordinator.core.share_state.values import ShareState, StateBatch, StateKey, StateUpdate
 from coordinator.runtime import share_groups
@@ -267,22 +267,6 @@ def test_states_of_a_topic_that_went_while_they_were_loaded_go_as_well() -> None
     assert not list(states.states())
 
 
-def test_of_states_that_cannot_be_begun_the_group_hears_though_others_are_being_loaded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    server, told = begun(virtual_brokers=2, share_coordinator_state_topic_num_partitions=4), list[Any]()
-    states, topic_id = server.node.engine.share_states, key_in(server).topic_id
-    home = states.partition_of(key_in(server))
-    loading = next(key for key in (key_in(server, n) for n in range(1, 4)) if states.partition_of(key) != home)
-    states.unload(states.partition_of(loading))
-    states.initialize(key_in(server), 7, 0, WALL_MS)
-    monkeypatch.setattr(share_groups, "_tell", lambda _engine, _partition, answer, _now_ms: told.append(answer))
-    wanted = BeginShareStates("g", {topic_id: {0: 5, loading.partition: 5}}, 3, WALL_MS)
-    share_groups.perform(server.node.engine, server.node.world.partitions[0], wanted, None)
-    server.rest()
-    assert told == [NoteFailedStates("g", {topic_id: (0, loading.partition)})]
-
-
 def beat(server: InMemory, epoch: int, *topics: str) -> None:
     """Let the one member of a group join, with topics, or leave, at epoch -1."""
     request = ShareGroupHeartbeatRequest("g", "m", epoch, subscribed_topic_names=topics or None)
@@ -290,7 +274,28 @@ def beat(server: InMemory, epoch: int, *topics: str) -> None:
     server.rest()
 
 
-def test_a_state_that_cannot_be_begun_holds_up_the_others_for_a_heartbeat_at_most(
+def test_of_states_that_cannot_be_begun_the_group_hears_though_others_are_being_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither waits for the other: both are asked for again at the next heartbeat."""
+    server = begun(share_coordinator_state_topic_num_partitions=4)
+    states = server.node.engine.share_states
+    homes = [states.partition_of(key_in(server, index)) for index in range(4)]
+    loading = next(index for index in (1, 2, 3) if homes.count(homes[index]) == 1)
+    failing = next(index for index in (1, 2, 3) if index != loading)
+    initialize, wrong = states.initialize, key_in(server, failing)
+    states.unload(homes[loading])
+    monkeypatch.setattr(
+        states, "initialize", lambda key, *rest: ErrorCode.INVALID_REQUEST if key == wrong else initialize(key, *rest)
+    )
+    beat(server, 0, "orders")
+    group = server.node.world.partitions.owner("g").shard.groups["g"]
+    left = tuple([index for index in range(4) if index not in (loading, failing)])
+    assert [one.partitions for one in group.initialized.values()] == [left]
+    assert not group.initializing
+
+
+def test_a_state_that_cannot_be_begun_does_not_hold_up_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = InMemory()
@@ -302,9 +307,11 @@ def test_a_state_that_cannot_be_begun_holds_up_the_others_for_a_heartbeat_at_mos
 
     monkeypatch.setattr(states, "initialize", fail_for_one)
     beat(server, 0, "orders")
+    groups = server.node.world.partitions.owner("g").shard.groups
+    assert [one.partitions for one in groups["g"].initialized.values()] == [(0, 1, 3)]
     monkeypatch.undo()
     beat(server, 2)
-    (group,) = [one.shard.groups["g"] for one in server.node.world.partitions if "g" in one.shard.groups]
+    group = groups["g"]
     assert [one.partitions for one in group.initialized.values()] == [(0, 1, 2, 3)]
     assert not group.initializing
 

@@ -40,7 +40,7 @@ def delete_share_group_offsets(
         return _no_group(request.group_id)
     if group.members:
         return refuse(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
-    initialized, deleting = dict(group.initialized), dict(group.deleting)
+    initializing, initialized, deleting = dict(group.initializing), dict(group.initialized), dict(group.deleting)
     ending: dict[bytes, tuple[int, ...]] = {}
     errors: list[DeleteShareGroupOffsetsResponseTopic] = []
     for name in (one.topic_name for one in request.topics):
@@ -51,12 +51,13 @@ def delete_share_group_offsets(
             errors.append(_error(name, message))
             continue
         ending[topic.id] = found
+        initializing.pop(topic.id, None)
         initialized.pop(topic.id, None)
         deleting[topic.id] = topic.name
     transition = GroupTransition(group, env, BY)
     response = DeleteShareGroupOffsetsResponse(responses=tuple(errors))
     if group.initializing or group.initialized or group.deleting:
-        write_states(transition, group.initializing, initialized, deleting)
+        write_states(transition, initializing, initialized, deleting)
     if ending:
         transition.effects.append(EndShareStates(group.group_id, ending, transition.now_ms, response))
     return transition.result(response)
@@ -126,7 +127,8 @@ def _partitions(group: ShareGroup, topic: Topic | None) -> tuple[int, ...]:
     if topic is None:
         return ()
     if topic.id in group.initialized:
-        return group.initialized[topic.id].partitions
+        asked = group.initializing.get(topic.id)
+        return tuple(sorted({*group.initialized[topic.id].partitions, *(() if asked is None else asked.partitions)}))
     return tuple(range(topic.partitions)) if topic.id in group.deleting else ()
 
 

@@ -62,9 +62,13 @@ def note_initializing(transition: GroupTransition[ShareGroup], more: StateTopics
 
 
 def note_begun(group: ShareGroup, told: NoteBegunStates, env: Env) -> Result[Any]:
-    """Write that the states of partitions exist. Kafka: `initializeShareGroupState`."""
+    """Write that the states of partitions exist, unless they have been deleted since. Kafka:
+    `initializeShareGroupState`."""
+    begun = {topic_id: StatePartitions(_name(topic_id, env.topics), parts)
+             for topic_id, parts in told.topics.items() if topic_id in group.initializing}  # fmt: skip
+    if not begun:
+        return Result()
     transition = GroupTransition(group, env, "ShareStates")
-    begun = {topic_id: StatePartitions(_name(topic_id, env.topics), parts) for topic_id, parts in told.topics.items()}
     left = _difference(group.initializing, told.topics)
     write_states(transition, left, _union(group.initialized, begun), group.deleting)
     return transition.result()

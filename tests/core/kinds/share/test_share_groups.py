@@ -65,6 +65,7 @@ class ShareDriver(ShardDriver):
         self.asked: list[tuple[int, Asked]] = []  # when, and which partitions
         self.unanswered: dict[tuple[bytes, int], int] = {}  # when a partition was asked for that nothing was heard of
         self.ending: list[frozenset[bytes]] = []
+        self.ended: dict[bytes, tuple[int, ...]] = {}  # the partitions whose states were to end latest
         self.begun: list[dict[bytes, dict[int, int]]] = []  # what was asked to begin, at which offsets
 
     def take(self, result: Result[Any]) -> None:
@@ -83,6 +84,7 @@ class ShareDriver(ShardDriver):
                 self.asked.append((self.now_ms, topics))
             elif isinstance(effect, EndShareStates):
                 self.ending.append(frozenset(effect.topics))
+                self.ended = dict(effect.topics)
 
     @property
     def group(self) -> ShareGroup:
@@ -93,9 +95,12 @@ class ShareDriver(ShardDriver):
         """Say what has become of states that were asked for."""
         for partition in partitions:
             self.unanswered.pop((topic_id, partition), None)
-        nothing = how is NoteFailedStates and GROUP in self.shard.groups and not self.group.initializing
+        is_begun = GROUP in self.shard.groups and topic_id in self.group.initializing
+        nothing = GROUP in self.shard.groups and not self.group.initializing
         result = self.handle(how(GROUP, {topic_id: tuple(sorted(partitions))}), self.call(0))
         assert not (nothing and result.records), "what is not being begun has not failed"
+        if how is NoteBegunStates:
+            assert bool(result.records) == is_begun, "what was deleted meanwhile has not begun"
 
     def note_ended(self, topics: frozenset[bytes]) -> None:
         """Say that the states of some topics are gone."""
@@ -107,11 +112,18 @@ class ShareDriver(ShardDriver):
         """Let an administrator forget the states of topics: whatever may have states of them is asked to end these."""
         there = {topic_id: one.name for topic_id, one in self.group.initialized.items()} | dict(self.group.deleting)
         expected = frozenset(topic_id for topic_id, name in there.items() if name in names)
+        known = {topic_id: set(one.partitions) for topic_id, one in self.group.initialized.items()}
+        for topic_id in known:
+            known[topic_id].update(getattr(self.group.initializing.get(topic_id), "partitions", ()))
         self.ending.clear()
+        self.ended = {}
         topics = tuple(DeleteShareGroupOffsetsRequestTopic(name) for name in names)
         self.handle(DeleteShareGroupOffsetsRequest(GROUP, topics), self.call(0))
         assert self.ending == ([expected] if expected else []), "also where an earlier answer was lost"
-        assert expected <= self.group.deleting.keys() and not expected & self.group.initialized.keys()
+        assert expected <= self.group.deleting.keys()
+        assert not expected & {*self.group.initialized, *self.group.initializing}
+        assert all(set(self.ended[topic_id]) == known[topic_id] for topic_id in expected & known.keys())
+        self.unanswered = {key: at_ms for key, at_ms in self.unanswered.items() if key[0] not in expected}
 
     def beat(self, member: str, epoch: int, names: tuple[str, ...] | None = None) -> ShareGroupHeartbeatResponse:
         request = ShareGroupHeartbeatRequest(GROUP, id_of(member), epoch, None, names)
