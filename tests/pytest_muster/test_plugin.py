@@ -54,6 +54,8 @@ def test_nothing_leaks_from_test_to_test(inner: pytest.Pytester) -> None:
 
 def test_workers_share_a_running_server_without_meeting(inner: pytest.Pytester, tmp_path: Path) -> None:
     with LiveServer(tmp_path, "--ephemeral") as server:
+        for prefix in ("gw0-", "gw1-"):  # of an earlier run
+            Muster(server.kafka, server.ready["admin"], prefix, "session-").topic("left")
         inner.makepyfile(LEAK % 24)
         shared = ("--muster-admin", server.ready["admin"], "--muster-bootstrap", server.kafka)
         inner.runpytest_subprocess("-q", "-n", "2", *shared).assert_outcomes(passed=24)
@@ -61,6 +63,25 @@ def test_workers_share_a_running_server_without_meeting(inner: pytest.Pytester, 
         assert (left.groups(), left.state()) == ([], {"topics": {}, "offsets": {}}), "each test is followed by a reset"
         seen = {event["event"]["group"] for event in left.admin.call("GET", "/events")["events"]}
         assert {name.partition("-")[0] for name in seen} == {"gw0", "gw1"}, "each worker has kept to its own names"
+
+
+def test_what_an_earlier_run_has_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    with LiveServer(tmp_path, "--ephemeral") as server:
+        plain, alone, worker = (
+            Muster(server.kafka, server.ready["admin"], *names)
+            for names in (("", ""), ("", "session-"), ("gw0-", "session-"))
+        )
+        ours = {"testing-a": 1, "module-b": 1}
+        theirs = {"session-a": 1, "test12-b": 2, "module3-c": 1}
+        workers = {"gw0-session-a": 1, "gw0-test1-a": 1}
+        plain.admin.call("POST", "/v1/state", {"topics": ours | theirs | workers})
+        plain.commit("session-loader", "testing-a", {0: 5})
+        plain.remove_leftovers()  # nothing is named for a test here
+        assert plain.state()["topics"] == ours | theirs | workers
+        alone.remove_leftovers()
+        assert plain.state() == {"topics": ours | workers, "offsets": {}}
+        worker.remove_leftovers()
+        assert plain.state()["topics"] == ours
 
 
 CROWD = (
@@ -337,15 +358,20 @@ def test_names_are_those_of_one_test_and_what_a_wider_scope_has_made_stays(inner
             muster.fault({"error": "NOT_COORDINATOR"})
             muster.clock.freeze()
 
+        def test_what_the_module_has_is_there_for_a_test_that_does_not_ask_for_it(muster):
+            assert muster.state()["topics"] == {"kept": 3, "session-catalogue": 2, "module1-orders": 2}
+            assert muster.name("module1-orders") == "module1-orders"
+
         def test_faults_and_the_clock_were_reset(muster, orders):
+            assert muster.group("module1-loader").offsets() == {orders: {0: 7}}
             assert muster.admin.call("GET", "/v1/faults")["faults"] == []
             assert muster.admin.call("GET", "/v1/clock")["mode"] == "real"
     """)
-    inner.runpytest_subprocess("-q").assert_outcomes(passed=3)
+    inner.runpytest_subprocess("-q").assert_outcomes(passed=4)
     inner.makepyfile(
         test_next="""
         def test_nothing_of_the_module_is_left(muster):
             assert set(muster.state()["topics"]) == {"kept", "session-catalogue"}
     """
     )
-    inner.runpytest_subprocess("-q").assert_outcomes(passed=4)
+    inner.runpytest_subprocess("-q").assert_outcomes(passed=5)

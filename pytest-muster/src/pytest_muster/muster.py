@@ -408,14 +408,28 @@ class Muster:
         """Note the topics of the server's own options: their names stay as they are."""
         self._given = frozenset(self.admin.call("GET", path_of("state"))["topics"])
 
+    def remove_leftovers(self) -> None:
+        """Remove what an earlier run has left on a running server: all that is named for a test, a module or a session.
+
+        A run leaves what its session has named, and one that was killed all that its last test has named.
+        """
+        if self.scope:
+            names = [name.removeprefix(self.prefix) for name in self._find_names()]
+            for scope in sorted({found[0] for name in names if (found := SCOPED.match(name))}):
+                self.admin.call("POST", path_of("reset"), {"prefix": self.prefix + scope})
+
     def _find_kept(self) -> list[str]:
         """Return the beginnings of names that a reset leaves alone, if there is anything of such a name."""
         if not self._kept:
             return []
-        state = self.state()
-        names = (*state["topics"], *state["offsets"], *(one["group"] for one in self.groups()))
+        names = self._find_names()
         used = [kept for kept in self._kept if any(name.startswith(kept) for name in names)]
         return [*used, *self._given] if used else []
+
+    def _find_names(self) -> list[str]:
+        """Return the names of all groups and topics of this run."""
+        state = self.state()
+        return [*state["topics"], *state["offsets"], *(one["group"] for one in self.groups())]
 
     def timelines(self) -> dict[str, str]:
         """Return the timeline of each group of this run since the last reset, by the group's id."""

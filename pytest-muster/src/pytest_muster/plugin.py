@@ -19,6 +19,7 @@ from pytest_muster.server import Server
 TIMELINES_MAX: Final = 20
 LINES_MAX: Final = 100  # of one timeline: the last ones
 NUMBERS: Final = itertools.count(1)  # of tests and modules
+LENT: Final = pytest.StashKey[Muster]()  # the server as the module has it whose tests run, if one of them asked for it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,18 +67,22 @@ def muster_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="module")
 def muster_module(muster_server: Muster, pytestconfig: pytest.Config) -> Iterator[Muster]:
     """Yield the server for all tests of a module: what is named through it stays until the module ends."""
-    yield from _lend(muster_server, pytestconfig, "module")
+    for lent in _lend(muster_server, pytestconfig, "module"):
+        pytestconfig.stash[LENT] = lent
+        yield lent
+        del pytestconfig.stash[LENT]
 
 
 @pytest.fixture
 def muster(request: pytest.FixtureRequest, muster_server: Muster, pytestconfig: pytest.Config) -> Iterator[Muster]:
     """Yield a server with no topics but those of `muster_options`, no groups and no faults, whose clock runs.
 
-    What fixtures of the module or the session have named through theirs is there as well.
+    What fixtures of the module or the session have named through theirs is there as well, also in a test that does not
+    use them: a later one of the module may.
     """
-    is_within = "muster_module" in request.fixturenames
-    outer = request.getfixturevalue("muster_module") if is_within else muster_server
-    yield from _lend(outer, pytestconfig, "test")
+    if "muster_module" in request.fixturenames:
+        request.getfixturevalue("muster_module")  # before this one
+    yield from _lend(pytestconfig.stash.get(LENT, muster_server), pytestconfig, "test")
 
 
 def _lend(outer: Muster, config: pytest.Config, kind: str) -> Iterator[Muster]:
@@ -96,7 +101,9 @@ def _scope(config: pytest.Config, kind: str, number: int | None = None) -> str:
 
 
 def _begin(config: pytest.Config, server: Muster) -> Muster:
-    """Return the server of a session, which knows the topics of its own options."""
+    """Return the server of a session, without what another one has left, which knows the topics of its own options."""
+    if _admin(config):
+        server.remove_leftovers()
     if config.getini("muster_options") or _admin(config):
         server.note_given_topics()
     return server
