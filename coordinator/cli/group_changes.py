@@ -6,7 +6,7 @@ The cluster may be any Kafka. Its `__consumer_offsets` is read as every consumer
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from coordinator.cli.cluster import TIMEOUT_SECONDS, bootstrap_of, security_of
@@ -19,6 +19,7 @@ from coordinator.control.printable import make_printable
 from pipeline.history.live import Replay
 from pipeline.history.records import Rebalance
 from protocol.errors import ErrorCode
+from protocol.java_hash import partition_of
 
 TOPIC: Final = "__consumer_offsets"
 BEFORE: Final = 1_000_000  # offsets that are read in front of `--since`, so that the first rebalance has its cause
@@ -84,9 +85,15 @@ class Changes:
         return self._select(rebalances, self._shown[partition])
 
     def _settle(self) -> Iterator[Rebalance]:
-        return self._select(self.replay.settle(), min(self._shown.values(), default=0))
+        for one in self.replay.settle():
+            yield from self._select([one], self._shown_from(one.group))
 
-    def _select(self, rebalances: Iterator[Rebalance], shown_from: int) -> Iterator[Rebalance]:
+    def _shown_from(self, group: str) -> int:
+        """Return the first offset that is shown of the partition that has the group: of all, or of the only one."""
+        (first, *others) = self._shown.values()
+        return self._shown[partition_of(group, len(self._shown))] if others else first
+
+    def _select(self, rebalances: Iterable[Rebalance], shown_from: int) -> Iterator[Rebalance]:
         for one in rebalances:
             if one.log_offset >= shown_from:
                 yield one

@@ -1,0 +1,56 @@
+"""Which rebalances of a log are shown, where partitions have their beginnings of `--since` at different offsets."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from coordinator.cli.group_changes import Changes
+from coordinator.cli.since import Since
+from coordinator.client.log_reader import FetchResult, LogReader
+from coordinator.client.offsets import EARLIEST, LATEST
+from coordinator.core import record_types as types
+from pipeline.synth import fact
+from protocol import record_batch
+from protocol.java_hash import partition_of
+
+GROUPS = ("old", "new")
+NOW, LONG_AGO = 7_000_000, 1_000
+
+
+class Reader:
+    """A topic of two partitions, each with a group that is made and deleted: long ago the one, just now the other."""
+
+    def __init__(self) -> None:
+        self.batches = dict[int, bytes]()
+        self.ends, self.since = dict[int, int](), dict[int, int]()
+        for group, at_ms, base in (("old", LONG_AGO, 5_000), ("new", NOW, 10)):
+            key = types.GroupMetadataKey(group)
+            empty = types.GroupMetadataValue("consumer", 1, None, None, at_ms, ())
+            home = partition_of(group, 2)
+            self.batches[home] = record_batch.encode(
+                [fact(key, empty, at_ms), fact(key, None, at_ms)], base_offset=base
+            )
+            self.ends[home], self.since[home] = base + 2, base + 2 if at_ms == LONG_AGO else base
+
+    def offsets(self, time_ms: int, partitions: Iterable[int]) -> dict[int, int]:
+        found = {EARLIEST: dict.fromkeys(self.ends, 0), LATEST: self.ends}.get(time_ms, self.since)
+        return {one: found[one] for one in partitions}
+
+    def read(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[FetchResult]:
+        for partition in starts:
+            yield FetchResult(partition, self.batches[partition], ends[partition], ends[partition])
+
+    def seek(self, positions: Mapping[int, int]) -> None:
+        pass
+
+
+def find_deleted(partitions: Iterable[int], since: Since) -> list[str]:
+    changes = Changes(cast("LogReader", cast("Any", Reader())), list(partitions), since)
+    return sorted(one.group for one in changes.known() if "deleted" in one.causes)
+
+
+def test_a_group_that_was_deleted_before_the_time_is_not_shown_whatever_other_partitions_hold() -> None:
+    assert {partition_of(group, 2) for group in GROUPS} == {0, 1}
+    assert find_deleted((0, 1), Since()) == sorted(GROUPS)
+    assert find_deleted((0, 1), Since(ago_ms=1_000)) == ["new"]
+    assert find_deleted((0, 1), Since(offset=1_000)) == ["old"]
+    assert [find_deleted([partition_of(group, 2)], Since(ago_ms=1_000)) for group in GROUPS] == [[], ["new"]]
