@@ -144,8 +144,8 @@ class Writer:
     def __init__(self, cluster: Cluster, args: argparse.Namespace) -> None:
         """Connect to the leader of each partition. Raises ClientError."""
         self._topic: str = args.topic
-        self._separator = args.key_separator.encode() if args.key_separator else None
-        self._headers = tuple((name, value.encode()) for name, value in args.header)
+        self._separator = _read_bytes(args.key_separator) if args.key_separator else None
+        self._headers = tuple((name, _read_bytes(value)) for name, value in args.header)
         self._timeout_ms = int(cluster.timeout * 1000)
         self._leaders = find_leaders(cluster, args.topic)
         self._partition: int | None = args.partition
@@ -191,7 +191,8 @@ class Writer:
             return None, line.text
         key, found, value = line.text.partition(self._separator)
         if not found:
-            raise InvalidLine(f"invalid line {line.number}: expected the key separator {self._separator.decode()!r}")
+            separator = self._separator.decode("utf-8", "surrogateescape")
+            raise InvalidLine(f"invalid line {line.number}: expected the key separator {separator!r}")
         return key, value
 
     def _choose_partition(self, key: bytes | None) -> int:
@@ -208,6 +209,11 @@ class Writer:
         request = ProduceRequest(None, ALL, self._timeout_ms, topics)
         (result,) = self._leaders[partition].ask(request, up_to=BY_NAME).responses[0].partition_responses
         check(f"write to {self._topic}:{partition}", result.error_code, result.error_message)
+
+
+def _read_bytes(text: str) -> bytes:
+    """Return a text of the command line as the bytes that it was given as, which may be no UTF-8."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _to_bytes(value: str | Mapping[str, str] | None) -> bytes | None:

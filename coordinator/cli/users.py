@@ -95,15 +95,22 @@ def _set(cluster: Cluster, args: argparse.Namespace) -> int:
     for mechanism in args.mechanism or MECHANISMS:
         number, digest = MECHANISMS[mechanism]
         salt = os.urandom(SALT_BYTES)
-        salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, args.iterations)
+        salted = hashlib.pbkdf2_hmac(digest, password, salt, args.iterations)
         upsertions.append(
             AlterUserScramCredentialsRequestScramCredentialUpsertion(args.user, number, args.iterations, salt, salted)
         )
     return _alter(cluster, "set", [AlterUserScramCredentialsRequest(upsertions=(one,)) for one in upsertions], args)
 
 
-def _read_password(user: str) -> str:
-    """Read a password from the terminal, twice, or a line of standard input. Raises UsageError."""
+def _read_password(user: str) -> bytes:
+    """Read a password from the terminal, twice, or a line of standard input, as UTF-8. Raises UsageError."""
+    try:
+        return _read_line(user).encode()
+    except UnicodeError:
+        raise UsageError("invalid password: expected UTF-8") from None
+
+
+def _read_line(user: str) -> str:
     if sys.stdin.isatty():
         password = getpass.getpass(f"password of {user}: ")
         if getpass.getpass("the same again: ") != password:

@@ -132,6 +132,14 @@ def test_a_password_is_the_line_as_it_stands(
     assert hashed == [password.encode()] * 2
 
 
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # by the locale
+def test_a_password_that_is_no_utf8_is_refused_and_not_shown(
+    muster: Shell, monkeypatch: pytest.MonkeyPatch, errors: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"geheim\xff\n"), "utf-8", errors))
+    assert muster(2, "users", "set", "till") == "muster users: invalid password: expected UTF-8\n"
+
+
 @pytest.mark.parametrize("known", [0, 1, 2])
 def test_what_concerns_a_user_that_does_not_exist_ends_with_1(
     muster: Shell, monkeypatch: pytest.MonkeyPatch, known: int

@@ -24,7 +24,7 @@ def muster(server: Muster, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> She
 
 def type_in(monkeypatch: pytest.MonkeyPatch, *lines: object) -> None:
     text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode("utf-8", "surrogateescape"))))
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -82,6 +82,20 @@ def test_a_line_that_is_none_is_named(
     assert complaint in said
     assert said.endswith("; 0 records written before\n")
     assert "cannot be combined" in muster(2, "produce", "orders", "--input", "json", "--key-separator", ":")
+
+
+def test_a_separator_and_headers_are_the_bytes_that_they_are_given_as(
+    muster: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the byte `\xff`, which is no UTF-8, as Python reads it from the command line."""
+    words = ("produce", "orders", "--key-separator", "\udcff", "--header", "\udcffname=\udcff")
+    type_in(monkeypatch, "anna\udcfftea", "tea")
+    assert "invalid line 2: expected the key separator" in muster(1, *words)
+    type_in(monkeypatch, "anna\udcfftea")
+    muster(0, *words)
+    (record,) = map(json.loads, muster(0, "consume", "orders", "--json").splitlines())
+    assert (record["key"], record["value"]) == ("anna", "tea")
+    assert record["headers"] == [["\udcffname", {"base64": "/w=="}]]
 
 
 def test_the_coordinators_records_are_decoded(server: Muster, muster: Shell) -> None:
