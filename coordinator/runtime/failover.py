@@ -154,12 +154,13 @@ class Failover:
 
     def _replay(self, key: Key, load: Load, replaying: Iterator[object]) -> Steps[None]:
         yield  # all of the partitions are unloaded first, in the step that has begun this
-        for _ in replaying:
-            yield
-            if not self._engine.world.coordinators.loads.is_current(key, load):
+        loads, is_over = self._engine.world.coordinators.loads, object()
+        while loads.is_current(key, load):  # else the log is another load's to read, from its beginning
+            if next(replaying, is_over) is is_over:
+                load.is_replayed = True
+                self._engine.wake_at(load.at_ms)
                 return
-        load.is_replayed = True
-        self._engine.wake_at(load.at_ms)
+            yield
 
     def _replay_transactions(self, owns: Callable[[str], bool]) -> Steps[None]:
         """Read the transactional ids of a partition from the log, and put them in the place of those in memory.
