@@ -61,6 +61,7 @@ from coordinator.core.surroundings import BY_ITSELF, Step, Surroundings, Write
 from coordinator.core.timers import (
     EXPIRY,
     IMMEDIATELY,
+    RETRY_MS,
     SESSION,
     AdvanceLike,
     Due,
@@ -400,9 +401,16 @@ class Shard:
         return self._env(group_id, Call(0, now_ms, 0, None, "", _no_id))
 
     def _fire(self, due: Due, now_ms: int) -> Result[Any]:
-        kind, group_id, _ = due.key
-        group = self.groups[group_id]
-        return self._finish(TIMERS[kind, type(group)](group, due, self._env_at(group_id, now_ms)), now_ms)
+        name, group_id, _ = due.key
+        group, env = self.groups[group_id], self._env_at(group_id, now_ms)
+        try:
+            return self._finish(TIMERS[name, type(group)](group, due, env), now_ms)
+        except BatchTooLarge:  # before any of it was applied
+            give_up = kind_of(group).too_large.get(name)
+            if give_up is not None:
+                return self._finish(give_up(group, due, env), now_ms)
+            self.timers.set(due.key, now_ms + RETRY_MS)
+            return Result()
 
     def _restart(self, group: Group, now_ms: int) -> Result[Any]:
         return self._finish(kind_of(group).restart(group, self._env_at(group.group_id, now_ms)), now_ms)

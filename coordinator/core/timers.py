@@ -75,6 +75,9 @@ IMMEDIATELY: Final = -(2**62)
 """A deadline that is due whatever the clock shows, for work that is done in steps. Timers with this deadline fire in
 the order in which they were set, as many in each turn as `may_work` allows."""
 
+RETRY_MS: Final = 500
+"""After which a timer fires again that could not do what it is for: as in Kafka, it does so until it can."""
+
 MayGoOn = Callable[[], bool]  # whether this turn fires more timers; called after each of them
 MayWork = Callable[[], bool]  # whether this turn does another step of work; called before each of them
 

@@ -75,6 +75,7 @@ CONSUMER: Final = Kind(
     too_large={
         TakeTarget: late(f"{modern.__name__}.long_targets", "give_up"),
         ConsumerGroupHeartbeatRequest: late(f"{__package__}.consumer_group_heartbeat", "refuse_too_large"),
+        REGEX: late(f"{__package__}.timers", "give_up_patterns"),
     },
     malformed={ConsumerGroupHeartbeatRequest: late(f"{__package__}.consumer_group_heartbeat", "refuse_malformed")},
     timers={

@@ -7,6 +7,8 @@ tests/conformance/stories/consumer_static.py.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.kinds.consumer import patterns
@@ -17,9 +19,7 @@ from coordinator.core.kinds.consumer.transition import GroupTransition
 from coordinator.core.kinds.modern.transition import with_deadline
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Effect, Result, SetTimer
-from coordinator.core.timers import JOIN, REBALANCE, SESSION, SYNC, Due, rebalance, session
-
-RETRY_MS: Final = 500
+from coordinator.core.timers import JOIN, REBALANCE, RETRY_MS, SESSION, SYNC, Due, rebalance, session
 
 
 def resolve_patterns(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
@@ -27,6 +27,11 @@ def resolve_patterns(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
     transition = GroupTransition(group, env, "timer regex")
     patterns.resolve_patterns(transition)
     return transition.result()
+
+
+def give_up_patterns(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
+    """Give up what has matched, because the log does not take so many topics at once: a heartbeat begins anew."""
+    return Result(replace(group, resolving=None))
 
 
 def expire_member(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
