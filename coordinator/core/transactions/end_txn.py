@@ -27,6 +27,8 @@ def end_txn(transactions: Transactions, request: EndTxnRequest, call: Call) -> R
     # With V2 each end raises the epoch, and a retry shows by its epoch; without, by the state.
     v2 = call.version >= V2_SINCE
     is_retry = v2 and _is_retry(known, request)
+    if is_retry and known.state in (State.EMPTY, State.ONGOING):
+        return _refuse(ErrorCode.PRODUCER_FENCED, call)  # its response no longer counts: the id has been used since
     if not is_retry and (error := _validate_producer(known, request)):
         return _refuse(error, call)
     if known.state.is_prepared:
@@ -43,8 +45,8 @@ def end_txn(transactions: Transactions, request: EndTxnRequest, call: Call) -> R
 
 
 def _is_retry(known: Transaction, request: EndTxnRequest) -> bool:
-    """Return whether the request has led to the current state already, by the epoch that it raised (KIP-890)."""
-    if known.protocol != V2 or known.state == State.ONGOING:
+    """Return whether the request has been answered already, by the epoch that it has raised (KIP-890)."""
+    if known.protocol != V2:
         return False
     if known.producer_id == request.producer_id:
         return known.producer_epoch == request.producer_epoch + 1

@@ -251,6 +251,29 @@ def test_only_the_last_epoch_of_the_id_before_repeats_an_end(at_its_end: Transac
     assert at_its_end.end(LAST) == (1, 0)
 
 
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("last", [(0, 0), LAST])
+def test_an_end_is_not_repeated_once_the_id_was_used_again(
+    driver: TransactionsDriver, last: tuple[int, int], committed: bool
+) -> None:
+    """The producer is a zombie then: another one has begun, or is in a transaction."""
+    driver.begun()
+    driver.take(Result(records=(replace(driver.at(), producer_epoch=last[1]).record,)))
+    driver.add(last, 2)
+    again = driver.end(last, committed)
+    assert isinstance(again, tuple)
+    driver.finish()
+    assert driver.end(last, committed) == again
+    driver.add(again, 2)
+    assert driver.end(last, committed) == ErrorCode.PRODUCER_FENCED
+    again = driver.end(again, committed)
+    assert isinstance(again, tuple)
+    driver.finish()
+    driver.begun()
+    assert driver.at().state == State.EMPTY
+    assert driver.end(again, committed) == ErrorCode.PRODUCER_FENCED
+
+
 def test_ids_that_nobody_uses_are_forgotten(driver: TransactionsDriver) -> None:
     rest, busy = driver.begun("rest"), driver.begun("busy")
     driver.add(busy, 0, name="busy")
