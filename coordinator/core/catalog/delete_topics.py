@@ -39,7 +39,8 @@ def delete_topics(catalog: Catalog, request: DeleteTopicsRequest, call: Call) ->
             error, message = ErrorCode.INVALID_TOPIC_EXCEPTION, f"The internal topic {topic} cannot be deleted."
         elif topic is not None:
             fact = catalog.topics_by_name.get(topic)
-            if fact is not None and topic not in gone:  # else it has gone between two steps, or is named in two ways
+            is_meant = fact is not None and topic_id in (NO_ID, fact.id)  # else it has gone between two steps
+            if fact is not None and is_meant and topic not in gone:  # which it is if it is named in two ways
                 records += _tombstones(catalog, topic)
                 partitions += fact.partitions
                 gone[topic] = fact.id

@@ -20,6 +20,7 @@ from coordinator.core.catalog.records import (
     encode,
 )
 from coordinator.core.catalog.settings import Settings
+from coordinator.core.pace import UNITS
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
@@ -133,6 +134,20 @@ def test_topics_that_grow_in_one_request_share_the_room() -> None:
     errors = [ErrorCode(one.error_code) for one in ask(catalog, CreatePartitionsRequest(topics)).results]
     assert errors == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert catalog.partitions == 9
+
+
+def test_a_topic_that_is_made_anew_meanwhile_is_not_the_one_with_the_id_that_is_deleted(catalog: Catalog) -> None:
+    old = catalog.topics_by_name["t"].id
+    others = [Named(None, number.to_bytes(16, "big")) for number in range(1, 2 * UNITS)]
+    request = DeleteTopicsRequest((Named(None, old), *others))
+    steps = iter(decide_all("catalog", catalog, request, CALL))
+    next(steps)  # it has been found
+    ask(catalog, DeleteTopicsRequest(topic_names=("t",)))
+    create(catalog, New("t", 3, 1))
+    *_, last = steps
+    deleted = last.response.responses[0]
+    assert (deleted.name, deleted.topic_id, deleted.error_code) == ("t", old, ErrorCode.NONE), "it has gone"
+    assert catalog.topics_by_name["t"].partitions == 3 and not last.records
 
 
 def test_a_topic_is_deleted_with_its_settings(catalog: Catalog) -> None:
