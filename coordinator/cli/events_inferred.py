@@ -3,12 +3,12 @@
 import argparse
 import json
 
-from coordinator.cli.group_changes import Changes, open_reader
-from coordinator.cli.since import Since
+from coordinator.cli import fail
+from coordinator.cli.group_changes import Changes, find_home, open_reader
+from coordinator.cli.since import Since, format_since
 from coordinator.control.printable import make_printable
 from pipeline.history import timeline
 from pipeline.history.records import Rebalance
-from protocol.java_hash import partition_of
 
 
 def tell_inferred(args: argparse.Namespace) -> int:
@@ -16,10 +16,12 @@ def tell_inferred(args: argparse.Namespace) -> int:
     with open_reader(args) as reader:
         partitions = list(reader.describe().leaders)
         if args.group is not None:
-            partitions = [partition_of(args.group, len(partitions))]
+            partitions = [find_home(args.group, len(partitions))]
         is_since_now = args.follow and args.since is None and args.count is None
         changes = Changes(reader, partitions, Since(ago_ms=0) if is_since_now else args.since or Since(), args.group)
         known = sorted(changes.known(), key=lambda one: (one.at_ms, one.log_offset))
+        if args.group is not None and not known and not args.follow:
+            return fail("events", f"no rebalance of {args.group!r} {format_since(args.since or Since())}")
         for one in known if args.count is None else known[-args.count :]:
             _print_change(args, one, changes)
         for change in changes.read_changes() if args.follow else ():

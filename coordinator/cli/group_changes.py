@@ -24,6 +24,7 @@ from protocol.java_hash import partition_of
 TOPIC: Final = "__consumer_offsets"
 BEFORE: Final = 1_000_000  # offsets that are read in front of `--since`, so that the first rebalance has its cause
 WAIT_MS: Final = 500
+ID_BYTES_MAX: Final = 32_767  # of a string of the protocol
 _NO_GROUPS: Final = "the cluster has no topic __consumer_offsets yet: no group has ever joined or committed"
 
 
@@ -38,6 +39,13 @@ def open_reader(args: argparse.Namespace) -> LogReader:
             raise ClientError(_NO_GROUPS) from None
         raise
     return reader
+
+
+def find_home(group: str, partitions: int) -> int:
+    """Return the partition of the topic that has a group. Raises ClientError for an id that none can have."""
+    if len(group.encode("utf-8", "surrogateescape")) > ID_BYTES_MAX:
+        raise ClientError(f"cannot look for this group: its id has more than {ID_BYTES_MAX:,} bytes")
+    return partition_of(group, partitions)
 
 
 class Changes:

@@ -13,7 +13,7 @@ import msgspec
 from coordinator.cli import fail
 from coordinator.cli.admin import find_admin, get
 from coordinator.cli.cluster import Cluster, UsageError
-from coordinator.cli.group_changes import Changes, note, open_reader
+from coordinator.cli.group_changes import Changes, find_home, note, open_reader
 from coordinator.cli.group_view import DescribedGroup, describe_group
 from coordinator.cli.positions import describe_lag, find_positions
 from coordinator.cli.since import Since, format_since
@@ -23,7 +23,6 @@ from coordinator.control.printable import format_span, make_printable
 from pipeline.history import timeline
 from pipeline.history.live import MemberName, Replay
 from pipeline.history.records import Rebalance
-from protocol.java_hash import partition_of
 
 GROUPS_MAX: Final = 50  # that the table shows
 AWAITED_MAX: Final = 3  # members that the last line names
@@ -50,7 +49,7 @@ def tell_inferred(args: argparse.Namespace, ask_admin: Callable[[str], int]) -> 
         partitions = list(reader.describe().leaders)
         if args.group is None:
             return _print_ranking(args, Changes(reader, partitions, args.since or Since()))
-        home = partition_of(args.group, len(partitions))
+        home = find_home(args.group, len(partitions))
         return _print_timeline(args, Changes(reader, [home], args.since or Since(), args.group), notice)
 
 

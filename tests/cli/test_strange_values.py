@@ -44,6 +44,16 @@ def test_the_events_of_a_group_that_is_not_utf8_are_asked_for(
     assert "invalid path" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [("why", "--inferred"), ("events", "--since", "1h")])
+def test_a_group_that_no_log_can_hold_is_not_looked_for(
+    words: tuple[str, ...], muster: Muster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a" * 32_768, "\u00fc" * 16_384, NOT_UTF8 * 16_384):
+        code, lines, complaint = Command(muster.kafka, capsys)(*words, name)
+        assert (code, lines) == (1, [])
+        assert complaint == f"muster {words[0]}: cannot look for this group: its id has more than 32,767 bytes\n"
+
+
 def test_a_name_neither_steers_the_terminal_nor_forges_a_line(
     muster: Muster, capsys: pytest.CaptureFixture[str]
 ) -> None:
