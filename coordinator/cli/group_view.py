@@ -13,7 +13,7 @@ from protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponseDescribedGroup,
     ConsumerGroupDescribeResponseMember,
 )
-from protocol.messages.consumer_protocol import read_assignment, read_subscription
+from protocol.messages.consumer_protocol import partitions_by_topic, read_assignment, read_subscription
 from protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponseDescribedGroup,
@@ -210,8 +210,8 @@ def _read_protocol(member: DescribeGroupsResponseDescribedGroupMember) -> tuple[
         if member.member_metadata:
             topics = read_subscription(member.member_metadata).topics
         if member.member_assignment:
-            assigned = read_assignment(member.member_assignment).assigned_partitions
-            assignment = {one.topic: tuple(sorted(one.partitions)) for one in assigned}
+            assigned = partitions_by_topic(read_assignment(member.member_assignment))
+            assignment = {topic: tuple(partitions) for topic, partitions in assigned.items()}
     except ProtocolError:
         pass
     return topics, assignment

@@ -7,7 +7,7 @@ import msgspec
 
 from coordinator.core import records as facts
 from protocol.errors import ProtocolError
-from protocol.messages.consumer_protocol import read_assignment, read_subscription
+from protocol.messages.consumer_protocol import partitions_by_topic, read_assignment, read_subscription
 
 _EPOCH_FIELDS = ("generation", "epoch", "assignment_epoch", "member_epoch")
 
@@ -46,8 +46,8 @@ def _member(member: facts.GroupMetadataValueMember) -> dict[str, Any]:
     shown["topics"], shown["assignment"] = None, {}
     try:
         shown["topics"] = sorted(read_subscription(member.subscription).topics)
-        assigned = read_assignment(member.assignment).assigned_partitions if member.assignment else ()
-        shown["assignment"] = {one.topic: sorted(one.partitions) for one in assigned}
+        if member.assignment:
+            shown["assignment"] = partitions_by_topic(read_assignment(member.assignment))
     except ProtocolError:
         pass  # another protocol than consumers speak (Kafka Connect): its bytes mean nothing here
     return shown

@@ -99,6 +99,14 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
     return assignment
 
 
+def partitions_by_topic(assignment: ConsumerProtocolAssignment) -> dict[str, list[int]]:
+    """Return the partitions of each topic in order. A leader may name a topic more than once: all of it counts."""
+    found: dict[str, set[int]] = {}
+    for one in assignment.assigned_partitions:
+        found.setdefault(one.topic, set()).update(one.partitions)
+    return {topic: sorted(partitions) for topic, partitions in found.items()}
+
+
 def version_of(data: bytes) -> int:
     """Return the version that the bytes begin with. Raises `ProtocolError` where there is none."""
     try:

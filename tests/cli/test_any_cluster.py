@@ -16,13 +16,20 @@ from coordinator.client.cluster import Cluster
 from coordinator.client.log_reader import LogReader
 from coordinator.client.offsets import EARLIEST, LATEST
 from protocol import record_batch
+from protocol.messages import consumer_protocol as embedded
 from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from protocol.messages.sync_group import SyncGroupRequestAssignment
 from tests.cli.command import Command, records
 from tests.live import Muster, wait_until
 from tests.members import ClassicMember, ConsumerMember
-from tests.requests import commit, share
+from tests.requests import commit
 
+OWNED = embedded.write(  # as a leader may write it: Kafka's clients take all that stands there
+    embedded.ConsumerProtocolAssignment(
+        tuple(embedded.ConsumerProtocolAssignmentTopicPartition("orders", some) for some in ((3, 0), (), (2, 1)))
+    )
+)
 OPTIONS = ("--topic", "orders:4", "--set", "group.initial.rebalance.delay.ms=0")
 
 
@@ -35,7 +42,7 @@ def muster(tmp_path: Path) -> Iterator[Muster]:
 def join_alone(client: Client, group: str) -> ClassicMember:
     member = ClassicMember(client, group)
     assert member.join().error_code == 0
-    assert member.sync(share(member.member_id, {"orders": (0, 1, 2, 3)})).error_code == 0
+    assert member.sync(SyncGroupRequestAssignment(member.member_id, OWNED)).error_code == 0
     return member
 
 
@@ -55,8 +62,12 @@ def test_why_tells_a_join_and_a_leave_and_what_the_lag_is(muster: Muster, comman
             .partitions[0]
             .error_code
         )
+        (shown,) = command.json("groups", "describe", "shop")[0]["members"]
+        assert shown["assignment"] == muster.steer("GET", "/groups/shop")["members"][0]["assignment"]
+        assert shown["assignment"] == {"orders": [0, 1, 2, 3]}
         leave(client, member)
     first, joined, left, now = command.lines("why", "shop", "--inferred")
+    assert "(0 -> 1 members, 4 partitions moved)" in joined
     assert first.startswith("shop: 2 rebalances in ")
     assert 'Stable (generation 1) member joined: "till"' in joined
     assert joined.endswith("[inferred]")
@@ -80,6 +91,10 @@ def test_a_group_of_which_nothing_is_shown_is_told_when_it_last_rebalanced(muste
     assert command("why", "tool", "--inferred")[2] == (
         "muster why: no rebalance of 'tool' is in the log, as far as it was read\n"
     )
+    for words in ((), ("--since", str(end)), ("--since", "1h")):
+        code, lines, complaint = command("events", "tool", *words)
+        assert (code, lines, complaint.count("\n")) == (1, [], 1)
+        assert complaint.startswith("muster events: no rebalance of 'tool' ")
     assert command("why", "nosuch", "--inferred")[2] == (
         "muster why: no group 'nosuch', and nothing of it is in the log, as far as it was read\n"
     )

@@ -5,7 +5,7 @@ from coordinator.core.kinds.classic.group import ClassicGroup, Member
 from coordinator.core.kinds.classic.voting import CONSUMER
 from coordinator.core.topics import Topics
 from protocol.errors import ProtocolError
-from protocol.messages.consumer_protocol import read_assignment
+from protocol.messages.consumer_protocol import partitions_by_topic, read_assignment
 
 
 def view(group: ClassicGroup, topics: Topics) -> list[MemberView]:
@@ -28,7 +28,6 @@ def _view_member(group: ClassicGroup, member: Member) -> MemberView:
 def _decode_assignment(data: bytes) -> Assignment:
     """Read an assignment of a consumer. One that cannot be read belongs to the clients, and shows as empty."""
     try:
-        assigned = read_assignment(data).assigned_partitions
+        return partitions_by_topic(read_assignment(data))
     except ProtocolError:
         return {}
-    return {one.topic: sorted(one.partitions) for one in assigned}
