@@ -175,7 +175,7 @@ QUERIES = {
             count(*) AS count
         FROM rebalances WHERE sync_ms IS NOT NULL GROUP BY ALL
     """,
-    "rebalances": f'SELECT * FROM rebalances ORDER BY at_ms DESC, "group" LIMIT {LISTED}',
+    "rebalances": f'SELECT * FROM rebalances ORDER BY at_ms DESC, "group", log_offset DESC LIMIT {LISTED}',
     "stickiness": f"""
         SELECT * FROM stickiness WHERE common > 0 ORDER BY stickiness, "group" LIMIT {LISTED // 2}
     """,
@@ -283,7 +283,8 @@ def _story(db: duckdb.DuckDBPyConnection, group: str) -> Story:
         consumed=rows(db, RATE_SQL % COMMITTED_SQL, group),
         rebalances=rows(
             db,
-            f'SELECT * FROM rebalances WHERE "group" = $1 ORDER BY at_ms DESC LIMIT {DRAWN_REBALANCES}',
+            'SELECT * FROM rebalances WHERE "group" = $1 ORDER BY at_ms DESC, log_offset DESC '
+            f"LIMIT {DRAWN_REBALANCES}",
             group,
         )[::-1],
         sessions=rows(

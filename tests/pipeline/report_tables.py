@@ -23,7 +23,7 @@ EMPTY = {
     "log_end_offsets": [("topic", text), ("partition", small), ("ts", big), ("leo", big), ("source", text)],
     "offset_commits": [*KEY, ("record_ts", big), ("committed_offset", big), ("effective", yes), ("is_tombstone", yes), ("topic_id", text)],
     "new_group_records": [("group", text), ("type", text), ("member_id", text), ("log_offset", big), ("record_ts", big), ("is_tombstone", yes), ("payload", text)],
-    "rebalances": [("group", text), ("cause", text), ("cause_source", text), ("sync_ms", big), ("at_ms", big), ("type", text), ("generation", big), ("causes", pa.list_(text)), ("cause_detail", text), ("members_before", small), ("members_after", small), ("joined", pa.list_(text)), ("left", pa.list_(text)), ("partitions_moved", small), ("commit_gap_ms", big), ("commit_gap_partitions", text), ("commit_interval_ms", big)],
+    "rebalances": [("group", text), ("log_offset", big), ("cause", text), ("cause_source", text), ("sync_ms", big), ("at_ms", big), ("type", text), ("generation", big), ("causes", pa.list_(text)), ("cause_detail", text), ("members_before", small), ("members_after", small), ("joined", pa.list_(text)), ("left", pa.list_(text)), ("partitions_moved", small), ("commit_gap_ms", big), ("commit_gap_partitions", text), ("commit_interval_ms", big)],
     "stickiness": [("group", text), ("common", big), ("stickiness", real)],
     "share_partitions": [*KEY, ("available", big), ("acknowledged", big), ("max_delivery_count", big), ("record_ts", big)],
     "archived_ranges": [*KEY, ("topic_id", text), ("first_offset", big), ("last_offset", big), ("records", big), ("delivery_count", big), ("at_ms", big)],
@@ -156,7 +156,8 @@ class MadeUpTables:
             causes = self.dice.sample(CAUSES, self.dice.randrange(1, 3))
             gap = self.dice.choice((None, 1_500, 90_000))
             self._add(
-                "rebalances", group=group, cause=causes[0], causes=causes, at_ms=at_ms, type=kind, generation=number,
+                "rebalances", group=group, cause=causes[0], causes=causes, type=kind, generation=number,
+                at_ms=at_ms - at_ms % 20_000 if number % 2 else at_ms, log_offset=next(self._offsets),
                 cause_source=self.dice.choice(("event_log", "inferred")), cause_detail=self.dice.choice(("", f"joined: m{number}")),
                 sync_ms=self.dice.choice((None, 0, 9, 10, 99, 100, 999, 1000, 9999, 10_000)), members_before=self.dice.randrange(5),
                 members_after=self.dice.randrange(5), joined=[f"{group}-{n}" for n in range(self.dice.randrange(3))],

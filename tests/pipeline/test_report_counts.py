@@ -129,12 +129,12 @@ def test_each_story_is_of_its_group_alone(made: Made) -> None:
     for story in data.stories:
         group = story.group
 
-        def mine(table: str, key: str, group: str = group) -> list[Row]:
+        def mine(table: str, *key: str, group: str = group) -> list[Row]:
             rows = [row for row in tables.tables[table] if row["group"] == group]
-            return sorted(rows, key=lambda row: row[key])
+            return sorted(rows, key=lambda row: [row[name] for name in key])
 
         assert story.lag == expected_lag(tables, group)
-        assert story.rebalances == mine("rebalances", "at_ms")
+        assert story.rebalances == mine("rebalances", "at_ms", "log_offset")
         assert story.sessions == mine("member_sessions", "from_ts")[-DRAWN_SESSIONS:]
         owners = {(row["topic"], row["partition"], row["from_ts"], row["to_ts"], row["owner"]) for row in story.owners}
         places = sorted({(topic, number) for topic, number, *_ in tables.drawn[group]})[:DRAWN_PARTITIONS]
@@ -192,7 +192,7 @@ SYNC: dict[str, Callable[[int], bool]] = {
 def test_rebalances_of_all_groups(made: Made) -> None:
     tables, data = made
     rows = tables.tables["rebalances"]
-    assert data.rebalances == sorted(rows, key=lambda row: (-row["at_ms"], row["group"]))[:LISTED]
+    assert data.rebalances == sorted(rows, key=lambda row: (-row["at_ms"], row["group"], -row["log_offset"]))[:LISTED]
     assert data.rebalances_total == len(rows) > LISTED
     causes = Counter((row["cause"], row["cause_source"]) for row in rows)
     assert {(row["cause"], row["cause_source"]): row["count"] for row in data.causes} == causes
