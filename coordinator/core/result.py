@@ -244,7 +244,8 @@ class Result(Struct, Generic[G], frozen=True):
 
     `group` is the group as it shall be, None when none is touched. `records` become one atomic batch of the log, plain
     or, with a `producer`, transactional: `Record`s of a group, or `CatalogRecord`s. `response` answers the request at
-    hand; None while it is parked under its ticket (and for timers).
+    hand; None while it is parked under its ticket (and for timers). What an operator asks for `is_forced`: the log
+    takes its records, however large they are together.
     """
 
     group: G | None = None
@@ -253,6 +254,7 @@ class Result(Struct, Generic[G], frozen=True):
     effects: tuple[Effect, ...] = ()
     events: tuple[Event, ...] = ()
     producer: Producer | None = None
+    is_forced: bool = False
 
     def prepend(self, *effects: Effect, events: tuple[Event, ...] = ()) -> "Result[G]":
         """Return the same, but `effects` and `events` come first."""

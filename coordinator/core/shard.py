@@ -29,7 +29,7 @@ from coordinator.core import cleanup
 from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignor
 from coordinator.core.decision import Steps
-from coordinator.core.dispatch import HANDLERS, TIMERS
+from coordinator.core.dispatch import HANDLERS, TIMERS, VERBS
 from coordinator.core.env import Env
 from coordinator.core.growth import COMMITS, names_new_offsets
 from coordinator.core.kinds.kind import Group, Inconsistent, Kind
@@ -158,7 +158,7 @@ class Shard:
         try:
             self._finish(result, call.now_ms)
         except BatchTooLarge:  # before any of it was applied
-            return self._give_up(group, request, env)
+            return self._give_up(group, request, result, env)
         if result.records:
             self.tally.count(result.records)
         return result
@@ -175,8 +175,13 @@ class Shard:
             return surroundings.refuse_offsets(request, version)
         return None if group is not None else surroundings.refuse_group(_bytes_of(request.group_id), request, version)
 
-    def _give_up(self, group: Group | None, request: Any, env: Env) -> Result[Any]:
-        """Handle a request whose records exceed the batch size limit: refuse it, or fall back as Kafka does."""
+    def _give_up(self, group: Group | None, request: Any, result: Result[Any], env: Env) -> Result[Any]:
+        """Handle a request whose records exceed the batch size limit: refuse it, or fall back as Kafka does.
+
+        An operator is not refused: the limit is one for clients.
+        """
+        if type(request) in VERBS:
+            return self._finish(replace(result, is_forced=True), env.call.now_ms)
         give_up = None if group is None else kind_of(group).too_large.get(type(request))
         if give_up is None:
             return Result(response=self._surroundings.refuse_records(request, env.call.version))

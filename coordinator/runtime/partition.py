@@ -110,7 +110,7 @@ class Partition:
         assert self.served_by != NOBODY, f"partition {self.index} is written to while it is loaded"
         if result.producer is None:
             plain = self._plain or PlainBatch(now_ms)
-            plain.extend(write_records, result.records, now_ms, self._may_take)
+            plain.extend(write_records, result.records, now_ms, None if result.is_forced else self._may_take)
             self._plain = plain
             for fact in result.records:
                 self._plain_facts.append(

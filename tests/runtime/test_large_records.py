@@ -1,7 +1,10 @@
-"""Timers whose records are more than the log takes at once: they do it when there is less to write, as in Kafka."""
+"""Records that are more than the log takes at once: timers write them when they are less, as in Kafka, and operators
+are not refused."""
 
 from typing import Any
 
+from coordinator.core.moves import MoveGroup
+from coordinator.core.verbs import Forget
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription, write
 from protocol.messages.delete_topics import DeleteTopicsRequest
@@ -56,3 +59,20 @@ def test_a_session_that_ends_is_ended_once_the_group_can_be_converted() -> None:
     server.advance(1)
     assert set(group_of(server).members) == set(ids)
     assert not server.node.world.edge.failures
+
+
+def test_an_operator_may_remove_all_members_of_a_large_group() -> None:
+    """A group whose coordinator moved without them ended the server: the tombstones of 5,000 members take a MiB."""
+    server = InMemory(topics={"orders": 4}, message_max_bytes=LOG_BYTES)
+    peer, node = server.connect(), server.node
+    for number in range(30):
+        assert peer.ask(beat(f"m{number}".ljust(36, "m"), 0), 1).error_code == 0
+    node.command(MoveGroup("g", 0, keep_members=False), server.clock.now_ms(), lambda: "id")
+    server.rest()
+    assert not group_of(server).members
+    for number in range(30):
+        assert peer.ask(beat(f"m{number}".ljust(36, "m"), 0), 1).error_code == 0
+    assert not node.command(Forget("g"), server.clock.now_ms(), lambda: "id").refusal
+    server.rest()
+    assert not InMemory(server.files).node.world.partitions.owner("g").shard.groups
+    assert not node.world.edge.failures
