@@ -115,6 +115,7 @@ class Janitor:
             self._note(Kind.PRUNE, now_ms)
             self._node.prune_share_states(now_ms)
             yield None
+        self._forget_rested(now_ms)
         own = self._node.world.ledger.log, *(p.log for p in self._node.world.partitions if p.has_log)
         for one in self._node.compacted_logs():
             if cleaner.is_due(one) and self._may_compact(one, now_ms):
@@ -131,6 +132,11 @@ class Janitor:
         """Return whether the log has rested since it was compacted, or since that has failed."""
         has_rested = self._rounds >= self._rests_until.get(one.directory, 0)
         return has_rested and now_ms >= self._compact_at_ms.get(one.directory, 0)
+
+    def _forget_rested(self, now_ms: int) -> None:
+        """Forget which logs have rested: a deleted one would be kept in mind as long as the server runs."""
+        self._rests_until = {log: end for log, end in self._rests_until.items() if end > self._rounds}
+        self._compact_at_ms = {log: at_ms for log, at_ms in self._compact_at_ms.items() if at_ms > now_ms}
 
     def _compact(self, one: Log, now_ms: int) -> Generator[cleaner.Wait | None, None, None]:
         """Compact a log. It serves as well uncompacted, so that a failure is logged, and tried again later."""

@@ -115,3 +115,6 @@ def test_a_log_that_was_compacted_rests_for_some_rounds() -> None:
         list(janitor.round(WALL_MS))
         left.append(sum(len(records) for _, records in scan(log)))
     assert left == [1, *range(2, REST_ROUNDS + 1), 1, 2]
+    for _ in range(2 * REST_ROUNDS):  # it is compacted once more
+        list(janitor.round(WALL_MS))
+    assert not janitor._rests_until, "the log may be deleted by now, and is forgotten"
