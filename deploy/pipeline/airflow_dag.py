@@ -1,7 +1,8 @@
 """Every hour: read on, make the tables anew, write the report. For Airflow 3, with Muster installed in its workers.
 
-Set the Airflow variables `muster_logs` and `muster_tables`. Credentials of an object store come from its own chain:
-the workers' environment, profile or role.
+Set the Airflow variables `muster_logs`, `muster_tables` and `muster_report`, the page, as whole paths: each command
+runs in a directory of its own, which is removed when it has ended. Credentials of an object store come from its own
+chain: the workers' environment, profile or role.
 """
 
 import pendulum
@@ -9,6 +10,7 @@ from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import dag
 
 LOGS, TABLES = "{{ var.value.muster_logs }}", "{{ var.value.muster_tables }}"
+REPORT = "{{ var.value.muster_report }}"
 PROBLEMS = 3  # the exit code when the logs have problems: the tables were written all the same
 
 
@@ -23,7 +25,7 @@ def muster_pipeline() -> None:
     steps = {
         "ingest": f"muster pipeline ingest '{LOGS}' --out '{TABLES}'",
         "build": f"muster pipeline build --out '{TABLES}'",
-        "report": f"muster pipeline report --tables '{TABLES}' --out groups.html",
+        "report": f"muster pipeline report --tables '{TABLES}' --out '{REPORT}'",
         "optimize": f"muster pipeline optimize --out '{TABLES}'",
     }
     before = None

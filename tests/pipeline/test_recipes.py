@@ -43,6 +43,14 @@ def test_its_commands_are_commands(path: Path) -> None:
     assert jobs[:3] == ["ingest", "build", "report"]
 
 
+def test_airflow_keeps_the_page() -> None:
+    """It runs each command in a directory that it removes: no path may count from there."""
+    parser = argparse.ArgumentParser()
+    add_commands(parser)
+    found = [parser.parse_args(words) for words in commands(Path("deploy/pipeline/airflow_dag.py"))]
+    assert [one.out for one in found] == ["x"] * 4, "each is of a variable"
+
+
 @pytest.mark.long
 def test_dagster_takes_it() -> None:
     """With what `pip install -e '.[recipes]'` brings, as the next one."""
