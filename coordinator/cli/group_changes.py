@@ -76,8 +76,12 @@ class Changes:
         self._reader.seek(self._ends)
 
     def read_changes(self) -> Iterator[Rebalance | None]:
-        """Yield what comes from now on; None when nothing has come for a moment."""
+        """Yield what comes from now on; None when nothing has come for a moment, or records have come that long.
+
+        In a large cluster some group always commits.
+        """
         self._reader.seek(self._ends)
+        pause_at_s = time.monotonic() + WAIT_MS / 1000
         while True:
             is_idle = True
             for fetched in self._reader.poll(WAIT_MS):
@@ -85,15 +89,16 @@ class Changes:
                 at = self._ends[fetched.partition]
                 yield from self._show(fetched.partition, self.replay.apply(fetched.batches, at))
                 self._ends[fetched.partition] = fetched.next_offset
-            if is_idle:
-                yield from self._settle()
+            yield from self._settle(is_idle=is_idle)
+            if is_idle or time.monotonic() >= pause_at_s:
                 yield None
+                pause_at_s = time.monotonic() + WAIT_MS / 1000
 
     def _show(self, partition: int, rebalances: Iterator[Rebalance]) -> Iterator[Rebalance]:
         return self._select(rebalances, self._shown[partition])
 
-    def _settle(self) -> Iterator[Rebalance]:
-        for one in self.replay.settle():
+    def _settle(self, *, is_idle: bool = True) -> Iterator[Rebalance]:
+        for one in self.replay.settle(is_idle=is_idle):
             yield from self._select([one], self._shown_from(one.group))
 
     def _shown_from(self, group: str) -> int:

@@ -90,7 +90,8 @@ class Replay:
         self._wanted = None if wanted is None else frozenset(wanted)
         self.groups: dict[str, GroupReplay] = {}
         self.unread = 0  # records and batches that could not be read
-        self._to_settle: set[str] = set()
+        self._to_settle: dict[str, int] = {}  # group -> in which round its last record came
+        self._round = 0
 
     def apply(self, batches: bytes, from_offset: int = 0) -> Iterator[Rebalance]:
         """Apply the records from an offset on, and yield the rebalances that are known now."""
@@ -106,10 +107,15 @@ class Replay:
                 if record.offset >= from_offset:
                     yield from self._apply(record, is_txn=header.is_transactional)
 
-    def settle(self) -> Iterator[Rebalance]:
-        """Yield the rebalances that waited for a further record, when there is none for now."""
-        settling, self._to_settle = self._to_settle, set()
-        for group in sorted(settling):
+    def settle(self, *, is_idle: bool = True) -> Iterator[Rebalance]:
+        """Yield the rebalances that waited for a further record, when there is none for now.
+
+        Where others go on to come, those of groups of which none has come since this was last called.
+        """
+        settling = sorted(group for group, at in self._to_settle.items() if is_idle or at < self._round)
+        self._round += 1
+        for group in settling:
+            del self._to_settle[group]
             yield from self.groups[group].settle()
 
     def name(self, group: str, member_id: str) -> MemberName:
@@ -138,7 +144,7 @@ class Replay:
                 )
             return []
         group = group_of(record)
-        self._to_settle.add(group)
+        self._to_settle[group] = self._round
         return self._of(group).apply(_row(record, raw))
 
     def _is_wanted(self, key: bytes) -> bool:

@@ -1,14 +1,18 @@
 """Which rebalances of a log are shown, where partitions have their beginnings of `--since` at different offsets."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, cast
 
+import pytest
+
+from coordinator.cli import group_changes as module
 from coordinator.cli.group_changes import Changes
 from coordinator.cli.since import Since
 from coordinator.client.log_reader import FetchResult, LogReader
 from coordinator.client.offsets import EARLIEST, LATEST
 from coordinator.core import record_types as types
-from pipeline.synth import fact
+from pipeline.synth import commit, fact
 from protocol import record_batch
 from protocol.java_hash import partition_of
 
@@ -20,6 +24,7 @@ class Reader:
     """A topic of two partitions, each with a group that is made and deleted: long ago the one, just now the other."""
 
     def __init__(self) -> None:
+        self.polls = 0
         self.batches = dict[int, bytes]()
         self.ends, self.since = dict[int, int](), dict[int, int]()
         for group, at_ms, base in (("old", LONG_AGO, 5_000), ("new", NOW, 10)):
@@ -42,6 +47,25 @@ class Reader:
     def seek(self, positions: Mapping[int, int]) -> None:
         pass
 
+    def poll(self, wait_ms: int) -> Iterator[FetchResult]:
+        """Commits come all the time. In the second poll a group is deleted; in the fourth one is migrated, of which the
+        fifth has the rest."""
+        self.polls += 1
+        assert self.polls < 1_000, "there is always more, so nobody may wait for an end of it"
+        at_ms = NOW + self.polls
+        key, group = types.GroupMetadataKey("new"), types.ConsumerGroupMetadataKey("new")
+        found = {
+            2: [fact(types.GroupMetadataKey("old"), None, at_ms)],
+            4: [fact(key, None, at_ms)],
+            5: [fact(group, types.ConsumerGroupMetadataValue(3, 7), at_ms - 1)],
+        }.get(self.polls, [])
+        for partition in sorted(self.batches):
+            own = [one for one in found if one.key and partition_of(one.key[4:7].decode(), 2) == partition]
+            own.append(commit(("other", "t", 0), self.polls, at_ms))
+            batch = record_batch.encode(own, base_offset=self.ends[partition])
+            self.ends[partition] += len(own)
+            yield FetchResult(partition, batch, self.ends[partition], self.ends[partition])
+
 
 def find_deleted(partitions: Iterable[int], since: Since) -> list[str]:
     changes = Changes(cast("LogReader", cast("Any", Reader())), list(partitions), since)
@@ -54,3 +78,17 @@ def test_a_group_that_was_deleted_before_the_time_is_not_shown_whatever_other_pa
     assert find_deleted((0, 1), Since(ago_ms=1_000)) == ["new"]
     assert find_deleted((0, 1), Since(offset=1_000)) == ["old"]
     assert [find_deleted([partition_of(group, 2)], Since(ago_ms=1_000)) for group in GROUPS] == [[], ["new"]]
+
+
+def test_where_groups_commit_all_the_time_what_comes_is_told_and_so_is_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "WAIT_MS", 0)
+    reader = Reader()
+    changes = Changes(cast("LogReader", cast("Any", reader)), [0, 1], Since(ago_ms=1_000))
+    coming = changes.read_changes()
+    told = [(reader.polls, None if one is None else (one.group, one.causes)) for one in islice(coming, 9)]
+    assert told == [
+        (1, None), (2, None), (3, ("old", ["deleted"])), (3, None), (4, None), (5, ("new", ["migrated"])), (5, None),
+        (6, None), (7, None),
+    ]  # fmt: skip
