@@ -78,6 +78,8 @@ def _samples(log: LogDir, read_ms: int) -> list[tuple[int, int]]:
                 samples.append((latest, leo))
     if found and latest < 0 and written_ms <= read_ms:
         return [(0, end)]
+    if samples and end > samples[-1][1] and latest <= read_ms:
+        samples.append((latest, end))  # a compaction has begun a segment, and what an index tells may end before it
     return samples
 
 
