@@ -31,6 +31,7 @@ REQUEST_RECORDS_MAX: Final = 2_000_000
 """Records and headers of the batches of one request. A MiB of records without a key and a value has 150,000."""
 REQUEST_NAMED_MAX: Final = 20_000
 """Records at fault that the response to one request names one by one, which takes some 200 bytes each."""
+_ALL_TIMES: Final = (-(2**63), 2**63 - 1)
 _STEP: Final = 4_000  # records to walk over in one step, some two milliseconds
 _BYTES_A_RECORD: Final = 256  # to unpack them costs what it costs to walk over a record
 
@@ -138,7 +139,8 @@ def _begin_walk(
     if header.count > allowance.records:
         raise TooManyRecords(f"the request holds more than {REQUEST_RECORDS_MAX} records")
     allowance.records -= header.count
-    first, last = _time_bounds(rules, now_ms)
+    # Where another time stands for those of the records, they need only be times: they are kept, and count some day.
+    first, last = _time_bounds(rules, now_ms) if header.append_time_ms is None else _ALL_TIMES
     base = header.base_timestamp
     times = (first - base, last - base, record_batch.NO_TIMESTAMP - base)
     limit = rules.decompressed_bytes_max
@@ -157,8 +159,11 @@ def _take_headers(walk: RecordWalk, allowance: Allowance) -> None:
 
 def _time_bounds(rules: Rules, now_ms: int) -> tuple[int, int]:
     """Return the first and the last time that a record may have."""
-    first = -(2**63) if rules.before_max_ms is None else now_ms - rules.before_max_ms
-    last = 2**63 - 1 if rules.after_max_ms is None else min(now_ms + rules.after_max_ms, 2**63 - 1)
+    first, last = _ALL_TIMES
+    if rules.before_max_ms is not None:
+        first = now_ms - rules.before_max_ms
+    if rules.after_max_ms is not None:
+        last = min(now_ms + rules.after_max_ms, last)
     return first, last
 
 
@@ -240,7 +245,7 @@ def _check_records(header: BatchHeader, walk: RecordWalk, rules: Rules, now_ms: 
     if (time_ms := header.append_time_ms) is not None:  # which stands for the times of all records, as in Kafka
         is_timely = first <= time_ms <= last or time_ms == record_batch.NO_TIMESTAMP
         every = range(min(header.count, NAMED_MAX))
-        untimely = [] if is_timely else [(index, time_ms - header.base_timestamp) for index in every]
+        untimely = walk.untimely if is_timely else [(index, time_ms - header.base_timestamp) for index in every]
     if not untimely:
         return None
     named = [

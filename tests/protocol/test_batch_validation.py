@@ -129,6 +129,22 @@ def test_the_time_of_a_batch_stands_for_those_of_its_records_if_it_says_that_the
 
 
 @pytest.mark.parametrize(
+    ("base", "time", "is_one"),
+    [(-(2**63), 5, True), (-(2**63), -1, False), (2**63 - 6, 5, True), (2**63 - 5, 5, False), (5, 2**63 - 1, False)],
+)
+def test_the_times_below_that_of_a_batch_are_times(base: int, time: int, is_one: bool) -> None:
+    """The log keeps them, and 64 bits have no room for all that a base and a difference make."""
+    header = replace(header_at(GOOD), attributes=record_batch.LOG_APPEND_TIME, max_timestamp=NOW, base_timestamp=base)
+    written = seal(header, record(time=time) + record(time=time, place=1))
+    judgement = validate(written, VERSION, Rules(before_max_ms=9, after_max_ms=9), NOW)
+    if is_one:
+        assert judgement == AcceptedBatch(header_at(written), base + time)
+    else:
+        assert isinstance(judgement, Refusal) and judgement.error == ErrorCode.INVALID_TIMESTAMP
+    assert isinstance(validate(written, VERSION, Rules(is_log_append_time=True), NOW), AcceptedBatch)
+
+
+@pytest.mark.parametrize(
     ("rules", "named"),
     [
         (Rules(after_max_ms=5), []),
