@@ -68,6 +68,23 @@ def test_beyond_the_bound_no_member_comes_and_those_that_are_there_go_on() -> No
     assert not server.node.world.edge.failures
 
 
+def test_ids_that_are_given_out_count_until_they_join_or_run_out() -> None:
+    """They were held for as long as a session, and as many as a client asked for."""
+    server = InMemory(group_members_max_bytes=BOUND)
+    peer = server.connect("c" * 20_000)
+    given = [peer.ask(join("g"), 5) for _ in range(12)]
+    codes = [one.error_code for one in given]
+    assert codes == sorted(codes), "they are refused once there is no room"
+    assert set(codes) == {ErrorCode.MEMBER_ID_REQUIRED, FULL} and codes[8] == ErrorCode.MEMBER_ID_REQUIRED
+    assert server.node.engine.memory.members_bytes == recount(server) > BOUND
+    server.advance(400)
+    assert server.node.engine.memory.members_bytes == recount(server) == 0
+    named = peer.ask(join("g"), 5).member_id
+    assert peer.ask(join("g", named), 5).error_code == 0
+    assert server.node.engine.memory.members_bytes == recount(server) > 0
+    assert not server.node.world.edge.failures
+
+
 def test_what_members_take_is_the_same_after_a_restart() -> None:
     server = InMemory()
     peer = server.connect()

@@ -2,8 +2,8 @@
 
 What is durable of a group is what its record holds: the generation, the protocol, the leader and each member as of the
 last SyncGroup of a leader. All else is soft and gone when the server stops: which members are parked, pending, or have
-yet to sync. Counters beside the members (`joined`, `unsynced`, `supports`, `members_bytes`) answer in one step what
-would be a walk."""
+yet to sync. Counters beside the members (`joined`, `unsynced`, `supports`, `members_bytes`, `pending_bytes`) answer in
+one step what would be a walk."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -80,6 +80,7 @@ class ClassicGroup(Struct, frozen=True, gc=False):
     unsynced: int = 0  # members that have not sent SyncGroup for this generation
     supports: Mapping[str, int] = {}  # protocol name -> how many members offer it
     members_bytes: int = 0  # of memory that the members take
+    pending_bytes: int = 0  # of memory that the pending ids take
     topics: frozenset[str] | None = None  # what the members subscribe to; None: not known, so perhaps anything
     initial: bool = False  # this rebalance began in Empty, and waits for the initial delay
     initial_delay_remaining_ms: int = 0  # how much longer that delay may become
@@ -121,11 +122,13 @@ class ClassicGroup(Struct, frozen=True, gc=False):
         else:
             supports = _supports(self.supports, old, member)
             more_bytes = weigh_member(member) - (0 if old is None else weigh_member(old))
+        was_pending = old is None and member.member_id in self.pending
         return replace(
             self,
             members=self.members.with_item(member.member_id, member),
             instances=instances,
-            pending=self.pending if old is not None else self.pending.without_key(member.member_id),
+            pending=self.pending.without_key(member.member_id) if was_pending else self.pending,
+            pending_bytes=self.pending_bytes - (weigh_pending_id(member.member_id) if was_pending else 0),
             leader=member.member_id if self.leader is None else self.leader,
             joined=self.joined + (member.join_ticket is not None) - (old is not None and old.join_ticket is not None),
             unsynced=self.unsynced + member.unsynced - (old is not None and old.unsynced),
@@ -157,11 +160,20 @@ class ClassicGroup(Struct, frozen=True, gc=False):
 
     def with_pending_id(self, member_id: str) -> "ClassicGroup":
         """Return the group with one more member id that was given out (KIP-394)."""
-        return replace(self, pending=self.pending.with_item(member_id, True))
+        return replace(
+            self,
+            pending=self.pending.with_item(member_id, True),
+            pending_bytes=self.pending_bytes + weigh_pending_id(member_id),
+        )
 
     def without_pending_id(self, member_id: str) -> "ClassicGroup":
         """Return the group without the pending member id."""
-        return replace(self, pending=self.pending.without_key(member_id), departed=(*self.departed, member_id))
+        return replace(
+            self,
+            pending=self.pending.without_key(member_id),
+            pending_bytes=self.pending_bytes - weigh_pending_id(member_id),
+            departed=(*self.departed, member_id),
+        )
 
     def with_updated_members(self, members: Mapping[str, Member]) -> "ClassicGroup":
         """Return the group with a new value for each of its members, in one pass.
@@ -213,9 +225,15 @@ def weigh_member(member: Member) -> int:
     return size + weigh_texts(texts)
 
 
+def weigh_pending_id(member_id: str) -> int:
+    """Return the bytes of memory that a pending id takes, which may be as long as a client's id."""
+    return ENTRY_BYTES + weigh_texts([member_id])
+
+
 def weigh_change(old: ClassicGroup | None, new: ClassicGroup | None) -> int:
-    """Return how many bytes more the members take after `old` became `new`."""
-    return (0 if new is None else new.members_bytes) - (0 if old is None else old.members_bytes)
+    """Return how many bytes more the members and the pending ids take after `old` became `new`."""
+    before = 0 if old is None else old.members_bytes + old.pending_bytes
+    return (0 if new is None else new.members_bytes + new.pending_bytes) - before
 
 
 def _supports(counts: Mapping[str, int], old: Member | None, new: Member | None) -> Mapping[str, int]:
