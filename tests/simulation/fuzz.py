@@ -1,7 +1,8 @@
 """Sequences of random valid requests to a whole node: every API and version that it offers, hostile values.
 
 A request is drawn field by field from the schema of its version. A value comes from a small pool that suits the field's
-name, from what earlier requests and responses said, or from the limits of its type. So that sequences get deep, most
+name, from what earlier requests and responses said, or from the limits of its type. The values of settings are at the
+limits of theirs, and the times of records at those of 64 bits, while the janitor has its rounds. So that sequences get deep, most
 requests take the fields of one identity together: the group, member and generation, or the transactional id, producer
 id and epoch, of one earlier request and its response.
 
@@ -24,6 +25,9 @@ from construct import Bytes, Construct, FormatField
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coordinator.core.catalog.group_configs import GROUP_CONFIGS
+from coordinator.core.catalog.topic_configs import BOOLEAN, INT, LONG, TOPIC_CONFIGS
+from coordinator.runtime.janitor import Janitor
 from protocol import record_batch
 from protocol.apis import ADVERTISED_ONLY, API, APIS, BY_NAME
 from protocol.constructs import ArrayOf, Blob, Text
@@ -34,6 +38,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.records import Record
 from protocol.structs import NullableStruct, StructOf, TagSection
 from protocol.wire import ZERO_UUID
+from tests import requests
 from tests.server.in_memory import WALL_MS, InMemory, Peer
 from tests.simulation.broken import Broken, promise
 from tests.simulation.promises import ErrorLog, check_replay
@@ -43,6 +48,11 @@ CONNECTIONS: Final = 4
 SEEN_MAX: Final = 12  # values by name, and identities
 PAUSES_S: Final = (*(0.1, 1, 3.5) * 5, 10, 61, 8 * 86_400)
 TURNS_MAX: Final = 10_000  # until a request that is decided in steps is answered
+
+CONFIGS: Final = (*TOPIC_CONFIGS, *GROUP_CONFIGS)
+SET: Final = 0.4  # of the settings, of each topic and group
+RECORD_TIMES: Final = (*(WALL_MS,) * 8, -1, 0, WALL_MS - 8 * 86_400_000, 2**63 - 1, 2**62, -(2**63))
+KEYS: Final = (None, b"k", b"k", b"l")
 
 OFTEN: Final = (
     *("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch", "ConsumerGroupHeartbeat"),
@@ -112,7 +122,7 @@ POOLS: Final[dict[str, tuple[Any, ...]]] = {  # by name, once those of `SAME_AS`
     "key_type": (0, 1, 2),
     "resource_type": (2, 4, 8, 32),
     "config_operation": (0, 1, 2, 3),
-    "config_name": ("cleanup.policy", "retention.ms", "segment.bytes", "consumer.session.timeout.ms", "x"),
+    "config_name": (*(config.name for config in CONFIGS), "cleanup.policy", "message.timestamp.type", "x"),
     "value": (None, "", "compact", "delete", "1", "45000", "2147483647"),
     "timestamp": (-1, -2, -3, 0, WALL_MS),
     "committed_offset": (0, 1, 7),
@@ -243,7 +253,23 @@ class Draw:
             for field in subcon.fields:
                 if self._dice.random() < 0.5:
                     values[field.name] = self._value(field.name, field.subcon)
+        if kind.endswith("Config") and "value" in values and self._dice.random() < 0.8:
+            values["value"] = self.setting(values["name"]) or values["value"]
         return struct.cls(**values)
+
+    def setting(self, name: str) -> str | None:
+        """Draw a value that a setting may have, mostly its least or its greatest. None if there is no such setting."""
+        config = next((config for config in CONFIGS if config.name == name), None)
+        if config is None:
+            return None
+        if config.kind == BOOLEAN:
+            return self._dice.choice(("true", "false"))
+        if config.kind not in (INT, LONG):
+            return self._dice.choice(config.words or (config.default,))
+        greatest = 2**31 - 1 if config.kind == INT else 2**63 - 1
+        least = -greatest - 1 if config.least is None else int(config.least)
+        most = greatest if config.most is None else int(config.most)
+        return str(self._dice.choice((least, least, most, most, most - 1, config.default)))
 
     def _value(self, name: str, subcon: Construct) -> Any:
         """Draw a value that `subcon` can write."""
@@ -308,7 +334,10 @@ class Draw:
 
     def _batch(self) -> bytes:
         dice = self._dice
-        records = [Record(dice.choice((None, b"k")), b"v", timestamp=WALL_MS) for _ in range(dice.randint(1, 3))]
+        records = [
+            Record(dice.choice(KEYS), dice.choice((b"v", b"v", None)), timestamp=dice.choice(RECORD_TIMES))
+            for _ in range(dice.randint(1, 3))
+        ]
         if dice.random() < 0.3:
             return record_batch.encode(records)
         return record_batch.encode(
@@ -367,19 +396,23 @@ class Sequence:
             "group_initial_rebalance_delay_ms": self._dice.choice((0, 3_000)),
         }
         self._server = InMemory(**self._settings)
+        self._janitor = self._begin_upkeep()
         self._peers = [self._server.connect(f"c{number}") for number in range(CONNECTIONS)]
         self._last = ""
+        self._set_limits()
 
-    def play(self, requests: int) -> None:
+    def play(self, count: int) -> None:
         """Send requests, and move the clock or start again in between. Raises `Broken`."""
         try:
             with ErrorLog() as errors:
-                for _ in range(requests):
+                for _ in range(count):
                     chance = self._dice.random()
                     if chance < 0.01:
                         self._restart()
                     elif chance < 0.06:
                         self._server.advance(self._dice.choice(PAUSES_S))
+                    elif chance < 0.08:
+                        self._look_after_logs()
                     self._request()
                     errors.check()
                     self._check_failures()
@@ -387,6 +420,14 @@ class Sequence:
                 errors.check()
         except Exception as error:
             raise Broken(f"seed {self.seed}: {type(error).__name__}: {error}\nafter {self._last[:2_000]}") from error
+
+    def _set_limits(self) -> None:
+        """Give what there is, and the groups to come, some settings, mostly with the least or the greatest value."""
+        for kind, names, configs in ((2, ("t", "u"), TOPIC_CONFIGS), (32, POOLS["group_id"], GROUP_CONFIGS)):
+            heeded = [config.name for config in configs if not config.doc.startswith("Kept")]
+            for name, setting in [(name, one) for name in names for one in heeded if self._dice.random() < SET]:
+                value = self._draw.setting(setting)
+                self._send(self._peers[0], requests.alter_configs(kind, name, {setting: str(value)}), 1)
 
     def _request(self) -> None:
         at = self._dice.randrange(CONNECTIONS)
@@ -430,6 +471,17 @@ class Sequence:
             wants_none = isinstance(message, ProduceRequest) and message.acks == 0
             promise(wants_none, "a request is answered, parked, or its connection closed")
 
+    def _begin_upkeep(self) -> Janitor:
+        return Janitor(self._server.node, self._server.clock.now_ms(), rest_rounds=0)
+
+    def _look_after_logs(self) -> None:
+        """Let the janitor have a round, which deletes and compacts what is old by then."""
+        self.counts["rounds of the janitor"] += 1
+        for wait in self._janitor.round(self._server.clock.now_ms()):
+            if wait is not None:
+                wait()
+        self._server.turn()
+
     def _check_failures(self) -> None:
         failures = self._server.node.world.edge.failures
         promise(not failures, "no internal error", lambda: repr(failures))
@@ -448,14 +500,15 @@ class Sequence:
         if self._dice.random() < 0.5:
             old.node.close()
         self._server = InMemory(old.files, wall_ms=wall_ms, seed=self._dice.randrange(1 << 30), **settings)
+        self._janitor = self._begin_upkeep()
         self._peers = [self._server.connect(f"c{number}") for number in range(CONNECTIONS)]
         self._check_failures()
 
 
-def fuzz(seed: int, requests: int = REQUESTS) -> Counter[str]:
+def fuzz(seed: int, count: int = REQUESTS) -> Counter[str]:
     """Play the sequence of a seed, and return what was done. Raises `Broken`, which names the seed."""
     sequence = Sequence(seed)
-    sequence.play(requests)
+    sequence.play(count)
     return sequence.counts
 
 
