@@ -205,9 +205,11 @@ def _consume_as_member(cluster: Cluster, args: argparse.Namespace, known: Sequen
     try:
         while True:
             member.poll()
+            if added := sorted(member.positions.keys() - ends.keys()):  # the topic has got more partitions
+                fetcher.find_leaders()
+                ends |= _ends(cluster, args, added)[1]
             positions = [
-                Position(number, at, None if args.follow else ends.get(number))
-                for number, at in member.positions.items()
+                Position(number, at, None if args.follow else ends[number]) for number, at in member.positions.items()
             ]
             unread = [one for one in positions if not one.is_at_end]
             if not unread and member.is_assigned and not args.follow:
@@ -230,11 +232,16 @@ class Fetcher:
     """Fetches records of one topic from the leaders of its partitions."""
 
     def __init__(self, cluster: Cluster, topic: str, is_committed_only: bool) -> None:
+        self._cluster = cluster
         self._topic = topic
         self._is_committed_only = is_committed_only
-        (found,) = cluster.metadata([topic]).topics
+        self.find_leaders()
+
+    def find_leaders(self) -> None:
+        """Ask who leads the partitions that there are now. Raises ClientError."""
+        (found,) = self._cluster.metadata([self._topic]).topics
         self._leaders = {one.partition_index: one.leader_id for one in found.partitions}
-        self._brokers = cluster.brokers()
+        self._brokers = self._cluster.brokers()
 
     def fetch(self, positions: Sequence[Position]) -> Iterator[tuple[int, Record]]:
         """Ask each leader once. The positions move past what was fetched."""

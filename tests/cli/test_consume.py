@@ -2,9 +2,11 @@
 
 import json
 from random import Random
+from typing import Any
 
 import pytest
 
+from coordinator.cli import consume, main
 from coordinator.client import Client
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
 from protocol.messages.end_txn import EndTxnRequest
@@ -147,3 +149,23 @@ def test_a_group_is_given_each_record_once(seed: int, server: Muster, muster: Sh
             found[partition] += more
     assert found == [topic.read(partition) for partition in range(PARTITIONS)]
     assert muster(0, *words) == ""
+
+
+def test_a_member_reads_partitions_that_its_topic_gets_meanwhile(
+    server: Muster, muster: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client.to(server.kafka) as client:
+        client.ask(create_topics({"growing": 1}))
+        append(client, "growing", 0, batch("first"))
+        print_one = consume._format
+
+        def grow(partition: int, *about: Any) -> str:
+            if partition == 0:
+                main(["topics", "alter", "growing", "--partitions", "3"])
+                append(client, "growing", 2, batch("second"))
+            return print_one(partition, *about)
+
+        monkeypatch.setattr(consume, "_format", grow)
+        words = ("--group", "growing", "--follow", "--show", "partition,offset,value")
+        assert muster(0, "consume", "growing", *words, "--count", 2) == "altered growing\n0\t0\tfirst\n2\t0\tsecond\n"
+        assert server.steer("GET", "/groups/growing")["offsets"] == {"growing": {"0": 1, "1": 0, "2": 1}}
