@@ -12,7 +12,8 @@ from protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
 )
 
-SHARE: Final = "share"  # a type of groups
+SHARE: Final = "share"  # types of groups
+STREAMS: Final = "streams"
 
 
 def total_lag(positions: list[dict[str, Any]]) -> int | None:
@@ -71,8 +72,11 @@ def _find_committed_offsets(cluster: Cluster, group: DescribedGroup) -> list[dic
         for number in numbers
     }
     ends = list_offsets(cluster, committed.keys() | owners.keys(), LATEST)
+    told = committed.keys() | owners.keys()
+    if group.type == STREAMS:  # a task reads the topics of its subtopology that have so many partitions
+        told = committed.keys() | (owners.keys() & ends.keys())
     positions = []
-    for key in sorted(committed.keys() | owners.keys()):
+    for key in sorted(told):
         offset, end = committed.get(key), ends.get(key)
         positions.append(
             {
