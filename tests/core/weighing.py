@@ -1,4 +1,5 @@
-"""What the members of a shard's groups take, and ids that are to become members, counted anew."""
+"""What the members of a shard's groups take, with ids that are to become members and the topics that patterns have
+matched, counted anew."""
 
 from typing import Any
 
@@ -8,11 +9,12 @@ from coordinator.core.weights import ENTRY_BYTES, weigh
 
 
 def weigh_members(shard: Shard) -> int:
-    tables: list[Any] = [getattr(group, name, {}) for group in shard.groups.values() for name in ("members", "targets")]
-    values = [one for table in tables for one in table.values()]
-    pending = [
-        ENTRY_BYTES + weigh(member_id) for group in shard.groups.values() for member_id in getattr(group, "pending", ())
-    ]
-    return sum(pending) + sum(
-        weigh_member(one) if isinstance(one, Member) else ENTRY_BYTES + weigh(one) for one in values
-    )
+    return sum(map(_weigh_group, shard.groups.values()))
+
+
+def _weigh_group(group: Any) -> int:
+    size = sum(ENTRY_BYTES + weigh(member_id) for member_id in getattr(group, "pending", ()))
+    for name in ("members", "targets"):
+        for one in getattr(group, name, {}).values():
+            size += weigh_member(one) if isinstance(one, Member) else ENTRY_BYTES + weigh(one)
+    return size + weigh(getattr(group, "resolved", None))

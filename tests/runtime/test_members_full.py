@@ -85,6 +85,22 @@ def test_ids_that_are_given_out_count_until_they_join_or_run_out() -> None:
     assert not server.node.world.edge.failures
 
 
+def test_the_topics_that_patterns_have_matched_count() -> None:
+    """Each group has them for itself: a pattern of five characters may match all topics that there are."""
+    server = InMemory(topics={f"{number}".rjust(200, "t"): 1 for number in range(100)}, group_members_max_bytes=BOUND)
+    peer, codes = server.connect(), list[int]()
+    for number in range(20):
+        request = ConsumerGroupHeartbeatRequest(f"g{number}", "m", 0, None, None, 60_000, None, "t.*", None, ())
+        codes.append(peer.ask(request, 1).error_code)
+        server.rest()
+        assert server.node.engine.memory.members_bytes == recount(server)
+    assert codes == sorted(codes) and set(codes) == {ErrorCode.NONE, FULL}
+    for number in range(20):
+        peer.ask(ConsumerGroupHeartbeatRequest(f"g{number}", "m", -1), 1)
+    assert server.node.engine.memory.members_bytes == recount(server) < BOUND / 10
+    assert not server.node.world.edge.failures
+
+
 def test_what_members_take_is_the_same_after_a_restart() -> None:
     server = InMemory()
     peer = server.connect()

@@ -1,5 +1,6 @@
 """The kind of the consumer groups. Only what a start from the log needs is imported with it."""
 
+from functools import partial
 from typing import Any, Final
 
 from coordinator.core.cleanup import forget_group
@@ -17,6 +18,7 @@ from coordinator.core.offsets.expiry import commit_time
 from coordinator.core.result import TakeTarget
 from coordinator.core.timers import JOIN, REBALANCE, REGEX, SESSION, SYNC
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
+from coordinator.core.weights import weigh_change
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
@@ -72,6 +74,7 @@ CONSUMER: Final = Kind(
     creates={ConsumerGroupHeartbeatRequest: _heartbeat},
     refuses={ConsumerGroupHeartbeatRequest: _heartbeat},  # which upgrades classic groups
     grows={ConsumerGroupHeartbeatRequest: _grows},
+    weigh_change=partial(weigh_change, names=("members", "targets", "resolved")),
     too_large={
         TakeTarget: late(f"{modern.__name__}.long_targets", "give_up"),
         ConsumerGroupHeartbeatRequest: late(f"{__package__}.consumer_group_heartbeat", "refuse_too_large"),
