@@ -282,7 +282,8 @@ class ClassicHistory:
         )
 
     def _find_sync_ms(self, record: Record, value: Generation | None) -> int | None:
-        """Return how long the members waited for their assignment; None if nobody did, or if that is not known.
+        """Return how long the members waited for their assignment; None if nobody did, or if that is not known, as by a
+        clock that has gone back.
 
         A static member that is back takes over its assignment: its record is as late as the generation is old.
         """
@@ -290,7 +291,8 @@ class ClassicHistory:
             return None
         before = self._value.generation if self._value is not None else 0
         is_sync = value.generation != before and (before > 0 or value.generation <= 1)
-        return record.record_ts - value.current_state_timestamp if is_sync else None
+        waited_ms = record.record_ts - value.current_state_timestamp
+        return waited_ms if is_sync and waited_ms >= 0 else None
 
     def _moves(self, record: Record, generation: int | None, changes: list[Change]) -> Iterator[Move]:
         for one in changes:

@@ -44,9 +44,13 @@ class CommitGaps:
         ended: dict[int, Rebalance] = {}
         for partition, activity in step.items():
             for rebalance in self._waiting.pop(partition, ()):
-                if self.is_waiting(rebalance):
-                    self._found[rebalance.log_offset][partition] = activity.first_ts - self._last_ts[partition]
-                    ended[rebalance.log_offset] = rebalance
+                if not self.is_waiting(rebalance):
+                    continue
+                if (gap := activity.first_ts - self._last_ts[partition]) >= 0:
+                    self._found[rebalance.log_offset][partition] = gap
+                else:  # the broker's clock has gone back
+                    self._awaited[rebalance.log_offset] -= 1
+                ended[rebalance.log_offset] = rebalance
         for rebalance in ended.values():
             self._fill_in(rebalance)
         for partition, activity in step.items():
@@ -55,13 +59,13 @@ class CommitGaps:
                 self._interval_ms[partition] = (activity.last_ts - activity.first_ts) // (activity.commits - 1)
 
     def _fill_in(self, rebalance: Rebalance) -> None:
-        gaps = self._found[rebalance.log_offset]
-        longest = max(gaps, key=lambda one: (gaps[one], one))
-        rebalance.commit_gap_ms = gaps[longest]
-        rebalance.commit_interval_ms = self._interval_ms.get(longest)
-        rebalance.commit_gap_partitions = format_partitions(
-            one for one, gap in gaps.items() if gap >= NAMED_SHARE * gaps[longest]
-        )
+        if gaps := self._found[rebalance.log_offset]:
+            longest = max(gaps, key=lambda one: (gaps[one], one))
+            rebalance.commit_gap_ms = gaps[longest]
+            rebalance.commit_interval_ms = self._interval_ms.get(longest)
+            rebalance.commit_gap_partitions = format_partitions(
+                one for one, gap in gaps.items() if gap >= NAMED_SHARE * gaps[longest]
+            )
         if len(gaps) == self._awaited[rebalance.log_offset]:
             self.give_up(rebalance)
 

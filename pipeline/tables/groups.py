@@ -24,7 +24,7 @@ def group_metadata(records: DataFrame) -> DataFrame:
     `sync_ms` is how long its members took from JoinGroup to SyncGroup: the record is written when the leader's
     assignment comes, and names the time at which the group began to wait for it. It is null where nobody waited: in a
     generation without members, and in a further record of the same generation, which a static member's return writes;
-    so it is where the record before is not known.
+    so it is where the record before is not known, or the broker's clock has gone back.
     """
     value = F.from_json("payload", CLASSIC)
     members = F.coalesce(F.col("value.members"), F.from_json(F.lit("[]"), f"array<{MEMBER}>"))
@@ -57,7 +57,7 @@ def group_metadata(records: DataFrame) -> DataFrame:
             F.col("value.protocol").alias("protocol"),
             F.col("value.leader").alias("leader"),
             known_time.alias("state_ts"),
-            F.when(is_sync, F.col("record_ts") - known_time).alias("sync_ms"),
+            F.when(is_sync & (F.col("record_ts") >= known_time), F.col("record_ts") - known_time).alias("sync_ms"),
             members.alias("members"),
         )
     )

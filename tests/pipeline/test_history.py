@@ -755,6 +755,18 @@ def test_an_empty_group_and_its_restart_are_no_outage_of_a_rebalance() -> None:
     assert gaps(script) == [(None, None, None)] * 3
 
 
+def test_a_clock_that_goes_back_makes_no_gap() -> None:
+    """Between p0's commits; that of p1 is known, and of p2 the group waits no longer."""
+    script = Script()
+    script.generation(0, 1, a=[0, 1], b=[2])
+    script.commits(p0=[100], p1=[1], p2=[100])
+    script.generation(50, 2, a=[2], b=[0, 1])
+    script.commits(p0=[51], p1=[52])
+    script.generation(53, 3, a=[2], b=[0, 1])
+    script.commits(p2=[54])
+    assert gaps(script) == [(None, None, None), (51_000, "t 1", None), (None, None, None)]
+
+
 def test_gaps_are_what_the_commits_of_each_partition_say(engine: Engine, rows: list[Row]) -> None:
     """The same, found the long way: for each rebalance, all commits of each partition that moved."""
     of_partition: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
@@ -786,9 +798,16 @@ def test_gaps_are_what_the_commits_of_each_partition_say(engine: Engine, rows: l
 
 
 def test_only_members_that_waited_for_an_assignment_have_a_time_to_sync() -> None:
-    """A static member that is back writes a record as late as the generation is old."""
+    """A static member that is back writes a record as late as the generation is old. Then the broker's clock goes
+    back."""
     script = Script()
-    for at, number, members, formed in ((2, 1, ["a"], 1), (7, 1, ["b"], 1), (9, 2, [], 9), (12, 3, ["c"], 11)):
+    for at, number, members, formed in (
+        (2, 1, ["a"], 1),
+        (7, 1, ["b"], 1),
+        (9, 2, [], 9),
+        (12, 3, ["c"], 11),
+        (13, 4, ["d"], 14),
+    ):
         value = {
             "generation": number, "current_state_timestamp": formed * 1000,
             "members": [{"member_id": one, "group_instance_id": "till"} for one in members],
@@ -797,6 +816,7 @@ def test_only_members_that_waited_for_an_assignment_have_a_time_to_sync() -> Non
     rows = sorted((row for row in script.end().rows if isinstance(row, Rebalance)), key=lambda row: row.log_offset)
     assert [(row.causes[0], row.sync_ms) for row in rows] == [
         ("join", 1000), ("static_rejoin", None), ("emptied", None), ("join", 1000),
+        ("static_rejoin_or_join", None),
     ]  # fmt: skip
 
 
