@@ -1,6 +1,7 @@
 """The arguments of `muster pipeline`, without importing anything that does the work."""
 
 import argparse
+import re
 from collections.abc import Callable
 
 Parser = argparse.ArgumentParser
@@ -18,20 +19,17 @@ def add_commands(parser: Parser) -> None:
 
 
 def _whole_number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number") from None
+    """Return a whole number as people write it: `int` would take `1_0` and the digits of other scripts."""
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number")
+    return int(text)
 
 
 def _number(least: int) -> Callable[[str], int]:
     """Return a whole number from `least` on."""
 
     def number(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
+        value = int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else least - 1
         if value < least:
             raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from {least} on")
         return value
@@ -44,7 +42,7 @@ def _seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value < float("inf"):
+    if not 0 <= value < float("inf") or "_" in text:
         raise argparse.ArgumentTypeError(f"{text!r}: expected seconds")
     return value
 
@@ -114,7 +112,12 @@ def _ingest(parser: Parser) -> None:
 
 def _judging_options(parser: Parser) -> None:
     parser.add_argument(
-        "--events", nargs="*", default=[], metavar="FILE", help="the server's event log, if there is one"
+        "--events",
+        nargs="*",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="the server's event log, if there is one; may be given again",
     )
     parser.add_argument(
         "--ends",

@@ -266,7 +266,8 @@ def _check_evidence(args: argparse.Namespace) -> tuple[list[Path], Path | str | 
     """Check and return the files of events and the path of log ends."""
     from pipeline.decode.ends import check_path
 
-    events = [_local(file, "--events") for file in args.events]
+    given = [_local(file, "--events") for file in args.events]
+    events = list({file.resolve(): file for file in given}.values())  # a file counts once
     for file in events:
         if not file.is_file() or not _holds_events(file):
             raise FileNotFoundError(f"invalid --events {file}: expected a file of the server's events")

@@ -1,5 +1,6 @@
 """`muster pipeline`: what is printed, and the exit codes 0, 2, 3 and 4."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from coordinator.cli import main
 from pipeline import commands, locks, manifest, published
+from pipeline.arguments import add_commands
 from pipeline.decode.layout import TOPIC
 from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.errors import TablesInUseError, UsageError
@@ -174,6 +176,10 @@ def test_what_a_worker_says_has_the_same_exit_code(
         (("synth", "s", "--records", -5), "invalid --records '-5': expected a whole number from 0 on"),
         (("synth", "s", "--lives", "x"), "invalid --lives 'x': expected a whole number from 0 on"),
         (("synth", "s", "--seed", "x"), "invalid --seed 'x': expected a whole number"),
+        (("synth", "s", "--seed", "1_0"), "invalid --seed '1_0': expected a whole number"),
+        (("build", "--out", "t", "--now", "1" * 19), f"invalid --now '{'1' * 19}': expected a whole number from 0 on"),
+        (("follow", "l", "--out", "t", "--every", "\u0663"), "expected a whole number from 1 on"),
+        (("follow", "l", "--out", "t", "--for", "1_0"), "invalid --for '1_0': expected seconds"),
         (("follow", "l", "--out", "t", "--for", "nan"), "invalid --for 'nan': expected seconds"),
         (("build", "--out", "t", "--conf", "spark.x"), "invalid --conf 'spark.x': expected spark.NAME=VALUE"),
         (("dump", "f", "--json"), "unknown option --json"),
@@ -272,6 +278,18 @@ def test_wrong_use_is_told_before_anything_that_decodes_is_imported(tmp_path: Pa
     lines = done.stderr.splitlines()
     assert [line.partition(":")[0] for line in lines] == [f"muster pipeline {use[0]}" for use in uses], "one line each"
     assert not page.exists()
+
+
+def test_files_of_events_may_be_given_in_any_way_and_each_counts_once(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("events.jsonl", "events.1.jsonl", "events.2.jsonl")]
+    for file in files:
+        file.write_text('{"at_ms": 1}\n')
+    first, second, third = map(str, files)
+    parser = argparse.ArgumentParser()
+    add_commands(parser)
+    given = ("--events", first, f"{tmp_path}/../{tmp_path.name}/events.jsonl", "--events", second, first, third)
+    for words in (("build", "--out", "t", *given), ("report", "l", "--out", "r", *given)):
+        assert commands._check_evidence(parser.parse_args(words))[0] == files
 
 
 @pytest.mark.parametrize("words", [("--now", 5), ("--ends", "nowhere"), ("--events", "nowhere")])
