@@ -155,7 +155,7 @@ class History:
                 (MoveGroup(group, BROKER, load_ms),),
                 (MoveGroup(producer.group, BROKER, load_ms),),
                 (MoveTransaction(producer.name, BROKER, load_ms),),
-                (StopBroker(BROKER), StartBroker(BROKER, load_ms)),
+                (StopBroker(BROKER), StartBroker(BROKER, load_ms), MoveGroup(group, BROKER, load_ms)),
             )
             self.server.command(*dice.choice(verbs))
         self.clock.after(dice.expovariate(1 / MOVE_MS), self._move)
