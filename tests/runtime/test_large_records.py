@@ -36,6 +36,15 @@ def test_patterns_that_match_too_many_topics_are_matched_again() -> None:
     epoch = peer.ask(beat("m", 0, "[^_].*"), 1).member_epoch
     server.rest()
     assert not group_of(server).resolved
+    server.advance(10)
+    assert group_of(server).resolving is None, "a heartbeat begins anew"
+    assert peer.ask(beat("m", epoch), 1).error_code == 0
+    server.rest()
+    written = server.node.log_bytes()
+    assert peer.ask(beat("m", epoch), 1).error_code == 0
+    assert group_of(server).resolving is not None and not group_of(server).resolving.left, "not at once"
+    assert not group_of(server).resolved and server.node.log_bytes() == written
+    server.advance(10)
     peer.ask(DeleteTopicsRequest(topic_names=tuple(names)), 5)
     assert peer.ask(beat("m", epoch), 1).error_code == 0
     server.rest()

@@ -82,7 +82,7 @@ class Resolving(Struct, frozen=True):
 
     version: int  # of the topics
     names: tuple[str, ...]
-    left: tuple[str, ...]  # patterns; the first one is being matched
+    left: tuple[str, ...]  # patterns; the first one is being matched. None: they were given up, and wait
     at: int = 0  # index of the first name that the first pattern was not matched against
     matched: tuple[str, ...] = ()  # by the first pattern so far
     done: Mapping[str, frozenset[str]] = {}

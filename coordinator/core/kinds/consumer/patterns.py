@@ -73,6 +73,9 @@ def resolve_patterns(transition: GroupTransition) -> None:
     resolving = transition.group.resolving
     if resolving is None:
         return
+    if not resolving.left:  # it was given up
+        transition.group = replace(transition.group, resolving=None)
+        return
     resolving = _match_some(resolving)
     if resolving.left:
         transition.group = replace(transition.group, resolving=resolving)
@@ -81,6 +84,13 @@ def resolve_patterns(transition: GroupTransition) -> None:
     transition.group = replace(transition.group, resolving=None)
     now_ms, done = transition.now_ms, resolving.done
     _apply(transition, {pattern: ResolvedRegex(topics, resolving.version, now_ms) for pattern, topics in done.items()})
+
+
+def give_up(transition: GroupTransition) -> None:
+    """Throw away what has matched, and let nobody begin anew before another resolution were due."""
+    resolving = Resolving(transition.topics.version, (), ())
+    transition.group = replace(transition.group, resolving=resolving)
+    transition.set_timer(REGEX, "", THROTTLE_MS)
 
 
 def _match_some(resolving: Resolving) -> Resolving:

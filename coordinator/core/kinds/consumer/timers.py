@@ -7,8 +7,6 @@ tests/conformance/stories/consumer_static.py.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.kinds.consumer import patterns
@@ -30,8 +28,11 @@ def resolve_patterns(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
 
 
 def give_up_patterns(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
-    """Give up what has matched, because the log does not take so many topics at once: a heartbeat begins anew."""
-    return Result(replace(group, resolving=None))
+    """Give up what has matched, because the log does not take so many topics at once. After a while a heartbeat begins
+    anew."""
+    transition = GroupTransition(group, env, "timer regex")
+    patterns.give_up(transition)
+    return transition.result()
 
 
 def expire_member(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
