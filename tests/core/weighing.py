@@ -1,5 +1,5 @@
-"""What the members of a shard's groups take, with ids that are to become members and the topics that patterns have
-matched, counted anew."""
+"""What the members of a shard's groups take, with ids that are to become members and the topics that classic members
+subscribe to and patterns have matched, counted anew."""
 
 from typing import Any
 
@@ -17,4 +17,4 @@ def _weigh_group(group: Any) -> int:
     for name in ("members", "targets"):
         for one in getattr(group, name, {}).values():
             size += weigh_member(one) if isinstance(one, Member) else ENTRY_BYTES + weigh(one)
-    return size + weigh(getattr(group, "resolved", None))
+    return size + weigh(getattr(group, "resolved", None)) + weigh(getattr(group, "topics", None))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from coordinator.core.kinds.classic.states import NEXT, State
 from coordinator.core.table import Table
-from coordinator.core.weights import ENTRY_BYTES, NUMBER_BYTES, OBJECT_BYTES, SLOT_BYTES, weigh_texts
+from coordinator.core.weights import ENTRY_BYTES, NUMBER_BYTES, OBJECT_BYTES, SLOT_BYTES, weigh, weigh_texts
 
 Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata) in the order that the member prefers
 
@@ -231,9 +231,11 @@ def weigh_pending_id(member_id: str) -> int:
 
 
 def weigh_change(old: ClassicGroup | None, new: ClassicGroup | None) -> int:
-    """Return how many bytes more the members and the pending ids take after `old` became `new`."""
-    before = 0 if old is None else old.members_bytes + old.pending_bytes
-    return (0 if new is None else new.members_bytes + new.pending_bytes) - before
+    """Return how many bytes more the members, the pending ids and the topics take after `old` became `new`."""
+    had, has = None if old is None else old.topics, None if new is None else new.topics
+    change = 0 if had is has else weigh(has) - weigh(had)
+    change -= 0 if old is None else old.members_bytes + old.pending_bytes
+    return change + (0 if new is None else new.members_bytes + new.pending_bytes)
 
 
 def _supports(counts: Mapping[str, int], old: Member | None, new: Member | None) -> Mapping[str, int]:
