@@ -1,5 +1,6 @@
 """A command beside the server, and a server that ends with whoever has started it."""
 
+import argparse
 import os
 import signal
 import socket
@@ -140,3 +141,28 @@ def is_running(pid: int) -> bool:
         return False
     status = Path(f"/proc/{pid}/stat")
     return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+@pytest.mark.parametrize("command", [None, ["true"]])
+@pytest.mark.parametrize("given", [(), ("--data-dir", "said"), ("--ephemeral",)])
+@pytest.mark.parametrize("is_ephemeral", [None, True, False])
+@pytest.mark.parametrize("filed", [None, "filed"])
+def test_data_that_somebody_wants_to_keep_is_kept(
+    command: list[str] | None, given: tuple[str, ...], is_ephemeral: bool | None, filed: str | None, tmp_path: Path
+) -> None:
+    """The command line goes before the file; beside a command nothing is kept where nobody says so."""
+    file = tmp_path / "muster.toml"
+    lines = [f'data-dir = "{filed}"'] * (filed is not None)
+    lines += [f"ephemeral = {str(is_ephemeral).lower()}"] * (is_ephemeral is not None)
+    file.write_text("\n".join(lines))
+    parser = Parser()
+    add_arguments(parser)
+    args = parser.parse_args(["--config", str(file), *given], argparse.Namespace(beside=command))
+    options = read_options(args)
+    if given:
+        expected = "said" if "said" in given else None
+    elif is_ephemeral is not None:
+        expected = None if is_ephemeral else filed or "muster-data"
+    else:
+        expected = filed or (None if command else "muster-data")
+    assert options.data_dir == expected
