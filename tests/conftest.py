@@ -16,6 +16,7 @@ from tests.units import UnitScheduling, rank, unit_of
 
 # Some hundred servers and commands are started, each of which would compile all its modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.pop("PYTHONUNBUFFERED", None)  # commands write as they do for people, where it is not set
 sys.dont_write_bytecode = False
 
 # A property may take any time on a busy machine, and the default run tries the same examples each time.
