@@ -32,7 +32,7 @@ from tests.members import ClassicMember
 from tests.requests import commit, fetch
 
 REQUESTS = 150
-SEEDS = range(1, 11)
+SEEDS = range(10)  # 0 is a seed of a server like any other
 EARLIEST = -2
 
 
