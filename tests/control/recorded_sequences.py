@@ -53,6 +53,7 @@ class RecordedSequence(Sequence):
 
     def play(self, requests: int) -> None:
         """Send requests, and in between move real time, or do what an operator may do."""
+        self._set_limits()
         for _ in range(requests):
             chance = self._dice.random()
             if chance < 0.05:

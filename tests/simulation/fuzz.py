@@ -399,12 +399,12 @@ class Sequence:
         self._janitor = self._begin_upkeep()
         self._peers = [self._server.connect(f"c{number}") for number in range(CONNECTIONS)]
         self._last = ""
-        self._set_limits()
 
     def play(self, count: int) -> None:
         """Send requests, and move the clock or start again in between. Raises `Broken`."""
         try:
             with ErrorLog() as errors:
+                self._set_limits()
                 for _ in range(count):
                     chance = self._dice.random()
                     if chance < 0.01:
