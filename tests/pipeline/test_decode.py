@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.core import records as facts
+from coordinator.core.share_state import records as states
+from coordinator.core.share_state.values import StateBatch
 from pipeline.decode import kernels, plain, replay
 from pipeline.decode.codecs import NAMES, InflateError, inflate
 from pipeline.decode.headers import chain
@@ -286,6 +288,29 @@ def test_group_records_go_through_the_servers_schemas(tmp_path: Path) -> None:
     assert (one["type"], one["group"]) == ("ConsumerGroupCurrentMemberAssignment", "g")
     assert (one["member_id"], one["epoch"]) == ("m", 4)
     assert (gone["is_tombstone"], gone["epoch"]) == (True, None)
+
+
+@pytest.mark.parametrize("is_least", [False, True])
+def test_the_states_of_share_partitions_may_have_any_numbers(tmp_path: Path, is_least: bool) -> None:
+    """Each column holds what the field of the record holds, for topics that are many years old as well."""
+
+    def limit(bits: int) -> int:
+        return -(2 ** (bits - 1)) if is_least else 2 ** (bits - 1) - 1
+
+    int32, int64 = limit(32), limit(64)
+    batch = StateBatch(limit(64), limit(64), limit(8), limit(16))
+    snapshot = states.ShareSnapshotValue(int32, int32, int32, int64, int32, int64, int64, (batch,))
+    update = states.ShareUpdateValue(int32, int32, int64, int32, (batch,))
+    writer = Writer(tmp_path / "__share_group_state-0")
+    for key, value in ((states.ShareSnapshotKey, snapshot), (states.ShareUpdateKey, update)):
+        written = states.encode(states.StateRecord(key("g", b"t" * 16, 2**31 - 1), value))
+        writer.append([Record(*written, timestamp=1_000)])
+    first, second = read_rows(tmp_path, "share_records")
+    told = {"first_offset": int64, "last_offset": int64, "delivery_state": limit(8), "delivery_count": limit(16)}
+    for row in (first, second):
+        assert (row["group"], row["partition"], row["start_offset"], row["batches"]) == ("g", 2**31 - 1, int64, [told])
+        assert (row["snapshot_epoch"], row["leader_epoch"], row["delivery_complete_count"]) == (int32,) * 3
+    assert (first["state_epoch"], first["create_ts"], first["write_ts"]) == (int32, int64, int64)
 
 
 def test_keeping_some_groups_and_times_only_leaves_rows_out(tmp_path: Path) -> None:

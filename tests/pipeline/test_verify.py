@@ -136,3 +136,27 @@ def test_readers_agree_or_a_problem_says_why_not(tmp_path: Path, seed: int) -> N
 def test_no_log_is_no_agreement(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no directory __consumer_offsets-<n>"):
         verify([str(tmp_path)])
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_difference_is_explained_by_damage_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    """A batch that is still being written is no reason for two ways of reading to differ."""
+    writer = Writer(tmp_path / f"{TOPIC}-0")
+    for n in range(8):
+        writer.append([commit(("g", "t", n), n, 1000)])
+    (file,) = tmp_path.rglob("*.log")
+    data = bytearray(file.read_bytes())
+    if is_damaged:
+        data[len(data) // 2] ^= 1
+    file.write_bytes(data[:-3])
+
+    def leave_one_out(*given: Any) -> Any:
+        rows, unread = latest_and_problems(*given)
+        return rows.slice(1), unread
+
+    monkeypatch.setattr("pipeline.jobs.verify.latest_and_problems", leave_one_out)
+    found = verify([str(tmp_path)])
+    assert found.unread_bytes
+    assert (bool(found.problems), found.equal, found.unexplained) == (is_damaged, False, not is_damaged)
