@@ -12,13 +12,14 @@ from itertools import count
 
 from benchmarks.core import ROUNDS, SIZES, cpu_ms
 from coordinator.core.limits import Limits
-from coordinator.core.result import Call
+from coordinator.core.result import Call, ComputeTarget, TakeTarget
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topic, Topics
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
 )
+from protocol.steps import finish_steps
 
 TOPIC_ID = b"t" * 16
 Owned = tuple[ConsumerGroupHeartbeatRequestTopicPartitions, ...]
@@ -37,7 +38,11 @@ class Group:
         """A heartbeat that says what the member owns, and that it has taken what it was told."""
         request = ConsumerGroupHeartbeatRequest("g", member_id, epoch, **changes)
         call = Call(next(self._tickets), self.now_ms, 1, "c", "/127.0.0.1", str)
-        answer = self.shard.handle(request, call).response
+        result = self.shard.handle(request, call)
+        for wanted in [effect for effect in result.effects if isinstance(effect, ComputeTarget)]:  # of a large group
+            taken = TakeTarget(wanted.group_id, wanted.target, finish_steps(wanted.steps))
+            self.shard.handle(taken, wanted.call)
+        answer = result.response
         assert not answer.error_code, answer
         told = answer.assignment
         owned = self.members[member_id][1] if told is None else told.topic_partitions
