@@ -71,8 +71,8 @@ def _find_committed_offsets(cluster: Cluster, group: DescribedGroup) -> list[dic
         for topic, numbers in member.assignment.items()
         for number in numbers
     }
-    ends = list_offsets(cluster, committed.keys() | owners.keys(), LATEST)
     told = committed.keys() | owners.keys()
+    ends = list_offsets(cluster, told, LATEST)
     if group.type == STREAMS:  # a task reads the topics of its subtopology that have so many partitions
         told = committed.keys() | (owners.keys() & ends.keys())
     positions = []

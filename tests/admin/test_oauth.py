@@ -63,7 +63,7 @@ LIFETIMES = st.sampled_from([None, 0, 1, 90, LIFETIME_MAX_S, LIFETIME_MAX_S + 1]
 def test_a_token_is_for_the_client_that_asks(
     own: str | None, formed: str | None, scope: str, audience: str, lifetime: int | None, sign: int, kind: str
 ) -> None:
-    """Who it is says Basic authentication before the form."""
+    """Basic authentication names the client, and the form only where there is none."""
     lifetime_s = LIFETIME_S if lifetime is None else sign * lifetime
     form = {"grant_type": "client_credentials", "scope": scope, "audience": audience}
     form |= {} if formed is None else {"client_id": formed}

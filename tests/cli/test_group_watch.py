@@ -22,7 +22,7 @@ ROUND = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-class Played:
+class PlayedChanges:
     """The log and the cluster that a watcher sees."""
 
     def __init__(self, before: list[tuple[str, int, str]]) -> None:
@@ -66,7 +66,7 @@ def rebalance(group: str, at_ms: int, cause: str) -> Rebalance:
 def test_a_table_has_the_groups_that_rebalanced_last_first_and_how_fast_lags_grow(
     before: list[tuple[str, int, str]], rounds: list[dict[str, Any]]
 ) -> None:
-    played = Played(before)
+    played = PlayedChanges(before)
     cluster: Any = None
     times, last, lags = dict[str, int](), dict[str, tuple[int, str]](), dict[str, tuple[float, int]]()
     with pytest.MonkeyPatch.context() as patched:

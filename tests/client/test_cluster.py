@@ -90,7 +90,7 @@ CALLS = st.tuples(
 def test_a_request_goes_to_the_coordinator_of_its_key_until_one_is_ready_or_the_time_is_over(
     calls: list[tuple[str, int, int | None, bool]], script: list[tuple[ErrorCode, int, int]]
 ) -> None:
-    """What is known of a key, by its type, is asked at once; it is looked up again once its coordinator is not ready."""
+    """A known coordinator is asked at once, by the type of its key. It is looked up again when it is not ready."""
     brokers, known = Coordinators(script), dict[tuple[str, int], str]()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Client, "to", brokers.connect)

@@ -99,7 +99,7 @@ class Made:
 
 
 def expect_status(made: Made, key: Key, commits: list[Row]) -> tuple[Any, ...] | None:
-    """What is said of a key: (offset, end, source, lag, at least, beyond, seconds, commits, status, rewind, trend, quiet, s)"""
+    """The row of a key: (offset, end, source, lag, at least, beyond, seconds, commits, status, rewind, trend, quiet, s)"""
     dead = max((n for n, row in enumerate(commits) if row["is_tombstone"]), default=-1)
     alive = [row for row in commits[dead + 1 :] if row["committed_offset"] is not None][-WINDOW:]
     if not alive:

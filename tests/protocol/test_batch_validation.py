@@ -272,7 +272,7 @@ def test_many_records_are_validated_in_steps() -> None:
 
 @pytest.mark.parametrize(("count", "headers"), [(1_000, 0), (200, 8)])
 def test_the_work_of_small_batches_adds_up_to_a_step(count: int, headers: int) -> None:
-    """Whoever gives many batches to one allowance asks after each whether other requests should have their turn.
+    """A request with many batches asks its allowance after each one whether the step is over.
 
     Two headers are as much work as a record.
     """

@@ -1,7 +1,7 @@
 """Logs as another broker leaves them after compactions: gaps between batches and between segments, batches of which
 records or all records are gone, empty segments, leader epochs that rise, codecs, transactions and times of both kinds.
 
-`Gapped` is the simple model of such a log: its segments as lists of batches. All questions are answered by a look at
+`GappedLog` is the simple model of such a log: its segments as lists of batches. All questions are answered by a look at
 each batch.
 """
 
@@ -70,7 +70,7 @@ class KnownSegment:
         return max(times, default=-1) if max(times, default=-1) >= 0 else self.modified_ms
 
 
-class Gapped:
+class GappedLog:
     """A log, batch by batch."""
 
     def __init__(self, segments: Iterable[KnownSegment], start: int) -> None:
@@ -219,7 +219,7 @@ class Writer:
         self._producers = 0
         self._sequences: dict[int, int] = {}
 
-    def log(self) -> Gapped:
+    def log(self) -> GappedLog:
         segments = []
         for _ in range(self.dice.randint(1, 4)):
             segment = KnownSegment(self.offset, modified_ms=self.dice.choice((-1, 30, 60)))
@@ -233,7 +233,7 @@ class Writer:
             if self.offset == segment.base_offset:
                 self.offset += 1
             self._skip()
-        return Gapped(segments, segments[0].base_offset)
+        return GappedLog(segments, segments[0].base_offset)
 
     def _skip(self) -> None:
         self.offset += self.dice.choice((0, 0, 0, 1, 5, 40))

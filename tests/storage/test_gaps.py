@@ -18,11 +18,11 @@ from storage.log import Log, LogConfig, OffsetOutOfRange, scan
 from storage.outdated import OutdatedRecords
 from tests.steps import finish
 from tests.storage.crashing_disk import CrashingDisk
-from tests.storage.gapped_logs import DIRECTORY, KEYS, Gapped, KnownSegment, Writer, config, read_segments
+from tests.storage.gapped_logs import DIRECTORY, KEYS, GappedLog, KnownSegment, Writer, config, read_segments
 from tests.storage.repairing import lost, repaired
 
 
-def compare(log: Log, known: Gapped, dice: random.Random) -> None:
+def compare(log: Log, known: GappedLog, dice: random.Random) -> None:
     """Ask the log what the model can be asked as well."""
     assert (log.start_offset, log.end_offset, log.last_stable_offset) == (known.start, known.end, known.stable)
     assert [(s.base_offset, s.end_offset, s.size) for s in log.segments] == [
@@ -49,7 +49,7 @@ def compare(log: Log, known: Gapped, dice: random.Random) -> None:
     assert finish_steps(log.latest_time(Meter())) == known.find_latest()
 
 
-def compare_indexes(log: Log, known: Gapped, every_bytes: int) -> None:
+def compare_indexes(log: Log, known: GappedLog, every_bytes: int) -> None:
     """Compare Kafka's index files with the batches: of the segments that Muster has rolled, and of the last one."""
     contents = log.files.contents()
     for segment in known.segments:
@@ -71,7 +71,7 @@ def compare_indexes(log: Log, known: Gapped, every_bytes: int) -> None:
                 assert list(struct.iter_unpack(form, contents.get(path, b""))) == entries, path
 
 
-def compare_aborted(log: Log, known: Gapped, dice: random.Random) -> None:
+def compare_aborted_transactions(log: Log, known: GappedLog, dice: random.Random) -> None:
     """Compare the aborted transactions that a reader of some offsets is told of."""
     for _ in range(4):
         first = dice.randint(known.start, known.end)
@@ -93,7 +93,7 @@ def test_a_log_with_gaps_is_read_appended_to_deleted_and_opened_like_its_model(s
     assert [segment.latest_ms for segment in log.segments] == [segment.latest_ms for segment in known.segments]
     for _ in range(8):
         compare(log, known, dice)
-        compare_aborted(log, known, dice)
+        compare_aborted_transactions(log, known, dice)
         match dice.choice(("append", "append", "delete", "retain", "roll", "open", "open")):
             case "append":
                 batch = writer.batch()
@@ -139,7 +139,7 @@ def test_a_compaction_of_a_log_with_gaps_keeps_the_latest_of_each_key(seed: int)
             log.append(writer.batch() if dice.random() < 0.7 else encode([Record(dice.choice(KEYS), b"new")]))
         if dice.random() < 0.3:
             log.delete_before(dice.randint(log.start_offset, log.last_stable_offset))
-        known = Gapped(read_segments(disk), log.start_offset)
+        known = GappedLog(read_segments(disk), log.start_offset)
         if log.last_stable_offset == log.end_offset:
             decided = log.end_offset
         else:
@@ -148,7 +148,7 @@ def test_a_compaction_of_a_log_with_gaps_keeps_the_latest_of_each_key(seed: int)
         committed = known.read_committed(decided)
         latest = {record.key: record.offset for record in committed}
         expected = [record for record in committed if latest[record.key] == record.offset]
-        after = Gapped(read_segments(disk), log.start_offset)
+        after = GappedLog(read_segments(disk), log.start_offset)
         assert after.read_committed(decided) == expected
         assert [b for b in after.batches if b.end > decided] == [b for b in known.batches if b.end > decided]
         compare(log, after, dice)
@@ -162,7 +162,7 @@ def test_a_compaction_of_a_log_with_gaps_keeps_the_latest_of_each_key(seed: int)
             log.close()
         log = Log.open(disk, DIRECTORY, settings)
         compare(log, after, dice)
-        compare_aborted(log, after, dice)
+        compare_aborted_transactions(log, after, dice)
         for producer_id, producer in log.producers.items():
             assert producer.first_open_offset == after.open_transactions().get(producer_id)
 
@@ -180,7 +180,7 @@ def test_a_compaction_leaves_our_epoch_in_place_of_batches_of_ours_that_it_need_
     assert [found.header.leader_epoch for found in again.batches()][-2:] == [3, 3]
 
 
-class Damaged:
+class HarmedLog:
     """A log with gaps, from another broker alone or with batches of our own behind, and harm to one of its files."""
 
     def __init__(self, seed: int) -> None:
@@ -200,7 +200,7 @@ class Damaged:
                 log.append(writer.batch())
             log.close() if dice.random() < 0.7 else log.release()
             self.durable_end = log.checkpoint.recovery_point
-        self.known = Gapped(read_segments(self.disk), written.start)
+        self.known = GappedLog(read_segments(self.disk), written.start)
         self.segment = dice.choice([segment for segment in self.known.segments if segment.batches] or [None])
 
     def open_or_repair(self) -> tuple[Log, list[tuple[int, int]] | None]:
@@ -219,20 +219,20 @@ class Damaged:
         return log, None
 
 
-def placed(log: Log) -> list[tuple[int, int, bytes]]:
+def read_places(log: Log) -> list[tuple[int, int, bytes]]:
     """Return offset, end and the checked bytes of each batch that has records."""
     every = [(one.header, one.chunk[one.at : one.at + one.header.size]) for one in log.batches()]
     return [(header.base_offset, header.next_offset, whole[16:]) for header, whole in every if header.count]
 
 
-def known_places(known: Gapped) -> list[tuple[int, int, bytes]]:
+def known_places(known: GappedLog) -> list[tuple[int, int, bytes]]:
     return [(b.header.base_offset, b.end, b.whole[16:]) for b in known.batches if b.records]
 
 
 @pytest.mark.parametrize("seed", range(80))
 def test_one_bit_of_a_log_with_gaps_is_put_right_or_changes_an_offset_or_an_epoch_alone(seed: int) -> None:
     """In the fields that no checksum covers, twice as often as elsewhere."""
-    one = Damaged(seed)
+    one = HarmedLog(seed)
     if one.segment is None:
         return
     number = one.dice.randrange(len(one.segment.batches))
@@ -250,7 +250,7 @@ def test_one_bit_of_a_log_with_gaps_is_put_right_or_changes_an_offset_or_an_epoc
     log, gone = one.open_or_repair()
     is_end_of_theirs = batch.end == one.ours_from == one.known.end  # as after a batch that is missing behind it
     assert not gone or (at < 8 and is_end_of_theirs), "the checksum proves one bit, and neighbours the place"
-    found, expected = placed(log), known_places(one.known)
+    found, expected = read_places(log), known_places(one.known)
     assert [what for *_, what in found] == [what for *_, what in expected]
     moved = {known for known, now in zip(expected, found, strict=True) if known[:2] != now[:2]}
     may_move = [batch] * (at < 8)
@@ -258,14 +258,14 @@ def test_one_bit_of_a_log_with_gaps_is_put_right_or_changes_an_offset_or_an_epoc
         before = one.segment.batches[number - 1]
         free_from = one.segment.batches[number - 2].end if number > 1 else one.segment.base_offset
         may_move += [before] * (free_from + before.header.last_offset_delta < says < before.end)
-    assert moved <= set(known_places(Gapped([KnownSegment(0, may_move)], 0)))
+    assert moved <= set(known_places(GappedLog([KnownSegment(0, may_move)], 0)))
     if batch.header.base_offset >= one.ours_from:
         assert (moved, log.leader_epoch) == (set(), batch.header.leader_epoch)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_batch_that_is_lost_between_gaps_leaves_all_others_where_they_are(seed: int) -> None:
-    one = Damaged(seed)
+    one = HarmedLog(seed)
     if one.segment is None:
         return
     number = one.dice.randrange(len(one.segment.batches))
@@ -277,8 +277,8 @@ def test_a_batch_that_is_lost_between_gaps_leaves_all_others_where_they_are(seed
     one.disk.put(one.segment.path, bytes(content))
     log, gone = one.open_or_repair()
     lost_at = others.index(batch)
-    expected = known_places(Gapped([KnownSegment(0, others[:lost_at] + others[lost_at + 1 :])], 0))
-    assert placed(log) == expected
+    expected = known_places(GappedLog([KnownSegment(0, others[:lost_at] + others[lost_at + 1 :])], 0))
+    assert read_places(log) == expected
     before = one.segment.batches[number - 1].end if number else one.segment.base_offset
     is_last = one.segment is one.known.segments[-1]
     if number + 1 < len(one.segment.batches):
@@ -294,7 +294,7 @@ def test_a_batch_that_is_lost_between_gaps_leaves_all_others_where_they_are(seed
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_log_with_gaps_that_is_cut_off_ends_before_or_is_repaired_to_where_it_ended(seed: int) -> None:
-    one = Damaged(seed)
+    one = HarmedLog(seed)
     segment = one.known.segments[-1]
     content = one.disk.contents()[segment.path]
     size = one.dice.randrange(len(content) + 1)
@@ -306,7 +306,7 @@ def test_a_log_with_gaps_that_is_cut_off_ends_before_or_is_repaired_to_where_it_
         if room < 0:
             break
         kept.append(batch)
-    assert placed(log) == known_places(Gapped([KnownSegment(0, kept)], 0))
+    assert read_places(log) == known_places(GappedLog([KnownSegment(0, kept)], 0))
     end = max([segment.base_offset, *[batch.end for batch in kept if batch in segment.batches]])
     if end < one.durable_end:
         assert (gone, log.end_offset) == ([(end, one.durable_end)], one.durable_end)
@@ -316,14 +316,14 @@ def test_a_log_with_gaps_that_is_cut_off_ends_before_or_is_repaired_to_where_it_
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_segment_that_is_missing_is_noticed_unless_it_may_be_a_gap(seed: int) -> None:
-    one = Damaged(seed)
+    one = HarmedLog(seed)
     at = one.dice.randrange(len(one.known.segments))
     segment, is_adopted = one.known.segments.pop(at), one.ours_from < 2**63
     one.disk.remove(segment.path)
     if not one.known.segments and not is_adopted:
         return
     log, gone = one.open_or_repair()
-    assert placed(log) == known_places(one.known)
+    assert read_places(log) == known_places(one.known)
     after = one.known.segments[at].base_offset if at < len(one.known.segments) else one.durable_end
     is_noticed = is_adopted and (at in (0, len(one.known.segments)) or after > one.ours_from)
     assert (gone is not None) == is_noticed

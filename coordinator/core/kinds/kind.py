@@ -123,8 +123,8 @@ class Kind(Struct, frozen=True, kw_only=True):
     malformed: Mapping[type, Callable[[Any, int, Limits], Any]] = {}
     """Responses to requests that are refused whether their group is served or not: (request, version, limits)."""
     too_large: Mapping[type | str, Handler] = {}
-    """What is done where the records of a request are larger than the log takes, instead of refusing it; and where
-    those of a timer are, by the first item of its key, instead of trying again."""
+    """Handlers for records that are larger than the log takes, by the type of the request or by the first item of the
+    timer's key. Without one the request is refused, or the timer tries again."""
     timers: Mapping[str, Handler]  # by the first item of the key
     member_timers: frozenset[str]  # those of members
     long_timers: frozenset[str] = frozenset()  # those that do a step of much work
