@@ -292,12 +292,15 @@ class ShareStates:
         """Delete the records that no share partition needs, in steps. Kafka: `setupRecordPruning`,
         `setupSnapshotColdPartitions`."""
         for one in self._logs:
-            if one.served_by == NOBODY or not one.machine.entries:
+            machine = one.machine
+            if one.served_by == NOBODY or not machine.entries:
                 continue
-            for number, record in enumerate(one.machine.snapshot_cold(now_ms, self._cold_ms), 1):
+            for number, record in enumerate(machine.snapshot_cold(now_ms, self._cold_ms), 1):
                 self._gather(one, record, now_ms)
                 if number % PRUNED_AT_ONCE == 0:
                     yield
+                    if one.machine is not machine:  # it has moved, and another broker is reading its log
+                        break
         self._append()  # a snapshot is on the disk before the records that it stands for are deleted
         for one in self._logs:
             if one.served_by != NOBODY and one.is_written:

@@ -1,5 +1,6 @@
 """The share coordinator of a node: its topic, what a start and a move find, and what a full log loses."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -11,7 +12,7 @@ from coordinator.core.moves import StartBroker, StopBroker
 from coordinator.core.result import BeginShareStates, Call
 from coordinator.core.share_state.keys import coordinator_key, read_coordinator_key
 from coordinator.core.share_state.values import ShareState, StateBatch, StateKey, StateUpdate
-from coordinator.runtime import share_groups
+from coordinator.runtime import share_groups, share_states
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.share_state_requests import write_share_group_state
 from protocol.errors import ErrorCode
@@ -50,6 +51,7 @@ from tests.steps import count_steps, finish
 from tests.storage.crashing_disk import CrashingDisk
 
 PRUNE_MS = 300_000
+COLD_MS = 300_000  # share.coordinator.cold.partition.snapshot.interval.ms
 
 
 def key_in(server: InMemory, partition: int = 0, group: str = "g") -> StateKey:
@@ -242,6 +244,63 @@ def test_a_start_knows_which_records_are_needed(seed: int) -> None:
     list(again.node.engine.share_states.prune(WALL_MS))
     last = InMemory(again.files, share_coordinator_state_topic_num_partitions=1, **settings)
     assert {partition: state_of(last, partition) for partition in range(3)} == before
+
+
+def _forget_some(server: InMemory) -> None:
+    for partition in range(0, 8, 2):
+        assert server.node.engine.share_states.delete(key_in(server, partition), WALL_MS) == ErrorCode.NONE
+
+
+def _begin_anew(server: InMemory) -> None:
+    _forget_some(server)
+    for partition in range(0, 8, 4):
+        assert server.node.engine.share_states.initialize(key_in(server, partition), 3, 70, WALL_MS) == ErrorCode.NONE
+
+
+def _move_and_go_on(server: InMemory) -> None:
+    states = server.node.engine.share_states
+    leader = server.node.world.coordinators.of_share_states[0]
+    server.node.command(StopBroker(leader), server.clock.now_ms(), str)
+    while not states.is_served:  # the rest of the pruning is done by this test, later
+        server.node.engine.long_requests.step()
+        server.node.engine.fire(server.clock.now_ms())
+    for partition in range(8):
+        assert acknowledge(server, 20, partition=partition) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("meanwhile", [_forget_some, _begin_anew, _move_and_go_on])
+@pytest.mark.parametrize("steps", [1, 4, 7])
+def test_what_happens_to_states_while_snapshots_of_them_are_written_counts(
+    meanwhile: Callable[[InMemory], None], steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot of what a state was before would bring back what was deleted, and undo what was acknowledged."""
+    monkeypatch.setattr(share_states, "PRUNED_AT_ONCE", 1)
+    settings = {"share_coordinator_state_topic_num_partitions": 1, "virtual_brokers": 2}
+    server = InMemory(topics={"orders": 8}, **settings)
+    states = server.node.engine.share_states
+    for partition in range(8):
+        assert states.initialize(key_in(server, partition), 2, 0, WALL_MS) == ErrorCode.NONE
+        acknowledge(server, 5 + partition, partition=partition)
+    server.node.engine.flush()
+    pruning = states.prune(WALL_MS + COLD_MS)
+    for _ in range(steps):
+        next(pruning)
+    meanwhile(server)
+    server.node.engine.flush()
+    expected = _progress(server)
+    for _ in pruning:
+        pass
+    server.node.engine.flush()
+    assert _progress(server) == expected
+    assert _progress(InMemory(server.files, topics={"orders": 8}, **settings)) == expected
+
+
+def _progress(server: InMemory) -> dict[int, tuple[int, int, tuple[StateBatch, ...]]]:
+    """Return how far each share partition is."""
+    return {
+        key.partition: (state.state_epoch, state.start_offset, state.batches)
+        for key, state in server.node.engine.share_states.states()
+    }
 
 
 def test_a_coordinator_that_moves_has_written_what_it_has_decided() -> None:

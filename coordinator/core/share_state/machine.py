@@ -137,12 +137,14 @@ class StateMachine:
     def snapshot_cold(self, now_ms: int, interval_ms: int) -> Iterator[StateRecord]:
         """Return a snapshot of each state that has had none for long, so that the log's beginning can be deleted.
 
+        States may change and go meanwhile.
         Kafka: `snapshotColdPartitions`.
         """
         if all(entry.head.create_timestamp != entry.head.write_timestamp for entry in self.entries.values()):
             return
-        for key, entry in tuple(self.entries.items()):
-            if now_ms - entry.head.write_timestamp >= interval_ms:
+        for key in tuple(self.entries):
+            entry = self.entries.get(key)  # None: it was deleted between two steps
+            if entry is not None and now_ms - entry.head.write_timestamp >= interval_ms:
                 state = entry.state
                 yield snapshot_record(
                     key, replace(state, snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms)
