@@ -64,6 +64,7 @@ _FETCH_FAILED: Final = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 REPLIES_WORK: Final = 1_000  # of parked fetches that a turn answers, counted in partitions
 REPLIES_BYTES: Final = 4 * 1_048_576  # of records in a turn's responses, before it answers no more of them
 FETCH_WORK: Final = 5  # what a fetch costs beside its partitions
+_OWN_TOPICS: Final = (OFFSETS_TOPIC, SHARE_STATE_TOPIC)  # of the coordinator, which alone says what of them can go
 PRODUCER_EXPIRATION_MS: Final = 86_400_000  # producer.id.expiration.ms: how long an idle producer's sequence is known
 
 
@@ -378,7 +379,7 @@ class DataPlane:
         state = self._state
         yield from state.logs.purge(is_retry=True)
         for topic, index in state.logs.on_disk():
-            if topic == OFFSETS_TOPIC or not state.has(topic, index):
+            if topic in _OWN_TOPICS or not state.has(topic, index):
                 continue
             try:
                 is_due = yield from state.logs.look_for_upkeep((topic, index), now_ms)
@@ -406,7 +407,8 @@ class DataPlane:
         for. One that is closed meanwhile, or whose topic is deleted, is passed over."""
         logs = self._state.logs
         for partition, log in logs.open_logs():
-            if logs.find_open(partition) is log and self._state.catalog.settings_of(partition[0]).is_compacted:
+            is_compacted = self._state.catalog.settings_of(partition[0]).is_compacted
+            if logs.find_open(partition) is log and is_compacted and partition[0] not in _OWN_TOPICS:
                 yield log
                 if logs.find_open(partition) is not log:
                     continue  # another log may be in its place

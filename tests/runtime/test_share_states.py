@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from coordinator.control.inputs import Kind
+from coordinator.core.catalog.catalog import TOPIC
 from coordinator.core.catalog.names import SHARE_STATE_TOPIC
+from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue
 from coordinator.core.moves import StartBroker, StopBroker
-from coordinator.core.result import BeginShareStates, Call
+from coordinator.core.result import BeginShareStates, Call, Result
 from coordinator.core.share_state.keys import coordinator_key, read_coordinator_key
 from coordinator.core.share_state.values import ShareState, StateBatch, StateKey, StateUpdate
 from coordinator.runtime import share_groups, share_states
@@ -44,8 +46,9 @@ from protocol.messages.write_share_group_state import (
     WriteShareGroupStateRequestStateBatch,
     WriteShareGroupStateRequestWriteStateData,
 )
+from storage import cleaner
 from storage.files import StorageError
-from tests.requests import fetch
+from tests.requests import alter_configs, fetch
 from tests.server.in_memory import WALL_MS, InMemory, Peer
 from tests.steps import count_steps, finish
 from tests.storage.crashing_disk import CrashingDisk
@@ -195,6 +198,51 @@ def test_records_that_no_share_partition_needs_are_deleted() -> None:
     assert source.start_offset == source.end_offset - 1, "what had not changed for long has a snapshot of its own"
     before = state_of(server)
     assert state_of(InMemory(server.files)) == before and len(before.batches) == 25
+
+
+LOSING: Any = {
+    "retention.ms": "1",
+    "retention.bytes": "1",
+    "delete.retention.ms": "0",
+    "min.cleanable.dirty.ratio": "0",
+}
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_no_setting_of_a_topic_or_the_broker_lets_states_go(policy: str) -> None:
+    """An update says what has changed, so an older one of the same key counts as well, and so does one of any age."""
+    settings = {"share_coordinator_state_topic_num_partitions": 1, "log_retention_bytes": 1}
+    server = begun(**settings, share_coordinator_cold_partition_snapshot_interval_ms=10**9)
+    peer, topic = server.connect(), SHARE_STATE_TOPIC
+    for values, code in (
+        ({"cleanup.policy": policy}, ErrorCode.INVALID_CONFIG),
+        ({"cleanup.policy": "delete"}, ErrorCode.NONE),
+        (LOSING, ErrorCode.NONE),
+        ({"cleanup.policy": None}, ErrorCode.NONE),  # which leaves Kafka's default
+    ):
+        assert peer.ask(alter_configs(TOPIC, topic, values), 1).responses[0].error_code == code
+    for first in range(0, 100, 2):
+        acknowledge(server, first)
+        server.node.engine.flush()
+    before = state_of(server)
+    janitor = Janitor(server.node, WALL_MS, rest_rounds=0)
+    for now_ms in range(WALL_MS, WALL_MS + 10**9, 3 * 10**8):
+        list(janitor.round(now_ms))
+        server.rest()
+    assert state_of(InMemory(server.files, **settings)) == before
+
+
+def test_states_outlive_a_setting_that_an_earlier_version_has_taken() -> None:
+    server = begun(share_coordinator_state_topic_segment_bytes=1_024, share_coordinator_state_topic_num_partitions=1)
+    key = ConfigKey(TOPIC, SHARE_STATE_TOPIC, "cleanup.policy")
+    server.node.engine.record(Result(records=(CatalogRecord(key, ConfigValue("compact")),)), WALL_MS)
+    for first in range(0, 100, 2):
+        acknowledge(server, first)
+        server.node.engine.flush()
+    before = state_of(server)
+    for log in server.node.compacted_logs():
+        list(cleaner.compact(log, WALL_MS))
+    assert state_of(InMemory(server.files, share_coordinator_state_topic_num_partitions=1)) == before
 
 
 @pytest.mark.parametrize("is_synced", [False, True])

@@ -7,7 +7,7 @@ from typing import Any, Final
 from coordinator.core.catalog import group_configs, topic_configs
 from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Resource
 from coordinator.core.catalog.describe_configs import validate_broker
-from coordinator.core.catalog.names import INTERNAL, reason_invalid
+from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue
 from coordinator.core.prices import Room
 from coordinator.core.refusal import Refusal
@@ -15,6 +15,10 @@ from coordinator.core.result import STEP_ENTRIES, Decisions, Result
 from protocol.bounds import TEXT_BYTES_MAX
 from protocol.errors import ErrorCode
 
+COMPACT: Final = "compact"
+DELETE: Final = "delete"
+_POLICIES: Final[Mapping[str, str]] = {OFFSETS_TOPIC: COMPACT, SHARE_STATE_TOPIC: DELETE}
+"""The one `cleanup.policy` by which nothing is lost of a topic of the coordinator."""
 _ENTRY_CHARACTERS: Final = 200
 """To look at the words of so long a value costs as much as an entry."""
 
@@ -124,9 +128,10 @@ def _of_topic(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_CONFIG, reason)
     if name not in catalog.topics_by_name:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    if name in INTERNAL and wanted.get("cleanup.policy", "").strip() != "compact":
-        # Kafka takes any policy, and then deletes the offsets that are older than retention.ms.
-        return Refusal(ErrorCode.INVALID_CONFIG, f"The cleanup.policy of the internal topic {name} must be compact.")
+    policy = _POLICIES.get(name)
+    if policy is not None and wanted.get("cleanup.policy", DELETE).strip() != policy:
+        # Kafka takes any policy, and then deletes the offsets that are older than retention.ms, or what states changed.
+        return Refusal(ErrorCode.INVALID_CONFIG, f"The cleanup.policy of the internal topic {name} must be {policy}.")
     return None
 
 
