@@ -160,6 +160,20 @@ def test_what_is_altered_while_states_end_is_all_that_stays(request_: Any, versi
     assert request_ is DELETE or len(states) == len(indexes)
 
 
+def test_partitions_that_cannot_be_are_refused_and_hold_nobody_up() -> None:
+    stepper = Stepper()
+    ticket = stepper.begin(alter("orders", indexes=range(-2, COUNT + 2)), 0)
+    stepper.finish()
+    (topic,) = stepper.responses[ticket].responses
+    assert {one.partition_index: one.error_code for one in topic.partitions} == {
+        index: 0 if 0 <= index < COUNT else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for index in range(-2, COUNT + 2)
+    }
+    assert len(stepper.known_states()) == COUNT
+    ended = stepper.begin(DELETE, 2)
+    stepper.finish()
+    assert stepper.codes[ended] == 0 and not stepper.states()
+
+
 def test_two_administrators_alter_the_same_offsets_at_once() -> None:
     stepper = Stepper()
     tickets = [stepper.begin(alter("orders"), 0) for _ in range(2)]

@@ -18,6 +18,7 @@ from coordinator.core.topics import NO_ID, Topic
 from protocol.errors import ErrorCode
 from protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
@@ -44,9 +45,7 @@ def alter_share_group_offsets(
         if topic is None:
             topics[asked.topic_name] = _unknown_topic(asked)
             continue
-        known = {
-            one.partition_index: one.start_offset for one in asked.partitions if one.partition_index < topic.partitions
-        }
+        known = {one.partition_index: one.start_offset for one in asked.partitions if _exists(one, topic)}
         offsets[topic.id] = known
         missing[topic.id] = StatePartitions(topic.name, tuple(sorted(known)), transition.now_ms)
         topics[asked.topic_name] = _answer(topic, asked)
@@ -76,12 +75,14 @@ def _answer(topic: Topic, asked: Any) -> AlterShareGroupOffsetsResponseTopic:
     entry = AlterShareGroupOffsetsResponsePartition
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partitions = [
-        entry(one.partition_index)
-        if one.partition_index < topic.partitions
-        else entry(one.partition_index, unknown, UNKNOWN_PARTITION)
+        entry(one.partition_index) if _exists(one, topic) else entry(one.partition_index, unknown, UNKNOWN_PARTITION)
         for one in asked.partitions
     ]
     return AlterShareGroupOffsetsResponseTopic(topic.name, topic.id, tuple(partitions))
+
+
+def _exists(one: AlterShareGroupOffsetsRequestPartition, topic: Topic) -> bool:
+    return 0 <= one.partition_index < topic.partitions
 
 
 def _unknown_topic(asked: Any) -> AlterShareGroupOffsetsResponseTopic:
