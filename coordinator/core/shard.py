@@ -211,12 +211,13 @@ class Shard:
         results: list[Result[Any]] = []
         timers = self.timers
         for due in timers.fire(now_ms, may_work, may_go_on):
+            if due.key == EXPIRY and due.deadline_ms != IMMEDIATELY:
+                self._uncleaned = None  # of a pass that a move of the clock has overtaken
             if due.deadline_ms != IMMEDIATELY and due.key[0] in LONG_TIMERS and not may_work():
                 timers.set(due.key, IMMEDIATELY)
                 continue
             if advance is not None:
-                if due.key[0] == SESSION and advance.keeps_alive(due.key):
-                    self.renew_session(due.key, now_ms)
+                if due.key[0] == SESSION and advance.keeps_alive(due.key) and self.renew_session(due.key, now_ms):
                     continue
                 advance.note_timer(due)
             if due.key == EXPIRY:
@@ -276,15 +277,19 @@ class Shard:
         """Return when `fire` has something to do, None for never."""
         return self.timers.next_deadline_ms()
 
-    def renew_session(self, key: TimerKey, now_ms: int) -> None:
-        """Let a member's session run from now, as if it had just sent a heartbeat."""
+    def renew_session(self, key: TimerKey, now_ms: int) -> bool:
+        """Let a member's session run from now, as if it had just sent a heartbeat.
+
+        Return False, and do nothing, for an id that was given out and has not joined: nobody sends heartbeats for it.
+        """
         group_id, member_id = key[1], member_of(key)
-        group = self.groups.get(group_id)
-        if group is None or member_id not in group.members:
-            return
+        group = self.groups[group_id]
+        if member_id not in group.members:
+            return False
         timeout_ms = kind_of(group).session_timeout_ms(group, member_id, self.limits_of(group_id))
         # A member that is new has longer until its first heartbeat.
         self.timers.set(key, max(now_ms + timeout_ms, self.timers.deadline(key) or 0))
+        return True
 
     def limits_of(self, group_id: str) -> Limits:
         """Return the limits of a group: the server's, unless it has settings of its own."""

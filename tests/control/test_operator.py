@@ -68,6 +68,17 @@ def test_whoever_is_kept_alive_has_a_whole_session_afterwards(server: SteeredNod
     assert "session_expired" not in server.causes()
 
 
+def test_an_id_that_was_given_out_and_has_not_joined_is_no_member_to_be_kept_alive(server: SteeredNode) -> None:
+    """Each rebalance would wait for it, with nobody behind it, for as long as the group exists."""
+    stable_group(server, "a")
+    group = server.node.world.partitions.owner("g").shard.groups
+    answer = server.connect("gone").ask(join("g"), 9)
+    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED and tuple(group["g"].pending) == (answer.member_id,)
+    fired = server.operator.clock.advance(45_000, keep_everybody).fired
+    assert [(one.kind, one.member) for one in fired] == [("session", answer.member_id)]
+    assert not group["g"].pending and len(group["g"].members) == 1
+
+
 def test_connected_members_are_kept_alive(server: SteeredNode) -> None:
     a, b = stable_group(server, "a", "b")
     server.frontend.disconnect(b.peer.connection)

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from coordinator.core.limits import Limits
 from coordinator.core.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, Record
-from coordinator.core.timers import IMMEDIATELY
+from coordinator.core.timers import EXPIRY, IMMEDIATELY
 from coordinator.core.topics import Topic, Topics
 from protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -32,6 +32,24 @@ def test_offsets_expire_in_parts_that_follow_at_once(monkeypatch: pytest.MonkeyP
         seen.append((len(driver.shard.groups), driver.shard.timers.earliest_wakeup_ms()))
     rest = [(left, IMMEDIATELY) for left in (4, 3, 2, 1, 0)]
     assert seen == [*rest, (0, driver.now_ms + driver.limits.offsets_retention_check_interval_ms)]
+
+
+def test_a_move_of_the_clock_in_the_middle_of_a_pass_begins_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The groups that the pass has seen before are looked at again, at the new time."""
+    monkeypatch.setattr("coordinator.core.shard.CLEANED_AT_ONCE", 2)
+    driver = ShardDriver(Limits(), Topics([Topic("t", b"t" * 16, 1)]))
+    driver.load()
+    for number in range(5):
+        driver.handle(commit(f"g{number}", {"t": {0: 5}}), driver.call(8))
+    driver.now_ms += 6 * DAY_MS
+    for _ in range(3):
+        driver.fire()
+    driver.now_ms += 2 * DAY_MS
+    driver.shard.timers.set(EXPIRY, driver.now_ms)
+    may_work = iter([False, *[True] * 9])  # another shard works first
+    for _ in range(7):
+        driver.take_all(driver.shard.fire(driver.now_ms, lambda: next(may_work)))
+    assert not driver.shard.groups
 
 
 def test_offsets_of_a_group_that_is_empty_since_nobody_knows_when_expire_by_their_own_time() -> None:
