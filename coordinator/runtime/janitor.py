@@ -99,10 +99,10 @@ class Janitor:
                 self._note(Kind.RETAIN_STEP, None)
         if now_ms >= self._finish_at_ms:
             self._finish_at_ms = now_ms + FINISH_MS
-            if self._node.engine.recorder.has_prepared_transactions:
+            if self._node.engine.recorder.has_prepared_transactions:  # else nobody is kept waiting for the disk
                 self._note(Kind.FINISH, now_ms)
-            self._node.engine.recorder.finish_transactions(now_ms)
-            yield None
+                self._node.engine.recorder.finish_transactions(now_ms)
+                yield None
         if now_ms >= self._forget_at_ms:
             self._forget_at_ms = now_ms + FORGET_MS
             self.done.append(("transactional_ids", ""))

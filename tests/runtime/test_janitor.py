@@ -6,7 +6,7 @@ import logging
 import msgspec
 import pytest
 
-from coordinator.runtime.janitor import AWAY_MS, REST_ROUNDS, RETRY_MS, Janitor
+from coordinator.runtime.janitor import AWAY_MS, FINISH_MS, REST_ROUNDS, RETRY_MS, Janitor
 from protocol import record_batch
 from protocol.records import Record
 from storage.files import StorageError
@@ -14,6 +14,7 @@ from storage.log import Log, scan
 from tests.log_lines import log_lines
 from tests.requests import commit, create_topics, produce
 from tests.server.in_memory import WALL_MS, InMemory
+from tests.server.slow_disk import committing, end_sync, serving
 from tests.storage.crashing_disk import CrashingDisk
 
 INTERVAL_MS = 300_000
@@ -45,6 +46,17 @@ def test_records_are_not_deleted_by_their_age_right_after_a_start() -> None:
     assert log.start_offset == 0
     list(janitor.round(WALL_MS + INTERVAL_MS))
     assert log.start_offset == 1
+
+
+def test_with_fsync_nobody_waits_for_a_look_at_transactions_of_which_none_is_to_be_finished() -> None:
+    disk, server = serving()
+    server.connect().send(committing("g", 2))
+    server.turn()
+    commits = server.node.engine.group_commit
+    janitor, before = Janitor(server.node, WALL_MS), (commits.last_begun, commits.last_ended)
+    list(janitor.round(WALL_MS + FINISH_MS))
+    assert (commits.last_begun, commits.last_ended) == before == (before[1] + 1, before[1])
+    end_sync(disk, server)
 
 
 @pytest.mark.parametrize(("away_ms", "is_told"), [(AWAY_MS, False), (AWAY_MS + 1, True)])
