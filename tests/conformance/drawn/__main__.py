@@ -1,0 +1,112 @@
+"""Draw stories, play them against a real Apache Kafka and against Muster, and say where the two differ.
+
+    python -m tests.conformance.drawn CHAPTER [--seed N] [--count N] [--reduce] [--show] [--keep]
+
+A story that differs is played once more: where Kafka does not say the same again, or the difference is gone, the story
+is not steady and is not counted. `--reduce` takes out steps while it still differs. `--show` prints the transcripts up
+to the difference. `--keep` keeps what Kafka said to those in which both say the same, for the default run.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.conformance import kafka
+from tests.conformance.compare import Difference, differences
+from tests.conformance.drawn import CHAPTERS, drawn, keep
+from tests.conformance.drawn.play import STEPS
+from tests.conformance.record import SETTLE_MS
+from tests.conformance.replay import replay
+from tests.conformance.servers import settings
+from tests.conformance.stage import Event
+from tests.conformance.story import play, warm
+
+
+class Trial:
+    """One drawn story, on both brokers."""
+
+    def __init__(self, chapter: str, seed: int, broker: kafka.Broker) -> None:
+        self.chapter, self.seed, self.broker = chapter, seed, broker
+        self.tries = 0
+        self.is_steady = True
+        self.kafka: list[Event] = []
+        self.here: list[Event] = []
+
+    def differs(self, without: Collection[int] = ()) -> list[Difference]:
+        """Play it, on groups and topics of its own, and return how it differs; nothing if Kafka is not steady."""
+        found: list[Difference] = []
+        before: list[Event] = []
+        for _ in range(2):
+            self.tries += 1
+            one = drawn(self.chapter, self.seed, without, self.tries)
+            self.kafka = play(one, kafka.Connections(self.broker), SETTLE_MS)
+            self.here = replay(one)
+            found = differences(self.kafka, self.here)
+            self.is_steady = not before or not differences(before, self.kafka)
+            if not found or not self.is_steady:
+                return []
+            before = self.kafka
+        return found
+
+    def reduced(self) -> tuple[list[int], list[Difference]]:
+        """Return the steps that it does without, and how it then differs."""
+        out: list[int] = []
+        found = self.differs()
+        for step in reversed(range(STEPS)):
+            if less := self.differs([*out, step]):
+                out, found = [*out, step], less
+        self.differs(out)
+        return sorted(out), found
+
+
+def main() -> int:
+    """Play, and print what differs; 1 if anything does."""
+    options = arguments()
+    server = CHAPTERS[options.chapter].server
+    with kafka.broker(settings(server)) as broker:
+        warm(kafka.Connections(broker))
+        trials = [Trial(options.chapter, options.seed + n, broker) for n in range(options.count)]
+        with ThreadPoolExecutor(options.at) as pool:
+            found = list(pool.map(Trial.differs, trials))
+        for trial, differing in zip(trials, found, strict=True):
+            if differing:
+                print(f"{trial.chapter} {trial.seed}: {differing[0]} (and {len(differing) - 1} more)", flush=True)
+                without: list[int] = []
+                if options.reduce:
+                    without, differing = trial.reduced()
+                    print(f"    without {without}: {differing[0] if differing else 'not steady'}", flush=True)
+                if options.show:
+                    show(trial, differing)
+    steady = [trial for trial, differing in zip(trials, found, strict=True) if trial.is_steady and not differing]
+    if options.keep:
+        keep(options.chapter, {trial.seed: trial.kafka for trial in steady})
+    print(
+        f"{len(trials)} stories of {options.chapter} from seed {options.seed}: {len(steady)} are told alike, {sum(map(bool, found))} differ"
+    )
+    return 1 if any(found) else 0
+
+
+def show(trial: Trial, found: list[Difference]) -> None:
+    """Print Kafka's transcript up to the difference, and Muster's event there."""
+    at = found[0].event if found else len(trial.kafka)
+    for event in trial.kafka[: at + 1]:
+        print(f"    {json.dumps(event)}")
+    print(f"    here: {json.dumps(trial.here[at]) if at < len(trial.here) else 'nothing'}", flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("chapter", choices=CHAPTERS)
+    parser.add_argument("--seed", type=int, default=1, help="of the first story")
+    parser.add_argument("--count", type=int, default=100, help="how many stories")
+    parser.add_argument("--at", type=int, default=12, help="how many play at once")
+    parser.add_argument("--reduce", action="store_true", help="take out steps while a story still differs")
+    parser.add_argument("--keep", action="store_true", help="keep the stories, in place of those of the chapter")
+    parser.add_argument("--show", action="store_true", help="print the transcripts up to the difference")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,249 @@
+"""Classic groups: members of all versions, dynamic and static, that join, sync, beat, leave, commit and are late."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tests.conformance.actors import Member, assignment, subscription
+from tests.conformance.drawn.play import Play, versions_of
+from tests.conformance.stage import Answer
+
+SESSION_MS, FAR_MS = 6_000, 60_000  # one that a long pause outlasts, one that nothing does
+PAUSE_MS = 7_500
+JOIN, SYNC = versions_of("join_group", 2, 9), versions_of("sync_group", 0, 5)
+BEAT, LEAVE = versions_of("heartbeat", 0, 4), versions_of("leave_group", 0, 5)
+COMMIT, FETCH = versions_of("offset_commit", 2, 9), versions_of("offset_fetch", 1, 9)
+DESCRIBE, LIST = versions_of("describe_groups", 0, 6), versions_of("list_groups", 0, 5)
+DELETE = versions_of("delete_groups", 0, 2)
+
+
+class Actor(Member):
+    """A member that knows what a client would do next, and the members of the generation that it leads."""
+
+    led: tuple[str, ...] = ()
+    does_next = "join"
+
+    def learn(self, answer: Answer) -> Answer:
+        super().learn(answer)
+        self.heard(answer)
+        if answer.error_code == "NONE":
+            self.does_next = "sync"
+            known = (one.member_id for one in answer.members)
+            self.led = tuple(sorted(known, key=lambda one: self.k.normal.text(one, "member_id")))
+        return answer
+
+    def synced(self, answer: Answer) -> None:
+        self.heard(answer)
+        if answer.error_code == "NONE":
+            self.does_next = "beat"
+
+    def heard(self, answer: Answer) -> None:
+        """Learn from an error."""
+        if answer.error_code in ("UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"):
+            self.member_id, self.generation = "", -1
+        if answer.error_code != "NONE":
+            self.does_next = "join"
+
+
+class Classic(Play):
+    """One group, up to four members, and whoever looks on."""
+
+    def begin(self) -> None:
+        self.topic = self.k.topic("t", 2)
+        self.group = self.k.name("g")
+        self.actors = [self._actor(name) for name in "abcd"[: self.dice.randint(1, 4)]]
+
+    def _actor(self, name: str) -> Actor:
+        return Actor(
+            self.k,
+            name,
+            instance=self.one_of(None, None, None, f"i-{name}", "i-a"),
+            version=self.one_of(*JOIN, 5, 9, 9),
+            session_timeout_ms=self.one_of(SESSION_MS, FAR_MS),
+            rebalance_timeout_ms=self.one_of(SESSION_MS, FAR_MS),
+            protocol_type=self.one_of(*["consumer"] * 19, "connect"),
+            protocols=self._protocols(),
+        )
+
+    def _protocols(self) -> list[dict[str, Any]]:
+        """In one order for all: which of several with as many votes wins is not said."""
+        names = ["range"] * self.is_so(0.95) + sorted(self.some_of(["sticky", "roundrobin"]))
+        topics = self.one_of([self.topic], [self.topic], [], [self.k.name("other")])
+        data = self.one_of(subscription(*topics), subscription(*topics, version=0), b"\x00\x01", b"")
+        return [{"name": name, "metadata": data} for name in names]
+
+    def moves(self) -> Mapping[Callable[[], None], int]:
+        return {
+            self.live: 90,
+            self.join: 10,
+            self.sync: 8,
+            self.beat: 8,
+            self.leave: 6,
+            self.remove: 3,
+            self.commit: 10,
+            self.fetch: 6,
+            self.look: 10,
+            self.list: 3,
+            self.delete: 3,
+            self.delete_offsets: 3,
+            self.long_pause: 5,
+            self.hang_up: 2,
+        }
+
+    def actor(self) -> Actor:
+        """Return somebody, who may wait for an answer on another connection."""
+        one: Actor = self.one_of(*self.actors)
+        one.line = self.free_line(one.name)
+        return one
+
+    def free_actors(self) -> list[Actor]:
+        """Those who wait for nothing. What waits is answered by Muster when its member asks again or leaves, and not by
+        Kafka (docs/differences.md)."""
+        waiting = {pending.line.name[0] for pending, _ in self.waiting}
+        return [one for one in self.actors if one.name not in waiting]
+
+    def identity(self, one: Actor, others: Sequence[Actor] = ()) -> dict[str, Any]:
+        """Who it is, or now and then somebody else."""
+        known = one.identity()
+        other = self.one_of(*(others or self.actors))
+        if self.is_so(0.1):
+            known["generation_id"] = self.one_of(-1, 0, known["generation_id"] + 1, known["generation_id"] - 1)
+        if self.is_so(0.1):
+            known["member_id"] = self.one_of("", "nobody", other.member_id)
+        if self.is_so(0.07):
+            known["group_instance_id"] = self.one_of(None, other.instance, "i-nobody")
+        if self.is_so(0.03):
+            known["group_id"] = self.one_of("", self.k.name("h"))
+        return known
+
+    def live(self) -> None:
+        """What a client does next that waits for nothing."""
+        if free := self.free_actors():
+            one = self.one_of(*free)
+            one.line = self.k.line(one.name)
+            known = one.identity()
+            if one.does_next == "join":
+                self._join(one, known)
+            elif one.does_next == "sync":
+                shares = assignment({self.topic: [0]}), assignment({self.topic: [1]})
+                given = [{"member_id": member, "assignment": self.one_of(*shares)} for member in one.led]
+                self._sync(one, {**known, "assignments": given})
+            else:
+                self.ask(one.line, "heartbeat", BEAT, one.heard, **known)
+
+    def join(self) -> None:
+        one = self.actor()
+        if self.is_so(0.15):
+            one.joining["protocols"] = self._protocols()
+        if self.is_so(0.1):
+            one.joining["session_timeout_ms"] = self.one_of(SESSION_MS, SESSION_MS, FAR_MS, FAR_MS, 50, 700_000)
+        if one in self.free_actors():
+            self._join(one, self.identity(one, [one]))
+
+    def _join(self, one: Actor, known: dict[str, Any]) -> None:
+        values = {**one.joining, "reason": self.one_of(None, "why"), **known}
+        self.ask_what_may_wait(one.line, "join_group", [one.version], one.learn, **values)
+
+    def sync(self) -> None:
+        one = self.actor()
+        shares = [assignment({self.topic: [0]}), assignment({self.topic: [0, 1]}), b"", b"\x00"]
+        known = one.led or self.one_of((), (), tuple(each.member_id for each in self.actors))
+        given = [{"member_id": member, "assignment": self.one_of(*shares)} for member in self.some_of(known)]
+        names = {
+            "protocol_type": self.one_of(one.joining["protocol_type"], one.joining["protocol_type"], None, "other"),
+            "protocol_name": self.one_of("range", "range", "sticky", None),
+        }
+        if names["protocol_type"] != "other" and self.is_so(0.6):
+            names = {"protocol_type": None, "protocol_name": None}
+        if one in (free := self.free_actors()):
+            self._sync(one, {**names, **self.identity(one, free), "assignments": given})
+
+    def _sync(self, one: Actor, values: dict[str, Any]) -> None:
+        self.ask_what_may_wait(one.line, "sync_group", SYNC, one.synced, **values)
+
+    def beat(self) -> None:
+        one = self.actor()
+        self.ask(one.line, "heartbeat", BEAT, one.heard, **self.identity(one))
+
+    def leave(self) -> None:
+        if not (free := self.free_actors()):
+            return
+        one = self.one_of(*free)
+        known = self.identity(one, free)
+        leaver = {
+            "member_id": known["member_id"],
+            "group_instance_id": known["group_instance_id"],
+            "reason": self.one_of(None, "why"),
+        }
+        self.ask(one.line, "leave_group", LEAVE, **{**known, "members": [leaver]})
+
+    def remove(self) -> None:
+        """As an operator: several at once, by instance or by member id."""
+        leavers = []
+        for one in self.some_of(self.free_actors()):
+            by_instance = {"member_id": "", "group_instance_id": one.instance or "i-nobody"}
+            leavers.append(self.one_of(by_instance, {"member_id": one.member_id, "group_instance_id": one.instance}))
+        self.ask(self.k.line("admin"), "leave_group", range(3, 6), group_id=self.group, members=leavers)
+
+    def commit(self) -> None:
+        one = self.actor()
+        known = self.identity(one)
+        known["generation_id_or_member_epoch"] = known.pop("generation_id")
+        if self.is_so(0.2):  # outside of the group
+            known |= {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+        parts = [
+            {
+                "partition_index": index,
+                "committed_offset": self.one_of(0, 1, 5, -1, 1 << 40),
+                "committed_leader_epoch": self.one_of(-1, 0, 7),
+                "committed_metadata": self.one_of("", "text", None, "x" * 5000),
+            }
+            for index in self.some_of((0, 1, 2), 1)
+        ]
+        topics = [{"name": self.one_of(self.topic, self.topic, self.k.name("other")), "partitions": parts}]
+        self.ask(one.line, "offset_commit", COMMIT, **{**known, "topics": topics, "retention_time_ms": -1})
+
+    def fetch(self) -> None:
+        names = [{"name": self.topic, "partition_indexes": self.some_of((0, 1, 2))}]
+        topics = self.one_of(names, names, names, None)
+        group = self.one_of(self.group, self.group, self.k.name("h"))
+        versions = FETCH if topics is not None else range(2, 10)
+        values: dict[str, Any] = {"require_stable": self.is_so(0.5)}
+        if (version := self.dice.choice(versions)) >= 8:
+            one: dict[str, Any] = {"group_id": group, "topics": topics}
+            if version >= 9 and self.is_so(0.5):
+                actor = self.actor()
+                one |= {"member_id": actor.member_id, "member_epoch": actor.generation}
+            values["groups"] = [one]
+        else:
+            values |= {"group_id": group, "topics": topics}
+        self.ask(self.k.line("watch"), "offset_fetch", [version], **values)
+
+    def look(self) -> None:
+        groups = self.one_of([self.group], [self.group, self.k.name("h")])
+        self.ask(
+            self.k.line("watch"),
+            "describe_groups",
+            DESCRIBE,
+            groups=groups,
+            include_authorized_operations=self.is_so(0.2),
+        )
+
+    def list(self) -> None:
+        states = self.one_of([], ["Stable"], ["stable", "Empty"], ["PreparingRebalance"], ["Dead"], ["Nonsense"])
+        types = self.one_of([], ["classic"], ["Consumer"], ["nonsense"])
+        self.ask(self.k.line("watch"), "list_groups", LIST, states_filter=states, types_filter=types)
+
+    def delete(self) -> None:
+        names = self.one_of([self.group], [self.group, self.k.name("h")])
+        self.ask(self.k.line("admin"), "delete_groups", DELETE, groups_names=names)
+
+    def delete_offsets(self) -> None:
+        parts = [{"partition_index": index} for index in self.some_of((0, 1, 2), 1)]
+        topics = [{"name": self.one_of(self.topic, self.topic, self.k.name("other")), "partitions": parts}]
+        self.ask(self.k.line("admin"), "offset_delete", [0], group_id=self.group, topics=topics)
+
+    def long_pause(self) -> None:
+        self.pause(PAUSE_MS)
+
+    def hang_up(self) -> None:
+        self.actor().line.close()
