@@ -65,9 +65,11 @@ class ClockControl:
     async def _advance(self, given: Input) -> ClockMove:
         body: Advance = given.body
         ms = check_bounds("ms", body.ms, 0, ADVANCE_MS_MAX)
+        await self._operator.clock.become_movable()
         return await _finish(self._operator.clock.advance_in_steps(ms, self._keep_alive(body.keep_alive)))
 
     async def _step(self, given: Input) -> ClockMove:
+        await self._operator.clock.become_movable()
         return await _finish(self._operator.clock.step_in_steps(self._keep_alive(given.body.keep_alive)))
 
     def _keep_alive(self, wanted: str | list[str]) -> KeepAlive:

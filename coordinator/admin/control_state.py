@@ -45,6 +45,7 @@ class StateControl:
         check_bounds("number of prefixes to keep", len(keep), 0, KEPT_MAX)
         groups = await take_steps(self._operator.groups.names_in_steps())
         removal = Removal(len(groups), len(await take_steps(self._operator.state.topics_in_steps())))
+        await self._operator.clock.arrive()
         with trio.CancelScope(shield=True):  # it is done to its end, though the client leaves
             if prefix or keep:
                 removal = Removal(*await take_steps(self._operator.state.reset_prefix_in_steps(prefix, keep)))

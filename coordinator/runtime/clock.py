@@ -11,8 +11,11 @@ or the real one.
 import math
 import time
 from collections.abc import Callable
+from typing import Final
 
 import trio
+
+NEVER_MS: Final = 2**62
 
 
 class Clock:
@@ -34,7 +37,7 @@ class Clock:
 
     def trio_time(self, at_ms: int) -> float:
         """Return when it will be `at_ms`, on Trio's clock, and never earlier: no timer is to find itself not due."""
-        if at_ms >= 2**62:
+        if at_ms >= NEVER_MS:
             return math.inf
         return trio.current_time() + max(0.0, at_ms / 1000 - self._base_s - self._monotonic() + 0.0001)
 
@@ -70,10 +73,10 @@ class CoordinatorClock:
 
     def trio_time(self, at_ms: int) -> float:
         """Return when it will be `at_ms`, on Trio's clock, if nobody steers until then; infinity while it is frozen."""
-        left_ms = at_ms - self._base_ms
-        if self.rate == 0 and at_ms > self._base_ms:
+        left_ms = max(at_ms - self._base_ms, 0)
+        if left_ms > NEVER_MS * self.rate:  # as always while it is frozen; a quotient might be too large for a number
             return math.inf
-        return self._real.trio_time(self._real_base_ms + (math.ceil(left_ms / self.rate) if self.rate else 0))
+        return self._real.trio_time(self._real_base_ms + (math.ceil(left_ms / self.rate) if left_ms else 0))
 
     def _rebase(self, now_ms: int) -> None:
         self._base_ms, self._real_base_ms = now_ms, self._real.now_ms()

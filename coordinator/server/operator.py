@@ -15,6 +15,7 @@ from coordinator.server.poller import Poller
 from coordinator.server.verbs.brokers import BrokerVerbs
 from coordinator.server.verbs.clock import ClockVerbs
 from coordinator.server.verbs.groups import GroupVerbs
+from coordinator.server.verbs.one_at_a_time import OneAtATime
 from coordinator.server.verbs.overview import OverviewVerbs
 from coordinator.server.verbs.records import RecordVerbs
 from coordinator.server.verbs.requests import RequestVerbs
@@ -36,15 +37,16 @@ class Operator:
         brokers: VirtualBrokers,
     ) -> None:
         """`node` returns the node of the moment: a reset makes another."""
+        one_at_a_time = OneAtATime()
         self.requests = RequestVerbs(node, frontend, poller)
         self.groups = GroupVerbs(node, frontend, poller, self.requests)
         self.records = RecordVerbs(node, frontend, poller)
-        self.clock = ClockVerbs(node, poller, clock)
+        self.clock = ClockVerbs(node, poller, clock, one_at_a_time)
         self.overview = OverviewVerbs(node)
         self.scenarios = ScenarioVerbs(self.groups, self.requests)
         self.state = StateVerbs(
             node, frontend, poller, clock, world,
-            groups=self.groups, requests=self.requests, scenarios=self.scenarios,
+            one_at_a_time=one_at_a_time, groups=self.groups, requests=self.requests, scenarios=self.scenarios,
         )  # fmt: skip
         self.brokers = BrokerVerbs(node, frontend, poller, world, brokers)
         self._turned = trio.Event()

@@ -130,6 +130,7 @@ class Poller:
         self._nursery: trio.Nursery | None = None
         self._released: trio.Event | None = None  # set once clients are served again
         self.is_running = False
+        self._is_closed = False
         self._threads = trio.CapacityLimiter(THREADS_MAX)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -146,7 +147,7 @@ class Poller:
                 self.is_running = True
                 task_status.started()
         finally:
-            self.is_running = False
+            self.is_running, self._is_closed = False, True
             for link in list(self._links.values()):
                 self._close(link)
             self._selector.close()
@@ -250,12 +251,16 @@ class Poller:
 
     def hold(self) -> None:
         """Read nothing from clients until `release`: what is done meanwhile is one step for them."""
+        assert self._released is None, "who holds clients is alone"
         self._released = trio.Event()
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing is read from clients: a turn does nothing then, but those of `perform`."""
-        return self._released is not None
+        """Whether nothing is read from clients: a turn does nothing then, but those of `perform`.
+
+        So it is once the server has stopped: a verb that is done to its end may go on behind that.
+        """
+        return self._released is not None or self._is_closed
 
     def release(self) -> None:
         """Serve clients again, if they are held."""
@@ -264,18 +269,18 @@ class Poller:
             self._released = None
 
     def close_all(self, reason: str, client_id: str | None = None) -> None:
-        """Close every connection, or those of a client id, whatever is on the way to them."""
+        """Close every connection, or those of a client id ("" for none), whatever is on the way to them."""
         for link in list(self._links.values()):
-            if client_id is None or link.connection.client_id == client_id:
+            if client_id in (None, link.connection.client_id or ""):
                 self._close(link, reason)
 
-    def client_ids(self) -> frozenset[str | None]:
-        """Return the client ids of all connections."""
-        return frozenset(link.connection.client_id for link in self._links.values())
+    def client_ids(self) -> frozenset[str]:
+        """Return the client ids of all connections, "" for one that has none, or has not told it yet."""
+        return frozenset(link.connection.client_id or "" for link in self._links.values())
 
     def start_listening(self, listener: Listener) -> Listener:
-        """Take connections again. Returns the listener as it is now. Raises OSError."""
-        return self._acceptor.start_listening(listener)
+        """Take connections again, unless the server has stopped. Returns the listener as it is now. Raises OSError."""
+        return listener if self._is_closed else self._acceptor.start_listening(listener)
 
     def stop_listening(self, listener: Listener) -> Listener:
         """Take no more connections, and close those there are. Returns the listener as it is now."""

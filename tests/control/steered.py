@@ -39,6 +39,7 @@ class MemoryPoller:
         return False
 
     def hold(self) -> None:
+        assert not self.is_held, "who holds clients is alone"
         self.is_held = True
 
     def release(self) -> None:
@@ -53,7 +54,7 @@ class MemoryPoller:
 
     def close_all(self, reason: str, client_id: str | None = None) -> None:
         for connection in self._server.receivers():
-            if client_id in (None, connection.client_id):
+            if client_id in (None, connection.client_id or ""):
                 self._server.frontend.disconnect(connection)
 
     def start_listening(self, listener: Listener) -> Listener:
@@ -69,8 +70,8 @@ class MemoryPoller:
         self._stopped.add((listener.name, listener.port))
         return listener
 
-    def client_ids(self) -> frozenset[str | None]:
-        return frozenset(one.client_id for one in self._server.receivers() if not one.closing)
+    def client_ids(self) -> frozenset[str]:
+        return frozenset(one.client_id or "" for one in self._server.receivers() if not one.closing)
 
     def reset_alarm(self) -> None:
         """A test has its turns when it wants them."""

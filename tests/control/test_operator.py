@@ -15,6 +15,7 @@ from coordinator.server.verbs.state import State
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.records import Record
 from protocol.schema import Message
@@ -82,6 +83,8 @@ def test_an_id_that_was_given_out_and_has_not_joined_is_no_member_to_be_kept_ali
 def test_connected_members_are_kept_alive(server: SteeredNode) -> None:
     a, b = stable_group(server, "a", "b")
     server.frontend.disconnect(b.peer.connection)
+    server.connect("a health check that sends nothing")
+    server.connect(b.member_id).ask(MetadataRequest(), 9)
     server.operator.clock.advance(45_000, server.operator.clock.keep_connected())
     assert [one.client_id for one in server.operator.groups.view("g").members] == ["a"]
     assert a.beat() == ErrorCode.REBALANCE_IN_PROGRESS

@@ -15,6 +15,7 @@ from coordinator.server.poller import T
 from coordinator.server.verbs.clock import keep_nobody
 from protocol.apis import names_with
 from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.traits import Trait
 from tests.control.steered import SteeredNode, stable_group
 from tests.members import ClassicMember
@@ -192,18 +193,8 @@ def test_a_step_is_a_fault_or_a_verb_with_its_own_condition_and_nothing_else(has
         check_scenario(ScenarioSpec([step]))
 
 
-@pytest.mark.parametrize("is_moving", [False, True])
-def test_a_large_group_is_forgotten_though_the_clock_is_on_its_way(
-    is_moving: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The turns of a move are the operator's, and in them a scenario goes on; its group is removed in steps."""
-    server = SteeredNode(offsets_topic_num_partitions=1)
-    (a,) = stable_group(server, "a")
-    offsets = {"t": dict.fromkeys(range(1_100), 1)}
-    server.connect("tool").ask(create_topics({"t": 1_100}), 7)
-    a.peer.ask(commit("g", offsets, a.generation, member_id=a.member_id), 8)
-    forget = ScenarioStep(after=After("g", state="Empty"), verb=Verb(forget=True))
-    scenario = server.operator.scenarios.add(ScenarioSpec([forget]))
+def play_after_verbs(server: SteeredNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let scenarios go on at the end of a verb's turn, as in a server."""
     perform = server.poller.perform
 
     def perform_and_wake(action: Callable[[int], T]) -> T:
@@ -211,9 +202,43 @@ def test_a_large_group_is_forgotten_though_the_clock_is_on_its_way(
         server.operator.wake()
         return result
 
-    server.frontend.turn.seconds = 0.0  # no turn does more than one step
+    monkeypatch.setattr(server.poller, "perform", perform_and_wake)
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_faults_end_together_with_those_of_scenarios(is_reset: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that one of them has held meets the scenario's, whose time is over before it is removed."""
+    server = SteeredNode(offsets_topic_num_partitions=1)
+    (a,) = stable_group(server, "a")
+    play_after_verbs(server, monkeypatch)
+    requests = server.operator.requests
+    requests.hold("g", "heartbeat")
+    scenario = server.operator.scenarios.add(ScenarioSpec([ERROR]))
+    a.peer.send((HeartbeatRequest("g", a.generation, a.member_id), 4))
+    server.turn()
+    if is_reset:
+        server.operator.state.reset()
+    else:
+        requests.remove_faults()
+        assert a.peer.answers[-1][1].error_code == ErrorCode.NOT_COORDINATOR and scenario.step is None
+    assert not list(requests.faults)
+
+
+@pytest.mark.parametrize("is_moving", [False, True])
+def test_a_large_group_is_forgotten_though_the_clock_is_on_its_way(
+    is_moving: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turns of a move are the operator's, and in them a scenario goes on; its group is removed in steps."""
+    server = SteeredNode(offsets_topic_num_partitions=1)
+    (a,) = stable_group(server, "a")
     if is_moving:
-        monkeypatch.setattr(server.poller, "perform", perform_and_wake)
+        play_after_verbs(server, monkeypatch)
+    offsets = {"t": dict.fromkeys(range(1_100), 1)}
+    server.connect("tool").ask(create_topics({"t": 1_100}), 7)
+    a.peer.ask(commit("g", offsets, a.generation, member_id=a.member_id), 8)
+    forget = ScenarioStep(after=After("g", state="Empty"), verb=Verb(forget=True))
+    scenario = server.operator.scenarios.add(ScenarioSpec([forget]))
+    server.frontend.turn.seconds = 0.0  # no turn does more than one step
     server.operator.clock.advance(60_000, keep_nobody)
     server.operator.wake()
     assert (scenario.reached, scenario.error) == (1, "")

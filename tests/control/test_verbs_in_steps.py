@@ -81,3 +81,35 @@ def test_no_client_is_served_between_the_members_that_are_kept_out_and_the_next_
     assert (True, True) in seen and (False, True) not in seen
     assert not server.poller.is_held and server.node is not old
     server.connect().ask(commit("g", {"orders": {0: 1}}), 8)
+
+
+HOLDING = (("/v1/clock/advance", b'{"ms": 60000}'), ("/v1/clock/step", b"{}"),
+           ("/v1/reset", b"{}"), ("/v1/snapshots/kept/restore", b"{}"))  # fmt: skip
+
+
+@pytest.mark.parametrize("one", HOLDING)
+@pytest.mark.parametrize("other", HOLDING)
+def test_verbs_that_hold_clients_follow_each_other(
+    one: tuple[str, bytes], other: tuple[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the first to end lets go of the clients that the other one holds, or those it has held wait for ever."""
+    server = SteeredNode(topics={"orders": 1})
+    server.operator.state.seed(STATE)
+    server.operator.state.take_snapshot("kept")
+    monkeypatch.setattr(verb_calls, "thread_time", itertools.count().__next__)  # each step has used enough
+    port, statuses = ControlPort(server), list[int]()
+
+    async def ask(path: str, body: bytes) -> None:
+        statuses.append((await port.answer(Request("POST", path, "", body=body))).status)
+
+    async def ask_at_once() -> None:
+        async with trio.open_nursery() as nursery:
+            for path, body in (one, other, one):
+                nursery.start_soon(ask, path, body)
+
+    trio.run(ask_at_once)
+    assert statuses.count(200) + statuses.count(409) == 3, statuses
+    both_restart = "clock" not in one[0] + other[0]
+    assert both_restart or statuses.count(409) <= ("clock" not in one[0]), "the clock waits until it can be moved"
+    assert not server.poller.is_held
+    assert not server.connect().ask(commit("g", {"orders": {0: 1}}), 8).topics[0].partitions[0].error_code

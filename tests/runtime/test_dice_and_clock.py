@@ -1,13 +1,15 @@
 """Ids and time are handed in, so that a run can be repeated."""
 
 import re
+import sys
 import uuid
 
+import pytest
 import trio
 from trio.testing import MockClock
 
 from coordinator.core.result import Call
-from coordinator.runtime.clock import Clock
+from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.dice import fresh_ids
 
 
@@ -38,3 +40,21 @@ async def test_an_alarm_never_rings_too_early(autojump_clock: MockClock) -> None
     due_ms = clock.now_ms() + 12_345
     await trio.sleep_until(clock.trio_time(due_ms))
     assert due_ms <= clock.now_ms() <= due_ms + 1
+
+
+@pytest.mark.parametrize("rate", [0.0, 5e-324, sys.float_info.min, 1e-9, 0.5, 1.0, 3.0, 10_000.0])
+@pytest.mark.parametrize("left_ms", [-5, 0, 1, 12_345, 10 * 365 * 86_400_000])
+async def test_an_alarm_by_a_clock_of_any_rate_never_rings_too_early(
+    autojump_clock: MockClock, rate: float, left_ms: int
+) -> None:
+    """The control API takes any rate above 0."""
+    clock = CoordinatorClock(Clock(1_000_000, trio.current_time))
+    clock.set_rate(rate)
+    began_ms = clock.now_ms()
+    due_ms = began_ms + left_ms
+    at_s = clock.trio_time(due_ms)
+    if at_s - trio.current_time() < 1e9:
+        await trio.sleep_until(at_s)
+        assert 0 <= clock.now_ms() - max(due_ms, began_ms) <= 1 + 2 * rate
+    else:
+        assert rate < left_ms / 1e12, "it rings one day"

@@ -430,6 +430,17 @@ async def test_clients_that_are_held_are_answered_afterwards() -> None:
         await new.ask()
 
 
+async def test_what_is_done_behind_the_end_of_the_server_is_done() -> None:
+    """A move of the clock, a reset: they are done to their end, though a signal ends the server meanwhile."""
+    async with listening() as here:
+        here.poller.hold()
+    here.poller.release()
+    assert here.poller.is_held and not here.poller.turn()
+    assert here.poller.perform(lambda now_ms: now_ms) == here.server.clock.now_ms()
+    here.poller.reset_alarm()
+    assert here.poller.start_listening(here.server.listener) is here.server.listener
+
+
 async def test_a_busy_loop_that_finds_clients_held_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another task holds them while the loop gives way to it, and clients go on sending."""
     async with listening() as here:

@@ -1,13 +1,13 @@
 """The coordinator's clock as an operator moves it: from deadline to deadline, forward, or not at all."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
-import trio
 from msgspec import Struct
 
 from coordinator.core.decision import Steps
+from coordinator.core.kinds.kind import Member
 from coordinator.core.kinds.registry import TIMER_EFFECTS
 from coordinator.core.pace import Pace, map_in_steps, sort_in_steps
 from coordinator.core.share_state.values import StateKey
@@ -16,7 +16,7 @@ from coordinator.runtime.advance import Advance
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.node import Node
 from coordinator.server.poller import Poller
-from coordinator.server.verbs.refusal import Refusal
+from coordinator.server.verbs.one_at_a_time import OneAtATime
 from coordinator.server.verbs.waits import Waits, finish_waits
 from protocol.steps import finish_steps
 
@@ -27,6 +27,7 @@ GLANCE_MAX: Final = 100  # deadlines of one group that are listed at a glance
 _LOAD, _TRANSACTION, _LOCK, _UPKEEP = 1 << 20, (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3
 _Pending = tuple[int, int, Any]
 """A deadline, what has it (the number of a partition, for a timer of a group, or one of those above), and its key."""
+MOVING: Final = "the clock is being moved"
 TURNS_MAX: Final = 1_000  # at one deadline, before the clock goes on though there is work left
 
 _EFFECTS: Final = {  # what happens when other times than those of groups have come
@@ -71,21 +72,26 @@ class ClockMove(Struct, frozen=True):
 class ClockVerbs:
     """The verbs for the coordinator's clock."""
 
-    def __init__(self, node: Callable[[], Node], poller: Poller, clock: CoordinatorClock) -> None:
+    def __init__(
+        self, node: Callable[[], Node], poller: Poller, clock: CoordinatorClock, one_at_a_time: OneAtATime
+    ) -> None:
         self._node = node
         self._poller = poller
         self._clock = clock
-        self._arrived: trio.Event | None = None  # while the clock is moved
+        self._one_at_a_time = one_at_a_time
 
     @property
     def is_moving(self) -> bool:
         """Whether the clock is on its way to another time: what is seen now is neither before nor after the move."""
-        return self._arrived is not None
+        return self._one_at_a_time.under_way == MOVING
 
     async def arrive(self) -> None:
         """Return when no move of the clock is under way."""
-        while self._arrived is not None:
-            await self._arrived.wait()
+        await self._one_at_a_time.wait_for_end(MOVING)
+
+    async def become_movable(self) -> None:
+        """Return when neither a move of the clock nor a reset or a restore is under way."""
+        await self._one_at_a_time.wait_for_end()
 
     def state(self, limit: int | None = None) -> ClockState:
         """Return what the clock shows, and so many pending deadlines, or all, the earliest first."""
@@ -155,19 +161,16 @@ class ClockVerbs:
         return min([at_ms for at_ms in times if at_ms is not None], default=0)
 
     def _run_in_steps(self, target_ms: int, keep_alive: KeepAlive) -> Waits[ClockMove]:
-        if self.is_moving:
-            raise Refusal("the clock is being moved", is_conflict=True)
-        self._poller.turn()  # decide pending requests at the time before the clock moves
-        self._arrived = trio.Event()
-        self._poller.hold()
-        try:
-            return (yield from self._move_to(target_ms, keep_alive))
-        finally:
-            self._arrived.set()
-            self._arrived = None
-            self._poller.release()
-            self._poller.reset_alarm()
-            self._poller.turn()
+        with self._one_at_a_time.during(MOVING):
+            self._poller.turn()  # decide pending requests at the time before the clock moves
+            self._poller.hold()
+            try:
+                move = yield from self._move_to(target_ms, keep_alive)
+            finally:
+                self._poller.release()
+                self._poller.reset_alarm()
+        self._poller.turn()
+        return move
 
     def _move_to(self, target_ms: int, keep_alive: KeepAlive) -> Waits[ClockMove]:
         node, clock = self._node(), self._clock
@@ -255,21 +258,23 @@ class ClockVerbs:
         name = "" if topic is None else topic.name
         return Deadline("lock", key.group_id, f"{name}-{key.partition}", at_ms, _EFFECTS["lock"])
 
-    def keep_named(self, names: Collection[str | None]) -> KeepAlive:
+    def keep_named(self, names: Iterable[str]) -> KeepAlive:
         """Keep the members alive that somebody names, by client id, group instance id or member id."""
         wanted = frozenset(names)
-
-        def keeps(group_id: str, member_id: str) -> bool:
-            group = self._node().world.partitions.owner(group_id).shard.groups[group_id]
-            member = group.members.get(member_id)
-            return member is not None and not wanted.isdisjoint((member_id, member.instance_id, member.client_id))
-
-        return keeps
+        return self._keep(lambda one: not wanted.isdisjoint((one.member_id, one.instance_id, one.client_id)))
 
     def keep_connected(self) -> KeepAlive:
         """Keep the members alive of whose client id a connection is open."""
         connected = self._poller.client_ids()
-        return self.keep_named(connected)
+        return self._keep(lambda one: one.client_id in connected)
+
+    def _keep(self, is_meant: Callable[[Member], bool]) -> KeepAlive:
+        def keeps(group_id: str, member_id: str) -> bool:
+            group = self._node().world.partitions.owner(group_id).shard.groups[group_id]
+            member = group.members.get(member_id)
+            return member is not None and is_meant(member)
+
+        return keeps
 
 
 def _deadline(key: TimerKey, at_ms: int) -> Deadline:

@@ -70,8 +70,11 @@ class RequestVerbs:
 
     def remove_faults(self) -> None:
         """Remove every fault."""
-        for rule in list(self._gate.faults):
-            self.remove_fault(rule.number)
+        self._remove_each(list(self._gate.faults))
+
+    def _remove_each(self, rules: Iterable[Rule]) -> list[Rule]:
+        """Remove these faults. A scenario may remove one of them first, as its next step has come."""
+        return [self.remove_fault(rule.number) for rule in rules if self._gate.faults.get(rule.number) is rule]
 
     def hold(self, group_id: str, step: str, client: str = "") -> list[Rule]:
         """Park the requests of a group at a step of its protocol, undecided, until `release`."""
@@ -83,8 +86,7 @@ class RequestVerbs:
 
     def release(self, group_id: str) -> list[Rule]:
         """Decide all held requests of a group."""
-        rules = [rule for rule in self.faults if rule.spec.do.hold and rule.spec.on.group == group_id]
-        return [self.remove_fault(rule.number) for rule in rules]
+        return self._remove_each([rule for rule in self.faults if rule.spec.do.hold and rule.spec.on.group == group_id])
 
     def count_held(self, number: int) -> int:
         """Return how many requests a fault holds."""

@@ -23,6 +23,7 @@ from coordinator.runtime.snapshot import Snapshot
 from coordinator.server.frontend import Frontend
 from coordinator.server.poller import Poller
 from coordinator.server.verbs.groups import GroupVerbs
+from coordinator.server.verbs.one_at_a_time import OneAtATime
 from coordinator.server.verbs.queues import Queue, seed_queues, view_queues
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.requests import RequestVerbs
@@ -46,6 +47,7 @@ from storage.pending_reset import PendingReset
 log = logging.getLogger("muster.server")
 
 OFFSET_MAX: Final = 2**63 - 1
+RESTARTING: Final = "a reset or a restore is under way"
 
 
 class State(Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,6 +97,7 @@ class StateVerbs:
         clock: CoordinatorClock,
         world: World,
         *,
+        one_at_a_time: OneAtATime,
         groups: GroupVerbs,
         requests: RequestVerbs,
         scenarios: ScenarioVerbs,
@@ -109,7 +112,7 @@ class StateVerbs:
         self._scenarios = scenarios
         self._snapshots: dict[str, Snapshot] = {}
         self._resets: list[PrefixReset] = []  # that are going on
-        self._is_restarting = False
+        self._one_at_a_time = one_at_a_time
 
     def reset(self) -> None:
         """Start again with an empty state: the topics of the start, no groups, no connections, no faults.
@@ -222,23 +225,20 @@ class StateVerbs:
         """Start again with these logs. `prepared` is done once they are written, before anything else changes, and no
         client is served from then on."""
         self._check_ready()
-        if self._is_restarting:
-            raise Refusal("a reset or a restore is under way", is_conflict=True)
-        self._is_restarting = True
-        try:
+        with self._one_at_a_time.during(RESTARTING):
             try:
                 yield partial(self._world.prepare_restart, snapshot)
             except StorageError as failure:
                 raise Refusal(f"nothing has changed: {failure}", failure=failure) from None
             self._poller.hold()
-            yield from prepared
-            self._scenarios.clear()
-            self._requests.remove_faults()
-            self._clock.set_rate(1.0)
-            yield from self._world.restart_in_steps(lambda: self._requests.begin_journal(self._world.origin))
-        finally:
-            self._is_restarting = False
-            self._poller.release()
+            try:
+                yield from prepared
+                self._scenarios.clear()
+                self._requests.remove_faults()
+                self._clock.set_rate(1.0)
+                yield from self._world.restart_in_steps(lambda: self._requests.begin_journal(self._world.origin))
+            finally:
+                self._poller.release()
 
     def _check_ready(self) -> None:
         if not self._world.is_ready:
