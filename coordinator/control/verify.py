@@ -11,7 +11,7 @@ an element that agrees with each of theirs, and a number may be a range, `{"gte"
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -108,6 +108,34 @@ def _check_ranges(field: str, value: Any) -> None:
             _check_ranges(f"{field}[{index}]", inner)
 
 
+class Place(NamedTuple):
+    """When a request or an event came. Their numbers say more: many have one time, as while the clock is frozen."""
+
+    at_ms: int
+    number: int
+
+
+class Order:
+    """The place of what is expected in order, up to now: each came after the one before it.
+
+    Whether a request or an event of the same time came first is not known, and then it may be either.
+    """
+
+    def __init__(self) -> None:
+        self._at_ms = -1
+        self._numbers = {True: 0, False: 0}  # of the latest event, and of the latest request
+        self._latest: Expectation | None = None
+
+    def find_difference(self, one: Expectation, places: Iterable[Place]) -> str | None:
+        """Take the first of these places behind the one before it. Returns a sentence if there is none."""
+        is_event = bool(one.event)
+        for place in places:
+            if place.at_ms >= self._at_ms and place.number > self._numbers[is_event]:
+                self._at_ms, self._numbers[is_event], self._latest = place.at_ms, place.number, one
+                return None
+        return f"{one}: expected after {self._latest}, found only before it"
+
+
 class Verdict(Struct, frozen=True):
     """The result: whether everything agrees, and a sentence for each expectation that does not."""
 
@@ -136,32 +164,28 @@ def verify(
     all_events = list(events)
     holders = Holders(event for _, event in all_events)
     differences: list[str] = []
-    last_ms, last = -1, None
+    order = Order()
     for one in expected:
         since = Mark() if resets is None else resets.find(one.group or one.topic)
-        happened, times = list[Event](), list[int]()
+        happened, places = list[tuple[int, Event]](), list[Place]()
         if one.event:
             work.charge(len(all_events))
-            happened = [event for number, event in all_events if number > since.event]
-            times = _find_event_times(one, happened, holders)
+            happened = [(number, event) for number, event in all_events if number > since.event]
+            places = _find_events(one, happened, holders)
         else:
-            times = _find_request_times(one, _after(by_api.get(one.api, []), since.request), work)
-        agrees = one.counts.agrees(len(times))
+            places = _find_requests(one, _after(by_api.get(one.api, []), since.request), work)
+        agrees = one.counts.agrees(len(places))
         gone = _describe_gap(one, since, dropped)
         if gone and not (agrees and one.counts.lte is None):  # more of them could only agree as well
-            differences.append(f"{one}: expected {one.counts}, found {len(times)}, but {gone}")
+            differences.append(f"{one}: expected {one.counts}, found {len(places)}, but {gone}")
         elif not agrees:
             if one.event:
-                misses = _describe_event_misses(one, happened, holders)
+                misses = _describe_event_misses(one, [event for _, event in happened], holders)
             else:
                 misses = _describe_misses(one, _after(of_all, since.request), work)
-            differences.append(f"{one}: expected {one.counts}, found {len(times)}" + misses)
-        elif in_order and times:
-            following = [at_ms for at_ms in times if at_ms >= last_ms]
-            if not following:
-                differences.append(f"{one}: expected after {last}, found only before it")
-            else:
-                last_ms, last = following[0], one
+            differences.append(f"{one}: expected {one.counts}, found {len(places)}" + misses)
+        elif in_order and places and (difference := order.find_difference(one, places)) is not None:
+            differences.append(difference)
     return Verdict(not differences, differences)
 
 
@@ -189,8 +213,12 @@ class Holders:
         return self._before.get((id(event), task))
 
 
-def _find_event_times(one: Expectation, events: Iterable[Event], holders: Holders) -> list[int]:
-    return [event.at_ms for event in events if event.cause.value == one.event and _agrees(one, event, holders)]
+def _find_events(one: Expectation, events: Iterable[tuple[int, Event]], holders: Holders) -> list[Place]:
+    return [
+        Place(event.at_ms, number)
+        for number, event in events
+        if event.cause.value == one.event and _agrees(one, event, holders)
+    ]
 
 
 def _index(requests: Iterable[DecodedEntry]) -> dict[str, list[DecodedEntry]]:
@@ -207,9 +235,13 @@ def _after(requests: Sequence[DecodedEntry], number: int) -> Sequence[DecodedEnt
     return requests[bisect_right(requests, number, key=lambda one: one.number) :]
 
 
-def _find_request_times(one: Expectation, requests: Sequence[DecodedEntry], work: Work) -> list[int]:
+def _find_requests(one: Expectation, requests: Sequence[DecodedEntry], work: Work) -> list[Place]:
     work.charge(len(requests))
-    return [request.at_ms for request in requests if next(_find_reasons(one, request, work), None) is None]
+    return [
+        Place(request.at_ms, request.number)
+        for request in requests
+        if next(_find_reasons(one, request, work), None) is None
+    ]
 
 
 def _find_reasons(one: Expectation, request: DecodedEntry, work: Work) -> Iterator[str]:
@@ -247,9 +279,8 @@ def _describe_misses(one: Expectation, requests: Sequence[DecodedEntry], work: W
     return _describe_others(others, "of the same kind but for the API")
 
 
-def _describe_event_misses(one: Expectation, events: Iterable[Event], holders: Holders) -> str:
+def _describe_event_misses(one: Expectation, events: Sequence[Event], holders: Holders) -> str:
     """Return the events that differ from what is expected in their group, client or task, or else in their cause."""
-    events = list(events)
     near = [
         f"group is {event.group}, client is {_name(event)}" + _describe_tasks(one, event, holders)
         for event in events

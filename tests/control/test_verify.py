@@ -1,7 +1,7 @@
 """What a test expects, compared with what has happened."""
 
 from collections import Counter
-from itertools import product
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import msgspec
@@ -196,17 +196,33 @@ def test_the_order_can_be_part_of_it(journal: Journal) -> None:
     assert verdict.differences == ["event session_expired: expected after Heartbeat, found only before it"]
 
 
-@given(st.lists(st.integers(0, 2), min_size=3, max_size=8), st.permutations(range(3)))
-@settings(max_examples=300)
-def test_an_order_holds_if_there_is_any_choice_of_requests_in_it(came: list[int], wanted: list[int]) -> None:
-    """One request for each expectation, none of them earlier than the one before it."""
-    apis, journal = ("Heartbeat", "LeaveGroup", "SyncGroup"), Journal()
-    bodies = (HeartbeatRequest(group_id="g"), LeaveGroupRequest(group_id="g"), SyncGroupRequest(group_id="g"))
-    for at, api in enumerate(came):
-        note(journal, apis[api], 3, bodies[api], at_ms=at // 2)  # two of them at a time
-    times = [[at // 2 for at, api in enumerate(came) if api == one] for one in wanted]
-    is_in_order = any(list(chosen) == sorted(chosen) for chosen in product(*times))
-    assert check(journal, *({"api": apis[one]} for one in wanted), in_order=True).ok == is_in_order
+@given(
+    st.lists(st.integers(0, 2), max_size=7),
+    st.lists(st.integers(0, 2), min_size=1, max_size=4),
+    st.sampled_from([1, 2, 100]),
+)
+@settings(max_examples=500)
+def test_an_order_holds_if_there_is_any_choice_in_it(came: list[int], wanted: list[int], at_a_time: int) -> None:
+    """One request or event for each expectation, each after the one before it. With all at one time: the clock is
+    frozen."""
+    apis, journal, events = ("Heartbeat", "LeaveGroup"), Journal(), list[tuple[int, Event]]()
+    bodies = (HeartbeatRequest(group_id="g"), LeaveGroupRequest(group_id="g"))
+    for at, what in enumerate(came):
+        if what == 2:
+            events.append((at + 1, Event(at // at_a_time, "g", Cause.SESSION_EXPIRED, "Stable", "Empty", 3)))
+        else:
+            note(journal, apis[what], 3, bodies[what], at_ms=at // at_a_time)
+
+    def is_in_order(chosen: tuple[int, ...]) -> bool:
+        return all(
+            one // at_a_time <= other // at_a_time and (one < other or (came[one] == 2) != (came[other] == 2))
+            for one, other in combinations(chosen, 2)
+        )
+
+    expected = [{"event": "session_expired"} if what == 2 else {"api": apis[what]} for what in wanted]
+    places = [[at for at, what in enumerate(came) if what == one] for one in wanted]
+    verdict = verify(msgspec.convert(expected, list[Expectation]), journal.after(0), events, in_order=True)
+    assert verdict.ok == any(map(is_in_order, product(*places)))
 
 
 @pytest.mark.parametrize(
