@@ -73,6 +73,11 @@ class Action(Struct, frozen=True, forbid_unknown_fields=True):
             return False
         return not self.error if self.apply is None else self.apply
 
+    @property
+    def closes_behind(self) -> bool:
+        """Whether the connection is closed behind the response."""
+        return self.disconnect == "after" or self.truncate is not None
+
 
 class FaultSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """A rule as a test states it."""

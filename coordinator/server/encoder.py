@@ -245,16 +245,16 @@ class Encoder:
         left = self.gate.finish(gated, data, self._turn.now_ms)
         if left:
             self._outbox.add(connection, left)
-        if action.disconnect == "after" or action.truncate is not None:
+        if action.closes_behind:
             self._connections.close(connection, "fault")
 
     def queue_delayed_responses(self, gate: "Gate") -> None:
         """Queue the responses whose delay is over."""
-        for delayed in gate.pop_due(self._turn.real_s()):
-            connection = self._connections.parked.get(delayed.ticket)
+        for ticket, data in gate.pop_due(self._turn.real_s()):
+            connection = self._connections.parked.get(ticket)
             if connection is None or connection.parked is None or connection.parked.gated is None:
                 continue  # it has left
             parked = self._connections.unpark(connection)
             assert parked.gated is not None, "it was looked at"
-            self._pass(connection, parked, parked.gated, delayed.data)
+            self._pass(connection, parked, parked.gated, data)
             self._connections.enqueue(connection)

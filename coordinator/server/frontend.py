@@ -150,7 +150,7 @@ class Frontend:
             request = self.connections.unpark(connection)
             self.engine.forget(request.ticket)
             if self.handler.gate is not None:
-                self.handler.gate.forget(connection)
+                self.handler.gate.forget(connection, request.ticket)
         self.engine.disconnect(connection.number, self._clock.now_ms())
 
     def close(self, connection: Connection, reason: str) -> None:

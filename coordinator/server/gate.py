@@ -5,12 +5,9 @@
 A frontend has a gate only where somebody may look or interfere; without one, a request passes a single `is None`.
 """
 
-import itertools
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Any
-
-from msgspec import Struct
 
 from coordinator.control.faults import FaultPlan, Rule
 from coordinator.control.gated_request import GatedRequest
@@ -19,15 +16,6 @@ from coordinator.control.leftovers import Leftovers
 from coordinator.control.subject import Subject, TopicNames, subject_of
 from coordinator.server.connection import Connection
 from protocol.apis import APIS
-
-
-class LateResponse(Struct, order=True):
-    """A response that is sent later."""
-
-    at_s: float
-    number: int
-    ticket: int
-    data: bytes
 
 
 class Gate:
@@ -39,8 +27,8 @@ class Gate:
         self.leftovers = Leftovers()
         self._name_of = name_of
         self._held: dict[int, list[tuple[Connection, bytes]]] = {}  # by the number of the rule: the frames that wait
-        self._delayed: list[LateResponse] = []
-        self._numbers = itertools.count()
+        self._delayed: dict[int, bytes] = {}  # responses that are sent later, by ticket
+        self._due: list[tuple[float, int]] = []  # a heap: when, and the ticket; also of clients that have left
 
     def admit(self, connection: Connection, frame: bytes, request: Any, ticket: int, now_ms: int) -> GatedRequest:
         """Note a request, and find the fault that it meets. Those of members of before a reset are not noted."""
@@ -98,21 +86,25 @@ class Gate:
         """Return how many requests a rule holds now."""
         return len(self._held.get(number, ()))
 
-    def forget(self, connection: Connection) -> None:
-        """Hold nothing more of a client that has left."""
+    def forget(self, connection: Connection, ticket: int) -> None:
+        """Hold nothing more of a client that has left, whose request was parked under this ticket."""
         for held in self._held.values():
             held[:] = [one for one in held if one[0] is not connection]
+        self._delayed.pop(ticket, None)
 
     def delay(self, at_s: float, ticket: int, data: bytes) -> None:
         """Keep a response until a real time."""
-        heappush(self._delayed, LateResponse(at_s, next(self._numbers), ticket, data))
+        self._delayed[ticket] = data
+        heappush(self._due, (at_s, ticket))
 
-    def pop_due(self, now_s: float) -> Iterator[LateResponse]:
-        """Give the responses whose time has come."""
-        while self._delayed and self._delayed[0].at_s <= now_s:
-            yield heappop(self._delayed)
+    def pop_due(self, now_s: float) -> Iterator[tuple[int, bytes]]:
+        """Give the responses whose time has come, with their tickets."""
+        while self._due and self._due[0][0] <= now_s:
+            _, ticket = heappop(self._due)
+            if (data := self._delayed.pop(ticket, None)) is not None:
+                yield ticket, data
 
     @property
     def next_s(self) -> float | None:
         """When the next delayed response is due, in real seconds."""
-        return self._delayed[0].at_s if self._delayed else None
+        return self._due[0][0] if self._due else None

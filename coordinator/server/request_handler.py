@@ -25,6 +25,7 @@ from coordinator.server.urgency import URGENT_BYTES
 from protocol.apis import API_VERSIONS, APIS, FETCH
 from protocol.errors import ErrorCode, UnsupportedVersion
 from protocol.header import Request
+from protocol.messages.produce import ProduceRequest
 
 if TYPE_CHECKING:  # imported with the first journal or fault
     from coordinator.control.gated_request import GatedRequest
@@ -202,8 +203,9 @@ class RequestHandler:
         outcome: Outcome = SILENT
         if action.is_applied:
             outcome = self._engine.handle(request.api_key, request.body, call, connection.listener.where)
-        if action.disconnect == "before":
-            self._connections.close(connection, "fault")
+        is_unanswered = type(request.body) is ProduceRequest and not request.body.acks
+        if action.disconnect == "before" or (is_unanswered and (action.error or action.closes_behind)):
+            self._connections.close(connection, "fault")  # a producer without acks is told of an error so by Kafka, too
         elif action.error:
             if isinstance(outcome, Parked) and not self._is_under_way(request.api_key, call.ticket):
                 self._engine.forget(call.ticket)  # its response would come to nobody

@@ -376,6 +376,49 @@ def test_a_connection_that_breaks(server: SteeredNode, action: Action) -> None:
     assert peer.connection.closing
 
 
+@pytest.mark.parametrize(
+    ("action", "is_closed", "is_appended"),
+    [
+        (Action(error="NOT_LEADER_OR_FOLLOWER"), True, False),
+        (Action(error="NOT_LEADER_OR_FOLLOWER", apply=True), True, True),
+        (Action(disconnect="before"), True, False),
+        (Action(disconnect="after"), True, True),
+        (Action(truncate=3), True, True),
+        (Action(drop="request"), False, False),
+        (Action(drop="response"), False, True),
+        (Action(delay_ms=1), False, True),
+        (Action(throttle_ms=1), False, True),
+    ],
+)
+def test_a_producer_that_wants_no_response_gets_none(
+    server: SteeredNode, action: Action, is_closed: bool, is_appended: bool
+) -> None:
+    server.operator.requests.add_fault(FaultSpec(action, Match(api="Produce")))
+    peer = server.connect("producer")
+    batch = record_batch.encode([Record(None, b"a", timestamp=0)])
+    assert peer.ask(produce("orders", {0: batch}, acks=0), 12) is None
+    server.advance(1)
+    assert (peer.answers, peer.connection.closing) == ([], is_closed)
+    assert server.node.world.dataplane.find_end_offset("orders", 0) == is_appended
+
+
+def test_a_delayed_response_goes_with_its_client(server: SteeredNode) -> None:
+    """The others are answered in the order of their times."""
+    peers = [server.connect(f"client-{number}") for number in range(4)]
+    for peer, delay_ms in zip(peers, (300, 100, 200, 100), strict=True):
+        server.operator.requests.add_fault(FaultSpec(Action(delay_ms=delay_ms), Match(api="OffsetCommit")))
+        assert peer.ask(OffsetCommitRequest("simple"), 8) is None
+    server.frontend.disconnect(peers[1].connection)
+    gate = server.frontend.handler.gate
+    assert gate is not None and len(gate._delayed) == 3, "its bytes are kept for nobody"
+    answered = list[list[int]]()
+    for _ in range(4):
+        server.advance(0.1001)
+        answered.append([number for number, peer in enumerate(peers) if peer.answers])
+    assert answered == [[3], [2, 3], [0, 2, 3], [0, 2, 3]]
+    assert gate.next_s is None
+
+
 def test_the_journal_has_requests_and_what_became_of_them(server: SteeredNode) -> None:
     server.operator.requests.set_journal(100_000)
     server.operator.requests.add_fault(FaultSpec(Action(error="NOT_COORDINATOR")))
