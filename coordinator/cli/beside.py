@@ -38,7 +38,13 @@ class Beside:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()  # a server that ends for another reason leaves nobody behind
-        return (128 - code if code < 0 else code), ""
+        return _as_in_a_shell(code), ""
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the process, None if it runs or has never been started."""
+        code = None if self._process is None else self._process.returncode
+        return None if code is None else _as_in_a_shell(code)
 
     def pass_on(self, number: int) -> bool:
         """Pass a signal on to the process: then its end ends the server. Returns whether it runs.
@@ -53,6 +59,11 @@ class Beside:
         elif number != signal.SIGINT:
             process.send_signal(number)
         return True
+
+
+def _as_in_a_shell(code: int) -> int:
+    """Return an exit code that says by which signal a process was ended."""
+    return 128 - code if code < 0 else code
 
 
 def make_variables(kafka: Sequence[str], admin: str | None) -> dict[str, str]:

@@ -254,12 +254,15 @@ class Server:
                 async for number in signals:
                     if self._beside is not None and self._beside.pass_on(number):
                         continue  # its end is ours
-                    self._end(signal.Signals(number).name)
+                    self._end(signal.Signals(number).name, 128 + number)
                     break
 
-    def _end(self, why: str) -> None:
-        """Stop serving."""
+    def _end(self, why: str, unfinished_code: int) -> None:
+        """Stop serving. `unfinished_code` is the exit code if there is a command beside that has not run to its end."""
         log.info("stopping on %s", why)
+        if self._options.beside:
+            code = None if self._beside is None else self._beside.exit_code
+            self.exit_code = unfinished_code if code is None else code
         self._poller.perform(lambda now_ms: None)  # what waits for the disk is answered
         assert self._stop is not None, "it serves"
         self._stop.cancel()
@@ -271,7 +274,7 @@ class Server:
             await trio.lowlevel.wait_readable(0)
             if not os.read(0, 65_536):
                 break
-        self._end("end of standard input")
+        self._end("end of standard input", 128 + signal.SIGKILL)
 
     async def _run_beside(self) -> None:
         """Run the command beside the server, and stop with it."""
@@ -281,12 +284,12 @@ class Server:
         kafka = [format_address(one.host, one.port) for one in self._listeners if one.name == first]
         admin = f"http://{self._admin.address}" if self._admin else None
         self._beside = Beside(self._options.beside, make_variables(kafka, admin))
-        self.exit_code, complaint = await self._beside.run()
+        code, complaint = await self._beside.run()
         if complaint:
             fail("serve", complaint)
-        elif self.exit_code:
+        elif code:
             print_timelines(self._events.ring)
-        self._end(f"the end of {self._options.beside[0]}")
+        self._end(f"the end of {self._options.beside[0]}", code)
 
     # -- for the operator ----------------------------------------------------------------------------------------------
 

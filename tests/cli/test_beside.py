@@ -96,6 +96,15 @@ def test_a_signal_ends_the_command_and_then_the_server() -> None:
         assert server.wait(WAIT_SECONDS) == 3
 
 
+def test_a_command_that_has_not_run_to_its_end_has_not_succeeded() -> None:
+    words = [*MUSTER, "serve", "--exit-with-stdin", "--", "sh", "-c", "echo begun; exec sleep 600"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None and server.stdout is not None
+        assert server.stdout.readline() == "begun\n"
+        server.stdin.close()
+        assert server.wait(WAIT_SECONDS) == 128 + signal.SIGKILL
+
+
 @pytest.mark.parametrize(
     ("words", "data_dir", "listen", "admin", "journal"),
     [
