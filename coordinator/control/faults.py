@@ -43,6 +43,11 @@ class Match(Struct, frozen=True, forbid_unknown_fields=True):
     nth: int = 0  # only the n-th request that agrees; 1 is the first
     after: int = 0  # only requests after so many that agree
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The group and the topic that it names."""
+        return tuple(filter(None, (self.group, self.topic)))
+
     def agrees(self, subject: Subject) -> bool:
         """Return whether a request is one of those that the rule is about, whatever its number."""
         return (

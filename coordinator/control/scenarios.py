@@ -9,6 +9,7 @@ A step with `on` and `do` is a fault: it is in force until it has met a request.
 `after` holds. Only one step is awaited at a time, so the order is the order of the file.
 """
 
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -59,6 +60,12 @@ class ScenarioSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
     steps: list[ScenarioStep]
     name: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The groups and topics that its steps name."""
+        places = ((step.after.group,) if step.after else (step.on or Match()).names for step in self.steps)
+        return tuple(chain.from_iterable(places))
 
 
 class Scenario(Struct):

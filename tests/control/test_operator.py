@@ -2,11 +2,13 @@
 
 import io
 import tarfile
+from contextlib import suppress
 
 import pytest
 
 from coordinator.control.faults import Action, FaultSpec, Match
 from coordinator.control.journal import Filter, describe_entry
+from coordinator.control.scenarios import After, ScenarioSpec, ScenarioStep, Verb
 from coordinator.core.timers import EXPIRY
 from coordinator.runtime.snapshot import to_tar
 from coordinator.server.verbs.clock import keep_everybody, keep_nobody
@@ -19,6 +21,7 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.records import Record
 from protocol.schema import Message
+from protocol.steps import finish_steps
 from storage.log import Log
 from tests.control.steered import SteeredNode, stable_group
 from tests.members import ClassicMember, ConsumerMember
@@ -444,6 +447,40 @@ def test_a_reset_leaves_nothing_and_closes_every_connection(server: SteeredNode)
     assert server.operator.clock.state().mode == "real"
     assert a.peer.connection.closing
     assert commit(server, 6) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("prefix", "keep", "left"),
+    [
+        ("a-", (), [2, 3]),
+        ("a-", ("a-k",), [2, 3, 4]),
+        ("b-", (), [0, 1, 2, 4]),
+        ("", ("a-k", "b-"), [2, 3, 4]),
+        ("c-", (), [0, 1, 2, 3, 4]),
+    ],
+)
+def test_a_reset_of_a_prefix_ends_the_faults_and_scenarios_that_name_what_goes(
+    server: SteeredNode, prefix: str, keep: tuple[str, ...], left: list[int]
+) -> None:
+    """What a failed test still holds of its group would be held of the next group of this name."""
+    matches = [Match(group="a-g"), Match(topic="a-t"), Match(client="a-c"), Match(group="b-g"), Match(group="a-k-g")]
+    operator = server.operator
+    rules = [operator.requests.add_fault(FaultSpec(Action(hold=True), on, None)) for on in matches]
+    waiting = ScenarioStep(after=After("a-other"), verb=Verb(forget=True))
+    scenarios = [
+        operator.scenarios.add(ScenarioSpec([ScenarioStep(on=on, do=Action(error="NONE"))])) for on in matches
+    ] + [operator.scenarios.add(ScenarioSpec([waiting]))]
+    assert server.connect("client").ask(commit_request("a-g", {"orders": {0: 1}}), 8) is None
+    finish_steps(operator.state.reset_prefix_in_steps(prefix, keep))
+    assert [at for at, rule in enumerate(rules) if operator.requests.faults.get(rule.number)] == left
+    assert len(list(operator.requests.faults)) == 2 * len(left), "and those of the scenarios"
+    found = []
+    for at, scenario in enumerate(scenarios):
+        with suppress(Refusal):
+            assert operator.scenarios.get(scenario.number).reached == 0
+            found.append(at)
+    assert found == [*left, *([5] if prefix in ("b-", "c-") else [])]
+    assert operator.groups.names() == [], "the commit that was held is decided before, and its group removed"
 
 
 def test_a_reset_writes_nothing_into_the_logs_that_it_removes(

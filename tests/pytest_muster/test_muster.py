@@ -95,6 +95,17 @@ def test_a_fault_meets_a_request(muster: Muster, client: Client) -> None:
         muster.verify({"api": "Heartbeat", "group": "billing", "times": 3})
 
 
+def test_all_requests_of_the_journal_are_given(muster: Muster, client: Client) -> None:
+    """The server gives 1,000 at a time, the oldest first: a test looks at the latest ones."""
+    for _ in range(1_500):
+        client.ask(HeartbeatRequest("billing", 1, "unknown"))
+    client.ask(HeartbeatRequest("billing", 1, "the latest"))
+    found = muster.requests(api="Heartbeat", group="billing")
+    assert len(found) == 1_501 and found[-1]["request"]["member_id"] == "the latest"
+    assert muster.requests(api="Heartbeat", after=found[-3]["number"]) == found[-2:]
+    assert muster.requests(api="Heartbeat", after=found[-1]["number"]) == []
+
+
 @pytest.mark.parametrize("prefix", ["", "gw0-"])
 def test_what_came_before_a_reset_is_not_verified(server: LiveServer, muster: Muster, prefix: str) -> None:
     muster = Muster(server.kafka, server.ready["admin"], prefix)

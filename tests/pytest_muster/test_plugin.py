@@ -55,7 +55,7 @@ def test_nothing_leaks_from_test_to_test(inner: pytest.Pytester) -> None:
 def test_workers_share_a_running_server_without_meeting(inner: pytest.Pytester, tmp_path: Path) -> None:
     with LiveServer(tmp_path, "--ephemeral") as server:
         for prefix in ("gw0-", "gw1-"):  # of an earlier run
-            Muster(server.kafka, server.ready["admin"], prefix, "session-").topic("left")
+            Muster(server.kafka, server.ready["admin"], prefix, "session0-").topic("left")
         inner.makepyfile(LEAK % 24)
         shared = ("--muster-admin", server.ready["admin"], "--muster-bootstrap", server.kafka)
         inner.runpytest_subprocess("-q", "-n", "2", *shared).assert_outcomes(passed=24)
@@ -69,13 +69,13 @@ def test_what_an_earlier_run_has_left_is_removed_and_nothing_else(tmp_path: Path
     with LiveServer(tmp_path, "--ephemeral") as server:
         plain, alone, worker = (
             Muster(server.kafka, server.ready["admin"], *names)
-            for names in (("", ""), ("", "session-"), ("gw0-", "session-"))
+            for names in (("", ""), ("", "session0-"), ("gw0-", "session0-"))
         )
-        ours = {"testing-a": 1, "module-b": 1}
-        theirs = {"session-a": 1, "test12-b": 2, "module3-c": 1}
-        workers = {"gw0-session-a": 1, "gw0-test1-a": 1}
+        ours = {"testing-a": 1, "module-b": 1, "session-c": 1}
+        theirs = {"session0-a": 1, "test12-b": 2, "module3-c": 1}
+        workers = {"gw0-session0-a": 1, "gw0-test1-a": 1}
         plain.admin.call("POST", "/v1/state", {"topics": ours | theirs | workers})
-        plain.commit("session-loader", "testing-a", {0: 5})
+        plain.commit("session0-loader", "testing-a", {0: 5})
         plain.remove_leftovers()  # nothing is named for a test here
         assert plain.state()["topics"] == ours | theirs | workers
         alone.remove_leftovers()
@@ -253,7 +253,7 @@ def test_a_server_of_the_session_has_timelines_too(inner: pytest.Pytester) -> No
             assert False
     """)
     inner.runpytest_subprocess("-q").stdout.fnmatch_lines(
-        ["*muster: timeline of group session-billing*", "#*group forgotten*"]
+        ["*muster: timeline of group session0-billing*", "#*group forgotten*"]
     )
 
 
@@ -350,16 +350,17 @@ def test_names_are_those_of_one_test_and_what_a_wider_scope_has_made_stays(inner
         @pytest.mark.parametrize("number", [1, 2])
         def test_all_are_there(number, muster, catalogue, orders):
             assert muster.topic("own") == f"test{number + 1}-own"
-            assert (catalogue, orders, muster.name(orders)) == ("session-catalogue", "module1-orders", orders)
-            topics = {"kept": 3, "session-catalogue": 2, "module1-orders": 2, f"test{number + 1}-own": 1}
+            assert (catalogue, orders, muster.name(orders)) == ("session0-catalogue", "module1-orders", orders)
+            topics = {"kept": 3, "session0-catalogue": 2, "module1-orders": 2, f"test{number + 1}-own": 1}
             assert muster.state()["topics"] == topics
             assert muster.name("kept") == "kept"
+            assert muster.name("session-store") == f"test{number + 1}-session-store"
             assert muster.group("module1-loader").offsets() == {orders: {0: 7}}
             muster.fault({"error": "NOT_COORDINATOR"})
             muster.clock.freeze()
 
         def test_what_the_module_has_is_there_for_a_test_that_does_not_ask_for_it(muster):
-            assert muster.state()["topics"] == {"kept": 3, "session-catalogue": 2, "module1-orders": 2}
+            assert muster.state()["topics"] == {"kept": 3, "session0-catalogue": 2, "module1-orders": 2}
             assert muster.name("module1-orders") == "module1-orders"
 
         def test_faults_and_the_clock_were_reset(muster, orders):
@@ -371,7 +372,7 @@ def test_names_are_those_of_one_test_and_what_a_wider_scope_has_made_stays(inner
     inner.makepyfile(
         test_next="""
         def test_nothing_of_the_module_is_left(muster):
-            assert set(muster.state()["topics"]) == {"kept", "session-catalogue"}
+            assert set(muster.state()["topics"]) == {"kept", "session0-catalogue"}
     """
     )
     inner.runpytest_subprocess("-q").assert_outcomes(passed=5)

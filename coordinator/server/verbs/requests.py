@@ -72,6 +72,10 @@ class RequestVerbs:
         """Remove every fault."""
         self._remove_each(list(self._gate.faults))
 
+    def remove_faults_of(self, is_meant: Callable[[str], bool]) -> None:
+        """Remove the faults that name a group or a topic of these names."""
+        self._remove_each([rule for rule in self._gate.faults if any(map(is_meant, rule.spec.on.names))])
+
     def _remove_each(self, rules: Iterable[Rule]) -> list[Rule]:
         """Remove these faults. A scenario may remove one of them first, as its next step has come."""
         return [self.remove_fault(rule.number) for rule in rules if self._gate.faults.get(rule.number) is rule]

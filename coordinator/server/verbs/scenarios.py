@@ -1,5 +1,7 @@
 """Scenarios under way: each step is done as soon as its moment has come."""
 
+from collections.abc import Callable
+
 from coordinator.control.faults import STEPS
 from coordinator.control.scenarios import After, Scenario, ScenarioSpec, check_scenario
 from coordinator.control.scenarios import Verb as ScenarioVerb
@@ -39,6 +41,12 @@ class ScenarioVerbs:
         if scenario.fault is not None and self._requests.faults.get(scenario.fault) is not None:
             self._requests.remove_fault(scenario.fault)
         return scenario
+
+    def remove_of(self, is_meant: Callable[[str], bool]) -> None:
+        """End the scenarios that name a group or a topic of these names."""
+        for scenario in list(self._scenarios.values()):
+            if any(map(is_meant, scenario.spec.names)):
+                self.remove(scenario.number)
 
     def clear(self) -> None:
         """Forget every scenario. Their faults stay."""

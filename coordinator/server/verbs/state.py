@@ -65,6 +65,10 @@ class PrefixReset(Struct, frozen=True):
     prefix: str
     keep: tuple[str, ...] = ()
 
+    def removes(self, name: str) -> bool:
+        """Return whether it is about this name of a group or a topic."""
+        return name.startswith(self.prefix) and not name.startswith(self.keep)
+
 
 class World(Protocol):
     """The surroundings of a node: they can start another in its place."""
@@ -169,6 +173,8 @@ class StateVerbs:
             self._world.pending_reset.clear()
 
     def _remove_in_steps(self, what: PrefixReset) -> Generator[None, None, tuple[int, int]]:
+        self._scenarios.remove_of(what.removes)
+        self._requests.remove_faults_of(what.removes)
         topics = yield from self.topics_in_steps(what.prefix, what.keep)
         groups = yield from self._groups.forget_all_in_steps(what.prefix, what.keep)
         for names in cut_topics(topics):

@@ -15,7 +15,8 @@ from pytest_muster.admin import Admin, ExpectationError, Json, MusterError, path
 
 KeepAlive = Literal["all", "connected", "none"] | Sequence[str]
 WAIT_MS = 10_000
-SCOPED = re.compile(r"(test\d+|module\d+|session)-")
+SCOPED = re.compile(r"(test|module|session)\d+-")
+PAGE_MAX = 1_000  # requests that the server gives at a time
 RESTART_S = 300.0  # that the brokers may take to load all that they coordinate
 __tracebackhide__ = True  # pytest shows the line of the test that made the call, and the sentence
 
@@ -357,9 +358,18 @@ class Muster:
         self._faults.append(Fault(self.admin, int(answer["number"])))
         return self._faults[-1]
 
-    def requests(self, **wanted: Any) -> list[Json]:
-        """Return the last requests, decoded: by `api`, `group`, `topic`, `client`, `after`."""
-        return self.admin.read_list(path_of("requests", **wanted), "requests")
+    def requests(self, *, after: int = 0, **wanted: Any) -> list[Json]:
+        """Return the requests that the journal has, decoded, oldest first: by `api`, `group`, `topic`, `client`.
+
+        `after` is a number: only requests with higher ones are given.
+        """
+        found: list[Json] = []
+        while True:
+            path = path_of("requests", after=found[-1]["number"] if found else after, limit=PAGE_MAX, **wanted)
+            page = self.admin.read_list(path, "requests")
+            found += page
+            if len(page) < PAGE_MAX:
+                return found
 
     def verify(self, *expect: Mapping[str, Any], in_order: bool = False, after: int = 0) -> None:
         """Check that requests and events have happened as often as expected since the last reset.

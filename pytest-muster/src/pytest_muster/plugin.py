@@ -51,7 +51,7 @@ def muster_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
         bootstrap = pytestconfig.getoption("--muster-bootstrap") or os.environ.get("MUSTER_BOOTSTRAP", "")
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")
         yield _begin(
-            pytestconfig, Muster(bootstrap, admin, f"{worker}-" if worker else "", _scope(pytestconfig, "session"))
+            pytestconfig, Muster(bootstrap, admin, f"{worker}-" if worker else "", _scope(pytestconfig, "session", 0))
         )
         return
     server = Server(
@@ -59,7 +59,7 @@ def muster_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
     )
     server.start()
     try:
-        yield _begin(pytestconfig, Muster(server.bootstrap, server.admin, "", _scope(pytestconfig, "session")))
+        yield _begin(pytestconfig, Muster(server.bootstrap, server.admin, "", _scope(pytestconfig, "session", 0)))
     finally:
         server.stop()
 
@@ -93,11 +93,12 @@ def _lend(outer: Muster, config: pytest.Config, kind: str) -> Iterator[Muster]:
     inner.reset()
 
 
-def _scope(config: pytest.Config, kind: str, number: int | None = None) -> str:
-    """Return what the names of a scope begin with, "" if they are to be as they are given."""
-    if not config.getini("muster_unique_names"):
-        return ""
-    return f"{kind}-" if number is None else f"{kind}{number}-"
+def _scope(config: pytest.Config, kind: str, number: int) -> str:
+    """Return what the names of a scope begin with, "" if they are to be as they are given.
+
+    The number of a session, 0, tells its names from those that begin with this word by themselves.
+    """
+    return f"{kind}{number}-" if config.getini("muster_unique_names") else ""
 
 
 def _begin(config: pytest.Config, server: Muster) -> Muster:
