@@ -94,8 +94,8 @@ SEVENTH: Final = (
     PlantedFault(
         "what is expected in order has to come after the last one of what was expected before",
         "coordinator/control/verify.py",
-        "last_ms, last = following[0], one",
-        "last_ms, last = following[-1], one",
+        "for place in places:",
+        "for place in reversed(list(places)):",
         ("tests/control/test_verify.py",), ("tests/control/test_verify.py",),
         ADMIN, NOBODY),
     PlantedFault(
