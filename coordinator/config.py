@@ -294,8 +294,9 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          " request that would create a group is refused with GROUP_MAX_SIZE_REACHED. A setting of Muster's own.",
          least=1_024, most=LONG_MAX),
     Setting("group.members.max.bytes", 268_435_456, _BYTES,
-         "How much memory the members of all groups may take, with their metadata and assignments. Beyond it, new members and"
-         " larger metadata are refused with GROUP_MAX_SIZE_REACHED. A setting of Muster's own.",
+         "How much memory the members of all groups may take, with their metadata and assignments, and the states of share"
+         " partitions. Beyond it, new members and larger metadata are refused with GROUP_MAX_SIZE_REACHED, and no share"
+         " partition gets a state. A setting of Muster's own.",
          least=65_536, most=LONG_MAX),
     Setting("offsets.max.bytes", 1_073_741_824, _BYTES,
          "How much memory committed offsets may take, 256 bytes and their metadata each. Beyond it, commits that add offsets"

@@ -92,6 +92,7 @@ def count_in_steps(
             "groups": node.engine.memory.groups_bytes,
             "producer ids": node.world.dataplane.producers_bytes,
             "group members": node.engine.memory.members_bytes,
+            "share states": node.engine.memory.states_bytes,
             "offsets": node.engine.memory.offsets_bytes,
             "group owners": node.world.partitions.owners_bytes,
             **{str(kind): node.world.ledger.catalog.held.bytes[kind] for kind in BOUNDED},

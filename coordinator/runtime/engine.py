@@ -118,7 +118,7 @@ class Engine:
             world, follow_topics=self._follow_topics, do_in_steps=self.do_in_steps, append=self.append
         )
         self.record = self.recorder.record
-        self.share_states = ShareStates(world, self.record, self.append, self.fresh_topic_id)
+        self.share_states = ShareStates(world, self.record, self.append, self.fresh_topic_id, self.memory)
         self.group_commit = GroupCommit(world, self.share_states, files, waker, real_s)
         self._routes = routes
         self._decide: Callable[..., Decision | Failure] = world.edge.decide

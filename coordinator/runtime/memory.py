@@ -1,4 +1,4 @@
-"""The memory that groups, their members and their offsets take, over all partitions, and its bounds."""
+"""The memory that groups, their members, their offsets and states take, over all partitions, and its bounds."""
 
 from typing import Any
 
@@ -14,6 +14,7 @@ class Memory:
         self._world = world
         self.shortage = Shortage()
         self.members_bytes = 0  # that the members of all groups take
+        self.states_bytes = 0  # that the states of share partitions take
         self.offsets_bytes = 0  # that all committed and pending offsets take
         self._groups_bytes_max: int = world.config["groups.max.bytes"]
         self._members_bytes_max: int = world.config["group.members.max.bytes"]
@@ -34,6 +35,11 @@ class Memory:
         self.members_bytes += more_bytes
         self._note_shortage()
 
+    def hold_states(self, more_bytes: int) -> None:
+        """Note that the states of share partitions take so many bytes more."""
+        self.states_bytes += more_bytes
+        self._note_shortage()
+
     def hold_offsets(self, more_bytes: int) -> None:
         """Note that offsets take so many bytes more."""
         self.offsets_bytes += more_bytes
@@ -41,6 +47,6 @@ class Memory:
 
     def _note_shortage(self) -> None:
         self.shortage.note(
-            of_members=self.members_bytes > self._members_bytes_max,
+            of_members=self.members_bytes + self.states_bytes > self._members_bytes_max,
             of_offsets=self.offsets_bytes > self._offsets_bytes_max,
         )

@@ -20,6 +20,7 @@ from coordinator.core.result import (
     NoteEndedStates,
     NoteFailedStates,
 )
+from coordinator.core.share_state.machine import NO_ROOM
 from coordinator.core.share_state.values import FIRST_EPOCH, NO_OFFSET, StateKey, StateSummary
 from coordinator.core.verbs import Forget
 from coordinator.runtime.engine import Engine
@@ -41,6 +42,7 @@ _MESSAGES: Final = {
     " not match.",
     ErrorCode.INVALID_REQUEST: "The share coordinator found the request invalid.",
     ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
+    NO_ROOM.error: NO_ROOM.message,
     ErrorCode.GROUP_ID_NOT_FOUND: "The group, or its offsets of the topic, have been deleted meanwhile.",
 }
 
@@ -115,20 +117,24 @@ def _conclude(engine: Engine, partition: Partition, effect: BeginShareStates, fa
     if failed and len(later) == len(failed):
         engine.share_states.call_when_served(later[0], lambda now_ms: _retry(engine, partition, effect, now_ms))
         return
-    not_begun: dict[bytes, dict[int, None]] = {}
-    for key in failed:
-        not_begun.setdefault(key.topic_id, {})[key.partition] = None
+    codes: dict[bytes, dict[int, ErrorCode]] = {}
+    for key, code in failed.items():
+        codes.setdefault(key.topic_id, {})[key.partition] = code
     begun = {
         topic_id: found
         for topic_id, offsets in effect.offsets.items()
-        if (found := tuple([index for index in offsets if index not in not_begun.get(topic_id, ())]))
+        if (found := tuple([index for index in offsets if index not in codes.get(topic_id, ())]))
+    }
+    not_begun = {  # what there is no room for is asked for again after a while, and not by each heartbeat
+        topic_id: found
+        for topic_id, of_topic in codes.items()
+        if (found := tuple([index for index, code in of_topic.items() if code != NO_ROOM.error]))
     }
     if begun:
         engine.append()
         _tell(engine, partition, NoteBegunStates(effect.group_id, begun), effect.at_ms)
     if not_begun:
-        told = {topic_id: tuple(indexes) for topic_id, indexes in not_begun.items()}
-        _tell(engine, partition, NoteFailedStates(effect.group_id, told), effect.at_ms)
+        _tell(engine, partition, NoteFailedStates(effect.group_id, not_begun), effect.at_ms)
 
 
 def _begin_one(engine: Engine, effect: BeginShareStates, key: StateKey, offset: int) -> ErrorCode:

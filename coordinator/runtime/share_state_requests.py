@@ -12,6 +12,7 @@ from coordinator.core.decision import Steps, in_steps
 from coordinator.core.refusal import Refusal
 from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call
+from coordinator.core.share_state.machine import NO_ROOM, StateDecision
 from coordinator.core.share_state.values import ShareState, StateBatch, StateKey, StateSummary, StateUpdate
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.engine import Engine
@@ -83,6 +84,8 @@ def write_share_group_state(
             for batch in one.state_batches
         ])  # fmt: skip
         update = StateUpdate(one.state_epoch, one.leader_epoch, one.start_offset, one.delivery_complete_count, batches)
+        if batches and engine.memory.shortage.of_members:
+            return lambda states: StateDecision(NO_ROOM)
         return lambda states: states.write(key, update, topics, call.now_ms)
 
     results = yield from _decide_each(engine, request, call, where, decide, _entry_of(write))

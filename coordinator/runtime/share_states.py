@@ -25,6 +25,7 @@ from coordinator.core.share_state.values import ShareState, StateKey, StateSumma
 from coordinator.dataplane.brokers import NOBODY, OPERATOR
 from coordinator.runtime.damage import describe_damage, read_log
 from coordinator.runtime.log_pace import LogPace
+from coordinator.runtime.memory import Memory
 from coordinator.runtime.share_state_log import StateLog
 from coordinator.runtime.world import World
 from protocol.errors import ErrorCode, ProtocolError
@@ -48,9 +49,11 @@ class ShareStates:
         record: Callable[[Result[Any], int], Any],
         append: Callable[[], None],
         fresh_topic_id: Callable[[], bytes],
+        memory: Memory,
     ) -> None:
         """`record` makes a result of the catalog so, `append` has what was decided on the disk when it returns."""
         self._world = world
+        self._memory = memory
         self._record = record
         self._append = append
         self._fresh_topic_id = fresh_topic_id
@@ -213,7 +216,8 @@ class ShareStates:
             self._world.coordinators.spread_share_states(topic.partitions)
 
     def _machine(self) -> StateMachine:
-        return StateMachine(self._updates_per_snapshot)
+        memory = self._memory
+        return StateMachine(self._updates_per_snapshot, memory.hold_states, lambda: not memory.shortage.of_members)
 
     def forget_topics(self, gone: Collection[bytes], now_ms: int) -> Steps[None]:
         """Forget the states of topics that are no more, in steps. What is loaded meanwhile forgets them itself."""
@@ -279,6 +283,7 @@ class ShareStates:
         one.flush(self._world.dataplane.append_state)
         self._dirty.pop(one, None)
         one.machine, one.served_by = self._machine(), NOBODY
+        self._memory.hold_states(-old.bytes)
         return old
 
     def forget(self) -> Steps[None]:

@@ -1,14 +1,24 @@
 """What members of groups may take: `group.members.max.bytes` of all together, `max.message.bytes` of a group at once."""
 
+from typing import Any
+
 import pytest
 
 from protocol.errors import ErrorCode
+from protocol.messages import write_share_group_state as share_state
+from protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.join_group import JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.core.weighing import weigh_members
-from tests.requests import join
+from tests.requests import create_topics, join
 from tests.server.in_memory import InMemory, Peer
 
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -98,6 +108,60 @@ def test_the_topics_that_patterns_have_matched_count() -> None:
     for number in range(20):
         peer.ask(ConsumerGroupHeartbeatRequest(f"g{number}", "m", -1), 1)
     assert server.node.engine.memory.members_bytes == recount(server) < BOUND / 10
+    assert not server.node.world.edge.failures
+
+
+def test_the_states_of_share_partitions_count() -> None:
+    """A member that names a topic has the states of all of its partitions begun, for its group alone."""
+    topics = {"t": 100}
+    server = InMemory(topics=topics, group_members_max_bytes=BOUND)
+    peer, memory, states = server.connect(), server.node.engine.memory, server.node.engine.share_states
+
+    def ask(request: Any, version: int) -> Any:
+        peer.send((request, version))
+        server.rest()
+        return peer.answers[-1][1]
+
+    def beat_share(group: str, epoch: int, names: tuple[str, ...] | None = None) -> Any:
+        return ask(ShareGroupHeartbeatRequest(group, "m", epoch, None, names), 1)
+
+    def begun(group: str) -> int:
+        return sum(key.group_id == group for key, _ in states.states())
+
+    epoch = beat_share("g", 0, ("t", "more")).member_epoch
+    codes = [beat_share(f"g{number}", 0, ("t",)).error_code for number in range(8)]
+    assert codes == sorted(codes) and set(codes) == {ErrorCode.NONE, FULL}
+    assert 0.9 * BOUND < memory.states_bytes < 1.5 * BOUND
+
+    ask(create_topics({"more": 50}), 7)
+    topic_id = server.node.world.ledger.catalog.topics_by_name["more"].id
+    for _ in range(3):
+        epoch = beat_share("g", epoch).member_epoch
+        server.advance(1)
+    assert begun("g") == 100, "a member that is there goes on, without states of more partitions"
+    size = server.node.log_bytes()["__consumer_offsets"]
+    beat_share("g", epoch)
+    assert server.node.log_bytes()["__consumer_offsets"] == size, "it is asked for again after a while"
+    beat_share("g0", -1)
+    some = (AlterShareGroupOffsetsRequestPartition(0, 5), AlterShareGroupOffsetsRequestPartition(1, 5))
+    for group, topic, code in (("late", "more", ErrorCode.POLICY_VIOLATION), ("g0", "t", ErrorCode.NONE)):
+        altered = ask(AlterShareGroupOffsetsRequest(group, (AlterShareGroupOffsetsRequestTopic(topic, some),)), 0)
+        assert {one.error_code for one in altered.responses[0].partitions} == {code}
+    update = share_state.WriteShareGroupStateRequestPartitionData(
+        0, -1, -1, 0, 0, (share_state.WriteShareGroupStateRequestStateBatch(0, 5, 2, 1),)
+    )
+    data = (share_state.WriteShareGroupStateRequestWriteStateData(topic_id, (update,)),)
+    written = ask(share_state.WriteShareGroupStateRequest("g", data), 0)
+    assert written.results[0].partitions[0].error_code == ErrorCode.POLICY_VIOLATION
+
+    again = InMemory(server.files, topics=topics, group_members_max_bytes=BOUND)
+    assert again.node.engine.memory.states_bytes == memory.states_bytes
+    for number in range(codes.index(FULL)):
+        beat_share(f"g{number}", -1)
+        assert ask(DeleteGroupsRequest((f"g{number}",)), 2).results[0].error_code == ErrorCode.NONE
+    server.advance(31)
+    beat_share("g", epoch)
+    assert begun("g") == 150 and memory.states_bytes < BOUND
     assert not server.node.world.edge.failures
 
 

@@ -340,6 +340,8 @@ def test_what_happens_to_states_while_snapshots_of_them_are_written_counts(
         pass
     server.node.engine.flush()
     assert _progress(server) == expected
+    memory = server.node.engine.memory
+    assert memory.states_bytes == sum(one.machine.bytes for one in states._logs) > 0
     assert _progress(InMemory(server.files, topics={"orders": 8}, **settings)) == expected
 
 

@@ -11,13 +11,26 @@ from msgspec.structs import replace
 from coordinator.core.share_state.combine import combine_batches
 from coordinator.core.share_state.values import ShareState, StateBatch
 
+STATE_BYTES: Final = 640
+"""What a state takes in memory beside the id of its group and its batches: with its key, its place in the tables, and
+what its group notes of it."""
+BATCH_BYTES: Final = 120  # of memory
 UNCOMBINED_MAX: Final = 1_000  # batches of updates that wait to be combined, or as many as the state has
 
 
 class Entry:
     """A share partition's state, with what was written since its latest snapshot."""
 
-    __slots__ = ("_is_combined", "_state", "_uncombined", "leader_epoch", "snapshot_offset", "state_epoch", "updates")
+    __slots__ = (
+        "_is_combined",
+        "_state",
+        "_uncombined",
+        "held_bytes",
+        "leader_epoch",
+        "snapshot_offset",
+        "state_epoch",
+        "updates",
+    )  # fmt: skip
 
     def __init__(self, state: ShareState) -> None:
         self._state = state
@@ -27,6 +40,12 @@ class Entry:
         self.state_epoch = state.state_epoch  # the greatest that was seen
         self.updates = 0  # since the latest snapshot that updates have led to
         self.snapshot_offset = 0  # of the latest snapshot in the log
+        self.held_bytes = 0  # of memory, as its owner has counted them last
+
+    @property
+    def bytes(self) -> int:
+        """The memory that the state takes beside the id of its group."""
+        return STATE_BYTES + BATCH_BYTES * (len(self._state.batches) + len(self._uncombined))
 
     @property
     def state(self) -> ShareState:

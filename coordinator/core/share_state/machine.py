@@ -5,7 +5,7 @@
 Kafka: `ShareCoordinatorShard`.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 from msgspec import Struct
@@ -33,6 +33,7 @@ from coordinator.core.share_state.values import (
     StateUpdate,
 )
 from coordinator.core.topics import Topics
+from coordinator.core.weights import weigh_text
 from protocol.errors import ErrorCode
 from protocol.steps import Steps
 
@@ -50,6 +51,13 @@ _UNKNOWN_PARTITION: Final = Refusal(
 )
 
 
+NO_ROOM: Final = Refusal(ErrorCode.POLICY_VIOLATION, "There is no room for more states of share partitions.")
+
+
+def _hold_nothing(more_bytes: int) -> None:
+    """Count nothing, for a machine by itself."""
+
+
 class StateDecision(Struct, frozen=True):
     """The answer to a request, and the record that it leads to, if any."""
 
@@ -60,10 +68,19 @@ class StateDecision(Struct, frozen=True):
 class StateMachine:
     """The states of share partitions that one partition of `__share_group_state` remembers."""
 
-    def __init__(self, updates_per_snapshot: int) -> None:
+    def __init__(
+        self,
+        updates_per_snapshot: int,
+        hold: Callable[[int], None] = _hold_nothing,
+        has_room: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`hold` is told how many bytes more the states take, `has_room` says whether there is room for another one."""
         self.entries: dict[StateKey, Entry] = {}
+        self.bytes = 0  # of memory that the states take
         self.tombstone_offset = 0  # of the latest one
         self._updates_per_snapshot = updates_per_snapshot
+        self._hold_bytes = hold
+        self._has_room = has_room
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -78,6 +95,8 @@ class StateMachine:
             return StateDecision(_FENCED_STATE)
         if not _exists(key, topics):
             return StateDecision(_UNKNOWN_PARTITION)
+        if entry is None and not self._has_room():
+            return StateDecision(NO_ROOM)
         state = ShareState(
             state_epoch=state_epoch,
             start_offset=start_offset,
@@ -182,7 +201,8 @@ class StateMachine:
         if isinstance(key, ShareSnapshotKey):
             name = StateKey(key.group_id, key.topic_id, key.partition)
             if value is None:
-                self.entries.pop(name, None)
+                if (entry := self.entries.pop(name, None)) is not None:
+                    self._hold(-entry.held_bytes)
             elif isinstance(value, ShareSnapshotValue):
                 self._apply_snapshot(name, value)
         elif isinstance(key, ShareUpdateKey) and isinstance(value, ShareUpdateValue):
@@ -220,13 +240,14 @@ class StateMachine:
         )
         entry = self.entries.get(key)
         if entry is None:
-            self.entries[key] = Entry(state)
-            return
-        entry.restart(state)
-        entry.leader_epoch = max(entry.leader_epoch, value.leader_epoch)
-        entry.state_epoch = max(entry.state_epoch, value.state_epoch)
-        if entry.updates >= self._updates_per_snapshot:
-            entry.updates = 0
+            entry = self.entries[key] = Entry(state)
+        else:
+            entry.restart(state)
+            entry.leader_epoch = max(entry.leader_epoch, value.leader_epoch)
+            entry.state_epoch = max(entry.state_epoch, value.state_epoch)
+            if entry.updates >= self._updates_per_snapshot:
+                entry.updates = 0
+        self._weigh(key, entry)
 
     def _apply_update(self, key: StateKey, value: ShareUpdateValue) -> None:
         entry = self.entries.get(key)
@@ -246,6 +267,18 @@ class StateMachine:
             ),
             value.state_batches,
         )
+        self._weigh(key, entry)
+
+    def _weigh(self, key: StateKey, entry: Entry) -> None:
+        """Count what a state takes now."""
+        taken_bytes = entry.bytes + weigh_text(key.group_id)
+        more_bytes, entry.held_bytes = taken_bytes - entry.held_bytes, taken_bytes
+        if more_bytes:
+            self._hold(more_bytes)
+
+    def _hold(self, more_bytes: int) -> None:
+        self.bytes += more_bytes
+        self._hold_bytes(more_bytes)
 
 
 def snapshot_record(key: StateKey, state: ShareState) -> StateRecord:

@@ -19,6 +19,7 @@ from coordinator.core.share_state.records import (
 )
 from coordinator.core.share_state.values import ShareState, StateBatch, StateKey, StateSummary, StateUpdate
 from coordinator.core.topics import Topic, Topics
+from coordinator.core.weights import weigh_text
 from protocol.errors import ErrorCode
 
 ORDERS = bytes([7] * 16)
@@ -30,9 +31,13 @@ class Driver:
     """A machine with its log: each request is decided, written and applied."""
 
     def __init__(self, updates_per_snapshot: int = 3) -> None:
-        self.machine = StateMachine(updates_per_snapshot)
+        self.held_bytes = 0
+        self.machine = StateMachine(updates_per_snapshot, self.hold)
         self.log: list[tuple[bytes, bytes | None]] = []
         self.updates_per_snapshot = updates_per_snapshot
+
+    def hold(self, more_bytes: int) -> None:
+        self.held_bytes += more_bytes
 
     def do(self, decision: StateDecision) -> Any:
         if decision.record is not None:
@@ -70,6 +75,14 @@ def states(machine: StateMachine) -> dict[StateKey, tuple[Any, ...]]:
         key: (entry.state, entry.leader_epoch, entry.state_epoch, entry.updates, entry.snapshot_offset)
         for key, entry in machine.entries.items()
     }
+
+
+def weigh_states(machine: StateMachine) -> int:
+    """What the states take, counted anew, once the batches of each are combined."""
+    batches = [len(entry.state.batches) for entry in machine.entries.values()]
+    return sum([entries.STATE_BYTES + entries.BATCH_BYTES * count for count in batches]) + sum(
+        weigh_text(key.group_id) for key in machine.entries
+    )
 
 
 def code(answer: Any) -> ErrorCode:
@@ -310,6 +323,7 @@ def test_a_state_is_what_was_written_record_by_record_and_the_log_tells_it(
                 plain = None
         assert (ErrorCode.NONE if answer is None else code(answer)) == expected
         assert expected == ErrorCode.NONE or len(here.log) == before
+        assert here.held_bytes == sum(entry.held_bytes for entry in here.machine.entries.values())
     if plain is not None:
         plain.compare(here.read())
     assert states(here.replayed()) == states(here.machine)
@@ -317,6 +331,9 @@ def test_a_state_is_what_was_written_record_by_record_and_the_log_tells_it(
     assert {key: entry.state for key, entry in pruned.entries.items()} == {
         key: entry.state for key, entry in here.machine.entries.items()
     }
+    for key in tuple(here.machine.entries):  # each is written as a whole, and nothing waits to be combined
+        here.initialize(9, 0, key)
+    assert here.held_bytes == here.machine.bytes == here.replayed().bytes == weigh_states(here.machine)
 
 
 def test_a_state_of_a_partition_that_is_no_more_is_neither_read_nor_written() -> None:
