@@ -20,19 +20,20 @@ _GONE: Final[Any] = object()  # a key that the large dict still has
 class Table(Mapping[K, V]):
     """A frozen mapping. `with_item` and `without_key` return another one, and leave this one as it is."""
 
-    __slots__ = ("_base", "_changes", "_identity", "_latest", "_origin", "_size")
+    __slots__ = ("_base", "_changes", "_earlier", "_identity", "_latest", "_origin", "_size")
     _base: dict[K, Any]
     _changes: dict[K, Any]  # what differs from the base: a value, or _GONE
     _size: int
     _identity: object  # no other table has the same, not even one at the address of this one, later
     _origin: object  # the identity of the table from which this one was made by one entry; None if it was not
+    _earlier: object  # the same, of the table before all of the latest changes if they were of one key
     _latest: Any  # the key of that entry
 
     def __init__(self, entries: Mapping[K, V] | None = None) -> None:
         self._base = dict(entries) if entries else {}
         self._changes = {}
         self._size = len(self._base)
-        self._identity, self._origin, self._latest = object(), None, None
+        self._identity, self._origin, self._earlier, self._latest = object(), None, None, None
 
     def get(self, key: K, default: Any = None) -> Any:
         if not self._changes:  # as in all small tables
@@ -94,12 +95,13 @@ class Table(Mapping[K, V]):
         if key not in self:
             return self
         table = _table(self, key, {**self._changes, key: _GONE}, self._size - 1)
-        table._origin = table._latest = None  # else the key would be held for as long as the table
+        if not table._changes:
+            table._origin = table._earlier = table._latest = None  # else the key would be held as long as the table
         return table
 
     def differences(self, before: "Table[K, V]") -> Iterator[tuple[V | None, V | None]]:
         """Yield the values that another table has and this one has, where they are not the same object."""
-        if self._origin is before._identity:  # mostly, and then it is a microsecond at any size
+        if before._identity in (self._origin, self._earlier):  # mostly, and then it is a microsecond at any size
             keys = [self._latest]
         else:
             is_near = self._base is before._base
@@ -124,6 +126,7 @@ def _table(origin: Table[K, Any], key: K, changes: dict[K, Any], size: int) -> T
     table: Table[K, Any] = Table.__new__(Table)
     table._base, table._changes, table._size = base, changes, size
     table._identity, table._origin, table._latest = object(), origin._identity, key
+    table._earlier = origin._earlier if origin._latest == key else origin._identity
     return table
 
 

@@ -47,11 +47,11 @@ def test_differences_are_those_of_dicts(size: int, some: list[Change], more: lis
     """However the two tables are kept: with a dict in common, with changes beside it, or each with its own."""
     numbers = {number: object() for number in range(200)}
     table: Table[int, object] = Table({number: numbers[number] for number in range(size)})
-    tables: list[Table[int, object]] = []
+    tables = [table]
     for what, key, value in (*some, *more):
         table = table.with_item(key, numbers[key + value]) if what == "having" else table.without_key(key)
         tables.append(table)
-    for before in (Table(), *tables[: len(some)][-2:]):
+    for before in (Table(), tables[0], *tables[: len(some)][-2:], *tables[-4:]):
         expected = {
             key: (before.get(key), table.get(key))
             for key in {**dict(before.items()), **dict(table.items())}
