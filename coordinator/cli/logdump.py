@@ -95,7 +95,7 @@ def _facts(header: BatchHeader, record: Record, decode: Decode | None) -> dict[s
     elif decode is not None and record.key is not None:
         return _decode(record, record.key, decode)
     line: dict[str, Any] = {"key": _bytes(record.key), "value": _bytes(record.value)}
-    return line | ({"headers": {name: _bytes(value) for name, value in record.headers}} if record.headers else {})
+    return line | ({"headers": [[name, _bytes(value)] for name, value in record.headers]} if record.headers else {})
 
 
 def _decode(record: Record, key: bytes, decode: Decode) -> dict[str, Any]:

@@ -135,8 +135,9 @@ class Janitor:
 
     def _forget_rested(self, now_ms: int) -> None:
         """Forget which logs have rested: a deleted one would be kept in mind as long as the server runs."""
-        self._rests_until = {log: end for log, end in self._rests_until.items() if end > self._rounds}
-        self._compact_at_ms = {log: at_ms for log, at_ms in self._compact_at_ms.items() if at_ms > now_ms}
+        for until, now in ((self._rests_until, self._rounds), (self._compact_at_ms, now_ms)):
+            for directory in [directory for directory, end in until.items() if end <= now]:
+                del until[directory]
 
     def _compact(self, one: Log, now_ms: int) -> Generator[cleaner.Wait | None, None, None]:
         """Compact a log. It serves as well uncompacted, so that a failure is logged, and tried again later."""

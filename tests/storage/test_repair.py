@@ -242,13 +242,17 @@ def test_dump_for_programs_is_an_object_a_line(data: Path, muster_log: Shell) ->
 def test_dump_shows_what_it_cannot_decode(tmp_path: Path, muster_log: Shell) -> None:
     directory = tmp_path / "__consumer_offsets-1"
     log = Log.open(RealFiles(), str(directory))
-    facts = [Record(b"\x00\x01\x00", b"\xff"), Record(None, b"\xff", (("h", b"1"),)), Record(b"\x00\x63type 99", b"?")]
+    facts = [
+        Record(b"\x00\x01\x00", b"\xff"),
+        Record(None, b"\xff", (("h", b"1"), ("h", None))),
+        Record(b"\x00\x63type 99", b"?"),
+    ]
     log.append(encode(facts))
     log.close()
     lines = [json.loads(line) for line in muster_log(0, "dump", directory, "--json").splitlines()]
     assert lines[1]["key"] == "000100"
     assert "unreadable" in lines[1]
-    assert (lines[2]["key"], lines[2]["value"], lines[2]["headers"]) == (None, "ff", {"h": "1"})
+    assert (lines[2]["key"], lines[2]["value"], lines[2]["headers"]) == (None, "ff", [["h", "1"], ["h", None]])
     assert lines[3]["type"] == "Unknown"
 
 
