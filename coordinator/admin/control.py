@@ -177,9 +177,7 @@ class GroupControl:
         return Groups(await take_steps(self._operator.groups.views_in_steps(given.query.prefix)))
 
     def _group(self, given: Input) -> GroupView:
-        view = self._operator.groups.find(given.path["group"])
-        if view is None:
-            raise Refused(f"there is no group {given.path['group']!r}", 404)
+        view: GroupView = do(self._operator.groups.view, given.path["group"])
         return view
 
     async def _forget(self, given: Input) -> Removal:

@@ -72,6 +72,8 @@ class WaitControl:
             if difference is not None or all(getattr(body, name) == getattr(Wait(), name) for name in OF_MEMBERS):
                 return difference
         view = self._operator.groups.find(body.group)
+        if view is None and self._operator.groups.is_loading(body.group):
+            return f"group {body.group!r} is being loaded"
         if view is None or not body.exists:
             if (view is not None) == body.exists:
                 return None
@@ -92,9 +94,11 @@ def _count_names(body: Wait) -> int:
 
 
 def _refuse_strange_records(body: Wait) -> None:
-    """Refuse states and offsets that no record can ever have."""
+    """Refuse states, offsets and partitions that no record can ever have."""
     for topic, partitions in (body.records or {}).items():
         for partition, records in partitions.items():
+            if not (partition.isascii() and partition.isdigit() and len(partition) < 10):
+                raise Refused(f"invalid partition {partition!r} of {topic}: expected a number")
             for offset, state in records.items():
                 if not (offset.isascii() and offset.isdigit() and len(offset) < 20):
                     raise Refused(f"invalid offset {offset!r} of {topic}-{partition}: expected a number")

@@ -312,6 +312,13 @@ class ShareStates:
                 self._world.dataplane.delete_states_before(one.index, one.machine.needed_offset)
                 yield
 
+    def find(self, key: StateKey) -> ShareState | None:
+        """Return the state of a share partition, None if there is none, or it is being loaded."""
+        if not self._logs:
+            return None
+        entry = self._logs[self.partition_of(key)].machine.entries.get(key)
+        return None if entry is None else entry.state
+
     def states(self) -> Iterator[tuple[StateKey, ShareState]]:
         """Yield each share partition that is served with its state. Others may change meanwhile."""
         for one in self._logs:

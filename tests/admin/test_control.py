@@ -107,6 +107,7 @@ def call(muster: Muster, method: str, path: str, body: object = None, **headers:
             400,
             "invalid offset",
         ),
+        ("POST", "/wait", {"group": "g", "records": {"t": {"-1": {"0": "new"}}}}, 400, "invalid partition '-1' of t"),
         ("POST", "/wait", {"group": "g", "timeout_ms": 10}, 408, "not within 10 ms: there is no group 'g'"),
         ("POST", "/wait", {"group": "g", "timeout_ms": 10**9}, 400, "invalid timeout_ms 1000000000"),
         ("POST", "/verify", {"expect": [{"api": "JoinGroup"}]}, 409, "the journal is off"),

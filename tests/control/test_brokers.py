@@ -31,6 +31,7 @@ from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests import requests
 from tests.control.cluster import BROKERS, Cluster
+from tests.control.control_port import ControlPort
 from tests.control.steered import MemoryPoller, SteeredNode, stable_group
 from tests.dataplane.broker import batch
 from tests.members import ClassicMember, ConsumerMember
@@ -131,6 +132,18 @@ def test_a_share_group_that_moves_while_its_states_are_begun_has_them_begun_agai
     server.rest()
     (initialized,) = home.shard.groups["g"].initialized.values()
     assert initialized.partitions == tuple(range(200))
+
+
+def test_whether_there_is_no_group_is_not_known_before_its_log_is_read(server: Cluster) -> None:
+    port, wait = ControlPort(server), {"group": "g", "exists": False, "timeout_ms": 0}
+    server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS, load_ms=LOAD_MS)
+    loading = "group 'g' is being loaded"
+    assert port.call("POST", "/wait", wait) == (408, {"error": f"not within 0 ms: {loading}"})
+    assert port.call("GET", "/groups/g") == (409, {"error": loading})
+    assert port.call("POST", "/groups/g/members/a/expire") == (409, {"error": loading})
+    server.operator.clock.advance(LOAD_MS, keep_everybody)
+    assert port.call("POST", "/wait", wait) == (200, None)
+    assert port.call("GET", "/groups/g") == (404, {"error": "there is no group 'g'"})
 
 
 def test_a_group_moves_with_its_members_and_offsets_and_does_not_rebalance(server: Cluster) -> None:

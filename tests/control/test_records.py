@@ -613,6 +613,21 @@ def test_each_record_is_in_the_state_that_is_waited_for(queue: Queue) -> None:
             assert find(GROUP, {TOPIC: {"0": {"0": "done", str(offset): other}, "1": {"0": "new"}}}) == difference
     assert find(GROUP, {TOPIC: {"1": {"0": "done"}}}) == f"record 0 of {TOPIC}-1 is new, expected done"
     assert find(GROUP, {"nothing": {"0": {"0": "new"}}}) is None
+    queue.server.frontend.disconnect(queue.peer.connection)
+    queue.server.rest()
+    assert not queue.server.operator.records.view(GROUP), "nobody reads it any more"
+    for offset, state in enumerate([*states, "new", "new"]):
+        expected = "available" if state == "acquired" else state
+        assert find(GROUP, {TOPIC: {"0": {str(offset): expected}}}) is None
+    assert find("another", {TOPIC: {"0": {"0": "new"}}}) is None
+
+
+def test_the_state_of_a_seeded_record_is_known_before_somebody_reads(queue: Queue) -> None:
+    records = [(3, 4, "archived", 5), (6, 7, "available", 1), (8, 8, "acknowledged", 1)]
+    queue.server.operator.state.seed(State(queues={"other": {TOPIC: {"0": seeded_queue(2, records)}}}))
+    states = {"done": [0, 1], "available": [2, 5, 6, 7], "archived": [3, 4], "acknowledged": [8], "new": [9, 10]}
+    expected = {str(offset): state for state, offsets in states.items() for offset in offsets}
+    assert queue.server.operator.records.find_difference("other", {TOPIC: {"0": expected}}) is None
 
 
 def seeded_queue(start: int, records: Sequence[tuple[int, int, Any, int]] = ()) -> SeededQueue:

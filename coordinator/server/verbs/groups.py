@@ -80,6 +80,10 @@ class GroupVerbs:
         group = partition.shard.groups.get(group_id)
         return None if group is None else self._view(partition, group)
 
+    def is_loading(self, group_id: str) -> bool:
+        """Return whether it is not known yet whether there is a group of that id: its log is being read."""
+        return not self._node().world.partitions.owner(group_id).is_loaded
+
     def expire(self, group_id: str, name: str, reason: str = "", *, disconnects: bool = False) -> MemberView:
         """Let a member's session expire now."""
         return self._remove(group_id, name, Cause.SESSION_EXPIRED, reason, disconnects=disconnects)
@@ -189,11 +193,8 @@ class GroupVerbs:
 
     def _do(self, group_id: str, verb: Verb) -> None:
         """Give a verb to the partition that owns the group. Raises Refusal."""
+        self._check_loaded(group_id)
         node = self._node()
-        partition = node.world.partitions.owner(group_id)
-        if not partition.is_loaded:
-            raise Refusal(f"group {group_id!r} is being loaded", is_conflict=True)
-
         response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, self._frontend.handler.fresh_id))
         if isinstance(response, Failure):
             raise Refusal("internal error: the server's log says why", is_conflict=True)
@@ -204,8 +205,13 @@ class GroupVerbs:
         partition = self._node().world.partitions.owner(group_id)
         group = partition.shard.groups.get(group_id)
         if group is None:
+            self._check_loaded(group_id)
             raise Refusal(f"there is no group {group_id!r}", is_conflict=True)
         return partition, group
+
+    def _check_loaded(self, group_id: str) -> None:
+        if self.is_loading(group_id):
+            raise Refusal(f"group {group_id!r} is being loaded", is_conflict=True)
 
     def _view(self, partition: Partition, group: Group) -> GroupView:
         return view_group(group, partition.shard.offsets, self._node().world.ledger.catalog.topics)

@@ -1,10 +1,13 @@
 """Records of share groups that are in flight, as an operator sees and changes them."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from coordinator.core.share_partitions.load import load_partition
 from coordinator.core.share_partitions.operate import ChangeRecords, RecordAction
-from coordinator.core.share_state.values import StateKey
+from coordinator.core.share_partitions.values import SharePartition
+from coordinator.core.share_state.values import DeliveryState, StateKey
 from coordinator.dataplane.share.operating import RUNS_MAX, SharePartitionView
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.node import Node
@@ -60,20 +63,35 @@ class RecordVerbs:
 
     def find_difference(self, group_id: str, expected: Expected) -> str | None:
         """Return which record is in another state than is expected, None if there is none."""
+        topics = self._node().world.ledger.catalog.topics
         for topic, partitions in expected.items():
-            found = {str(view.partition): view for view in self.view(group_id, topic)}
             for partition, records in partitions.items():
+                found = topics.get(topic)
+                key = None if found is None else StateKey(group_id, found.id, int(partition))
+                window = None if key is None else self._find_window(key)
                 for offset, state in records.items():
-                    now = state_of(found.get(partition), int(offset))
+                    now = state_of(window, int(offset))
                     if now != state:
                         return f"record {offset} of {topic}-{partition} is {now}, expected {state}"
         return None
 
+    def _find_window(self, key: StateKey) -> SharePartition | None:
+        """Return a partition as a share group reads it: from its state where no member reads it, None without one."""
+        served = self._node().world.dataplane.share.find(key)
+        if served is not None:
+            return served
+        state = self._node().engine.share_states.find(key)
+        try:
+            return None if state is None else load_partition(state, 0)
+        except ValueError:  # another tool has written it
+            return None
 
-def state_of(view: SharePartitionView | None, offset: int) -> str:
+
+def state_of(window: SharePartition | None, offset: int) -> str:
     """Return the state of a record, one of STATES."""
-    if view is None or offset >= view.end:
+    if window is None or offset >= window.end_offset:
         return "new"
-    if offset < view.start:
+    if offset < window.start_offset:
         return "done"
-    return next(run.state for run in view.records if run.first <= offset <= run.last)
+    run = window.runs[bisect_right(window.runs, offset, key=lambda one: one.first_offset) - 1]
+    return DeliveryState(run.state).name.lower()
