@@ -126,6 +126,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "core/catalog/catalog.py:Catalog.missing_logs": ENDS,
     "core/catalog/catalog.py:Catalog.topics": "all topics: topics.max.bytes; made anew after a change, kept else",
     "core/catalog/list_config_resources.py:_groups": "settings of groups: group.configs.max.bytes, each compared once",
+    "core/topics.py:Topics.may_have_changed": "topics of one group that exist: topics.max.bytes, each compared once",
     "core/shard.py:Shard.finish_loading": "groups of a partition that has just been loaded: groups.max.bytes / 50",
     "core/share_state/machine.py": "states of one of 50 partitions of __share_group_state, each compared once, by the janitor",
     "core/transactions/expiry.py": "transactional ids: transactional.ids.max.bytes, each compared once; their end is in steps",

@@ -1,9 +1,12 @@
 """What members of groups may take: `group.members.max.bytes` of all together, `max.message.bytes` of a group at once."""
 
+import gc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages import write_share_group_state as share_state
 from protocol.messages.alter_share_group_offsets import (
@@ -18,6 +21,7 @@ from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.core.weighing import weigh_members
+from tests.members import StreamsMember
 from tests.requests import create_topics, join
 from tests.server.in_memory import InMemory, Peer
 
@@ -114,7 +118,7 @@ def test_the_topics_that_patterns_have_matched_count() -> None:
 def test_the_states_of_share_partitions_count() -> None:
     """A member that names a topic has the states of all of its partitions begun, for its group alone."""
     topics = {"t": 100}
-    server = InMemory(topics=topics, group_members_max_bytes=BOUND)
+    server = InMemory(topics=topics, group_members_max_bytes=BOUND, share_coordinator_state_topic_num_partitions=2)
     peer, memory, states = server.connect(), server.node.engine.memory, server.node.engine.share_states
 
     def ask(request: Any, version: int) -> Any:
@@ -163,6 +167,34 @@ def test_the_states_of_share_partitions_count() -> None:
     beat_share("g", epoch)
     assert begun("g") == 150 and memory.states_bytes < BOUND
     assert not server.node.world.edge.failures
+
+
+def _beat_with_pattern(peer: Peer, group: str) -> Any:
+    request = ConsumerGroupHeartbeatRequest(group, "m", 0, None, None, 60_000, None, "t.*", None, ())
+    return peer.ask(request, 1)
+
+
+def test_no_group_keeps_the_topics_of_its_last_heartbeat() -> None:
+    """All of them are made anew with each change: as many groups as there are topics would keep the square of that."""
+    server = InMemory(topics={"text": 1})
+    peer, before = server.connect(), _count_topics()
+    beats: list[Callable[[str], Any]] = [
+        lambda group: peer.ask(beat(group, "m"), 1),
+        lambda group: _beat_with_pattern(peer, group),
+        lambda group: peer.ask(ShareGroupHeartbeatRequest(group, "m", 0, None, ("text",)), 1),
+        lambda group: StreamsMember(peer, "m", group).beat(),
+    ]
+    for number in range(16):
+        peer.ask(create_topics({f"t{number}": 1}), 7)
+        assert beats[number % 4](f"g{number}").error_code == ErrorCode.NONE
+        server.rest()
+    assert _count_topics() - before <= 2
+
+
+def _count_topics() -> int:
+    """Return how many collections of all topics there are in this process."""
+    gc.collect()
+    return sum(type(one) is Topics for one in gc.get_objects())
 
 
 def test_what_members_take_is_the_same_after_a_restart() -> None:

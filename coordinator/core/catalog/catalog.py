@@ -81,6 +81,8 @@ class Catalog:
         self._metric_names: dict[str, str] = {}
         self._version = 0
         self._created_version = 0  # of the latest new topic
+        self._deleted_version = 0  # of the latest deletion
+        self._changed: dict[str, int] = {}  # topic -> the version since which it is what it is
         self._topics: Topics | None = None
         self._governing: dict[str, TopicSettings] = {}
         self._broker = {setting.name: setting.value for setting in self.settings.broker if not setting.is_default}
@@ -100,7 +102,13 @@ class Catalog:
         """Return the topics that exist, as a value; the same object until something changes."""
         if self._topics is None:
             topics = (Topic(name, value.id, value.partitions) for name, value in self.topics_by_name.items())
-            self._topics = Topics(topics, self._version, self._created_version)
+            self._topics = Topics(
+                topics,
+                self._version,
+                self._created_version,
+                changed=self._changed,
+                deleted_version=self._deleted_version,
+            )
         return self._topics
 
     def replay(self, record: CatalogRecord) -> Change | None:
@@ -135,7 +143,13 @@ class Catalog:
         """Forget all topics with their settings in steps: they are long to free. The catalog is of no use then."""
         self._topics = None
         return empty_in_steps(
-            self.topics_by_name, self.configs, self.logs, self.scram, self._metric_names, self._governing
+            self.topics_by_name,
+            self.configs,
+            self.logs,
+            self.scram,
+            self._changed,
+            self._metric_names,
+            self._governing,
         )
 
     def partitions_of(self, topic: str) -> int:
@@ -228,8 +242,13 @@ class Catalog:
             self.partitions += fact.partitions
             self._metric_names[metric_name(name)] = name
         self._version += 1
-        if fact is not None and (before is None or before.id != fact.id):
-            self._created_version = self._version
+        if fact is None:
+            self._deleted_version = self._version
+            self._changed.pop(name, None)
+        else:
+            self._changed[name] = self._version
+            if before is None or before.id != fact.id:
+                self._created_version = self._version
         self._topics = None
         self._governing.pop(name, None)
         return Change(name, before, fact)

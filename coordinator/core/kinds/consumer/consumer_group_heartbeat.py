@@ -109,7 +109,7 @@ def _has_nothing_new(
         and metadata.classic_member_metadata is None
         and metadata.client_id == (call.client_id or "")
         and metadata.client_host == call.client_host
-        and group.topics_seen is env.topics
+        and group.topics_seen == env.topics.version
         and (not group.patterns or patterns.is_quiet(group, env.topics, env.limits, call.now_ms))
     )
 

@@ -22,7 +22,6 @@ from coordinator.core.records import (
 )
 from coordinator.core.result import LongTarget
 from coordinator.core.table import Table
-from coordinator.core.topics import Topics
 
 NOBODY: Final[Table[str, Any]] = Table()
 
@@ -112,7 +111,7 @@ class ConsumerGroup(Struct, frozen=True):
     protocols: Mapping[str, int] = {}  # protocol name -> how many classic members offer it
     # soft: gone when the server stops
     departed: tuple[str, ...] = ()  # members that this step has removed or replaced: their timers go with them
-    topics_seen: Topics | None = None  # the topics as of the last check for changes of the subscribed ones
+    topics_seen: int | None = None  # the version of the topics as of the last check for changes of the subscribed ones
     resolving: Resolving | None = None
     long_target: LongTarget | None = None  # the target that is being computed in steps
 

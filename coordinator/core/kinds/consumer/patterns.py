@@ -59,7 +59,7 @@ def start(transition: GroupTransition) -> None:
         return
     topics = transition.topics
     resolving = Resolving(
-        topics.version, tuple(topics), tuple(sorted(group.patterns)), rights=transition.env.call.rights
+        topics.version, topics.names, tuple(sorted(group.patterns)), rights=transition.env.call.rights
     )
     transition.group = replace(group, resolving=resolving)
     transition.set_timer(REGEX, "", 0)
@@ -125,7 +125,7 @@ def _apply(transition: GroupTransition, answer: Mapping[str, ResolvedRegex]) -> 
     topics_hash = metadata_hash(transition.group, transition.topics)
     if is_changed or topics_hash != group.metadata_hash:
         transition.write(record_builders.epoch(group.group_id, group.epoch + 1, topics_hash))
-        transition.group = replace(transition.group, topics_seen=transition.topics)
+        transition.group = replace(transition.group, topics_seen=transition.topics.version)
         transition.tell(Cause.PATTERN_RESOLVED)
 
 

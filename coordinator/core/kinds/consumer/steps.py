@@ -65,8 +65,8 @@ def keep(transition: GroupTransition, found: Member, metadata: Metadata, call: C
     raises = has_other_names or change.raises_epoch or has_other_assignor
     if raises or have_topics_changed(before, transition.topics):
         raises = _raise_epoch(transition, raises) or raises
-    elif transition.group.topics_seen is not transition.topics:
-        transition.group = replace(transition.group, topics_seen=transition.topics)
+    elif transition.group.topics_seen != transition.topics.version:
+        transition.group = replace(transition.group, topics_seen=transition.topics.version)
     member = transition.group.members[found.member_id]
     resubscribed = has_other_names or change.is_changed
     if is_new:
@@ -157,5 +157,5 @@ def _raise_epoch(transition: GroupTransition, raises: bool) -> bool:
         transition.write(record_builders.epoch(group.group_id, group.epoch + 1, topics_hash))
     if group.has_topics_record:
         transition.write(record_builders.no_topics(group.group_id))
-    transition.group = replace(transition.group, topics_seen=transition.topics)
+    transition.group = replace(transition.group, topics_seen=transition.topics.version)
     return has_changed

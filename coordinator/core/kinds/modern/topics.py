@@ -27,8 +27,8 @@ class GroupWithTopics(Protocol):
         """The patterns with the `topics` that each has matched."""
 
     @property
-    def topics_seen(self) -> Topics | None:
-        """The topics as of the last check whether they have changed; None if that is not known."""
+    def topics_seen(self) -> int | None:
+        """The version of the topics at the last check whether they have changed; None if that is not known."""
 
 
 def existing_topics(group: GroupWithTopics, topics: Topics) -> AbstractSet[str]:
@@ -64,18 +64,16 @@ def hash_topics(names: Iterable[str], topics: Topics) -> int:
 
 
 def have_topics_changed(group: GroupWithTopics, topics: Topics) -> bool:
-    """Return whether a topic that the group subscribes to has come, changed or gone since its epoch was held against
-    them.
+    """Return whether a topic that the group subscribes to may have come, changed or gone since its epoch was held
+    against them: then the hash tells.
 
     Of a group that was made or loaded just now that is not known, and so it may be.
     """
     seen = group.topics_seen
     if seen is None:
         return True
-    if seen is topics:
-        return False
-    names = existing_topics(group, seen) | existing_topics(group, topics)
-    return any(seen.get(name) != topics.get(name) for name in names)
+    matched = (resolved.topics for resolved in group.resolved.values())
+    return any(topics.may_have_changed(names, seen) for names in (group.names.keys(), *matched))
 
 
 def topic_bytes(topic: Topic) -> bytes:

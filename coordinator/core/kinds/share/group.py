@@ -19,7 +19,6 @@ from coordinator.core.kinds.share.states import GroupState
 from coordinator.core.record_types import ShareGroupMemberMetadataValue as Metadata
 from coordinator.core.result import LongTarget
 from coordinator.core.table import Table
-from coordinator.core.topics import Topics
 
 NOBODY: Final[Table[str, Any]] = Table()
 STABLE: Final = 0  # the one state of members: they have nothing to give up before they go on
@@ -77,7 +76,7 @@ class ShareGroup(Struct, frozen=True):
     names: Mapping[str, int] = {}  # topic -> how many members subscribe to it
     # soft: gone when the server stops
     departed: tuple[str, ...] = ()  # members that this step has removed: their timers go with them
-    topics_seen: Topics | None = None  # the topics as of the last check for changes of the subscribed ones
+    topics_seen: int | None = None  # the version of the topics as of the last check for changes of the subscribed ones
     long_target: LongTarget | None = None  # the target that is being computed in steps
     forced_epoch: int = 0  # of the latest target that an operator has forced
 

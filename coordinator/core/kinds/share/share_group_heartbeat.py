@@ -147,7 +147,7 @@ def _advance(transition: GroupTransition[ShareGroup], old: Member, metadata: Met
             transition.tell(Cause.TOPICS_CHANGED if has_other_topics else Cause.PARTITIONS_INITIALIZED)
         if is_raised:
             transition.write(record_builders.epoch(group_id, transition.group.epoch + 1, found))
-        transition.group = replace(transition.group, topics_seen=topics)
+        transition.group = replace(transition.group, topics_seen=topics.version)
     return is_raised
 
 

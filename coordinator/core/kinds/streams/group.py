@@ -19,7 +19,6 @@ from coordinator.core.kinds.streams.topology import Topology
 from coordinator.core.result import LongTarget
 from coordinator.core.streams_record_types import StreamsGroupMemberMetadataValue
 from coordinator.core.table import Table
-from coordinator.core.topics import Topics
 
 NOBODY: Final[Table[str, Any]] = Table()
 NO_TARGET: Final = TaskAssignment()
@@ -75,7 +74,7 @@ class StreamsGroup(Struct, frozen=True):
     settled: int = 0  # members that have all of the target
     # soft: gone when the server stops
     departed: tuple[str, ...] = ()  # members that this step has removed: their timers go with them
-    topics_seen: Topics | None = None  # the topics as of the last check for changes of the required ones
+    topics_seen: int | None = None  # the version of the topics as of the last check for changes of the required ones
     configured: ConfiguredTopology | None = None  # the topology held against them
     long_target: LongTarget | None = None  # the target that is being computed in steps
     is_delayed: bool = False  # the initial delay is running: no target is computed

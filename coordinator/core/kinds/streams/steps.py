@@ -125,8 +125,8 @@ def _configure(transition: GroupTransition, raised: Cause | None) -> Cause | Ref
             except InvalidTopologyError as error:
                 return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, f"The topology cannot be used: {error}.")
             transition.group = replace(transition.group, configured=configured)
-    if transition.group.topics_seen is not topics:
-        transition.group = replace(transition.group, topics_seen=topics)
+    if transition.group.topics_seen != topics.version:
+        transition.group = replace(transition.group, topics_seen=topics.version)
     validated = topology.epoch if _find_configuration(transition).is_ready else NOT_VALIDATED
     settings = settings_of(transition.limits)
     if raised is None and (metadata_hash != group.metadata_hash or validated != group.validated_epoch):
@@ -147,9 +147,7 @@ def _find_configuration(transition: GroupTransition) -> ConfiguredTopology:
 
 def _have_topics_changed(group: StreamsGroup, topology: Topology, topics: Topics) -> bool:
     seen = group.topics_seen
-    if seen is None or seen is topics:
-        return seen is None
-    return any(seen.get(name) != topics.get(name) for name in topology.required_topics)
+    return seen is None or topics.may_have_changed(topology.required_topics, seen)
 
 
 def _assign(

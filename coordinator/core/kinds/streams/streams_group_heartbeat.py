@@ -109,7 +109,7 @@ def _has_nothing_new(group: StreamsGroup, member: Member, request: StreamsGroupH
         and group.configured.is_ready
         and group.topology is not None
         and group.topology.epoch <= metadata.topology_epoch
-        and group.topics_seen is env.topics
+        and group.topics_seen == env.topics.version
         and group.settings == settings_of(env.limits)
         and metadata.client_id == (call.client_id or "")
         and metadata.client_host == call.client_host

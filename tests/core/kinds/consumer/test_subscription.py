@@ -58,13 +58,21 @@ def test_names_of_topics_that_do_not_exist_cost_nothing() -> None:
     """Forty members with 40,000 names each would else keep the server for a second whenever topics change."""
     resolved = {"b|c": ResolvedRegex(frozenset("bc"), 1, 0)}
     asked = replace(group((("a", *(Name(number) for number in range(1_000))), "")), resolved=resolved)
-    before, after = Topics([A]), Topics([A, B])
+    before = Topics([A])
+    after = before.with_topic(B)
     Name.looks = 0
     assert existing_topics(asked, before) == {"a"}
     assert existing_topics(asked, after) == {"a", "b"}
-    assert have_topics_changed(replace(asked, topics_seen=before), after)
-    assert have_topics_changed(replace(asked, topics_seen=after), before)
-    assert not have_topics_changed(replace(asked, topics_seen=after), after.with_topic(Topic("d", b"d" * 16, 1)))
+    assert have_topics_changed(asked, after)
+    assert have_topics_changed(replace(asked, topics_seen=before.version), after)
+    for topics, has_changed in (
+        (after, False),
+        (after.with_topic(Topic("d", b"d" * 16, 1)), False),
+        (after.with_topic(replace(B, partitions=9)), True),
+        (after.with_topic(Topic("c", b"c" * 16, 1)), True),
+        (after.without_topic("a"), True),
+    ):
+        assert have_topics_changed(replace(asked, topics_seen=after.version), topics) is has_changed
     assert metadata_hash(asked, after) != metadata_hash(asked, before)
     assert [is_subscribed(asked, topic) for topic in "abcd"] == [True, True, True, False]
     assert Name.looks == 0

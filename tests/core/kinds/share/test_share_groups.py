@@ -375,14 +375,14 @@ class Life:
         name = self.dice.choice(NAMES)
         if topics[name].partitions < 6:
             topics[name] = Topic(name, topics[name].id, topics[name].partitions + 1)
-            self.driver.set_topics(Topics(topics.values()))
+            self.driver.set_topics(Topics(topics.values(), self.driver.topics.version + 1))
 
     def vanish(self) -> None:
         """A topic is deleted, and made anew at once."""
         if self.dice.random() < 0.3:
             topics, name = {one: self.driver.topics[one] for one in NAMES}, self.dice.choice(NAMES)
             gone, topics[name] = topics[name].id, Topic(name, self.driver.fresh_id().encode().rjust(16), 3)
-            self.driver.set_topics(Topics(topics.values()))
+            self.driver.set_topics(Topics(topics.values(), self.driver.topics.version + 1))
             self.driver.forget(name, gone)
             self.ids[topics[name].id] = name
 
@@ -461,7 +461,7 @@ def test_events_tell_why_an_epoch_began() -> None:
     driver.wait(6_000)
     begun(driver, "a", 0, 1, 2)
     epoch = driver.beat("m", epoch).member_epoch
-    driver.set_topics(Topics([Topic("a", b"a" * 16, 4)]))
+    driver.set_topics(Topics([Topic("a", b"a" * 16, 4)], 1))
     driver.wait(6_000)
     epoch = driver.beat("m", epoch).member_epoch
     begun(driver, "a", 3)
