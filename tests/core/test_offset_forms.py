@@ -2,9 +2,9 @@
 
 import pytest
 
+from coordinator.core.offsets.metadata_length import is_too_long
 from coordinator.core.offsets.offset_fetch import fetch_offsets, merge_groups, refuse_group, split_groups
 from coordinator.core.offsets.store import OffsetStore
-from coordinator.core.offsets.validation import is_too_long
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, OffsetCommitValue, Record, single_records
 from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol.errors import ErrorCode

@@ -15,9 +15,9 @@ from coordinator.core.env import Env
 from coordinator.core.kinds.kind import Group
 from coordinator.core.kinds.registry import BY_CLASS, kind_of
 from coordinator.core.limits import Limits
+from coordinator.core.offsets.metadata_length import is_too_long
 from coordinator.core.offsets.validation import (
     exists,
-    is_too_long,
     resolve_topic,
     validate_commit,
     validate_first_commit,

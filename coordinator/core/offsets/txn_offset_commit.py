@@ -8,7 +8,8 @@ Shown by tests/core/scripts/offsets/txn_*.txt and tests/conformance/stories/txn_
 from coordinator.core.env import Env
 from coordinator.core.kinds.kind import Group
 from coordinator.core.limits import Limits
-from coordinator.core.offsets.validation import exists, is_too_long, validate_txn_commit
+from coordinator.core.offsets.metadata_length import is_too_long
+from coordinator.core.offsets.validation import exists, validate_txn_commit
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
 from coordinator.core.result import Call, Producer, Result
 from coordinator.core.topics import Topic

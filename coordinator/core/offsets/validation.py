@@ -1,4 +1,4 @@
-"""Checks that the requests about offsets share: that partitions exist, the sender, the length of metadata."""
+"""Checks that the requests about offsets share: that partitions exist, and the sender."""
 
 from typing import Final, Protocol
 
@@ -30,14 +30,6 @@ def resolve_topic(topic: NamedTopic, version: int, topics: Topics) -> Topic | Er
         return ErrorCode.UNKNOWN_TOPIC_ID if found is None else found
     found = topics.get(topic.name)
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found
-
-
-def is_too_long(metadata: str | None, most: int) -> bool:
-    """Return whether a commit's metadata is longer than `most` UTF-16 code units, which is how Kafka counts its
-    bytes."""
-    if metadata is None or len(metadata) * 2 <= most:
-        return False
-    return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > most
 
 
 def validate_commit(group: Group | None, request: OffsetCommitRequest, env: Env) -> ErrorCode:

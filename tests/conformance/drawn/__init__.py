@@ -11,11 +11,12 @@ from pathlib import Path
 
 from tests.conformance.drawn.classic import Classic
 from tests.conformance.drawn.play import Play
+from tests.conformance.drawn.streams import StreamsGroups
 from tests.conformance.stage import Event, Stage
 from tests.conformance.story import Story
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
-CHAPTERS: Mapping[str, type[Play]] = {"classic": Classic}
+CHAPTERS: Mapping[str, type[Play]] = {"classic": Classic, "streams": StreamsGroups}
 
 
 def drawn(chapter: str, seed: int, without: Collection[int] = (), number: int = 0) -> Story:

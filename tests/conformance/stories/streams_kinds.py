@@ -226,3 +226,16 @@ def a_broker_without_streams_groups(k: Stage) -> None:
     describe_streams(k, a.group, k.name("other"))
     versions = k.line("x").quietly("api_versions", 3, client_software_name="x", client_software_version="1")
     k.events.append({"keys": [one.api_key for one in versions.api_keys if one.api_key in (88, 89)]})
+
+
+@story("S-024", server="streams")
+def a_stranger_rejoins_an_empty_streams_group(k: Stage) -> None:
+    """A JoinGroup with an id that nobody has is refused, and the group is what it was."""
+    known, a = sole_streams(k)
+    a.beat(rack_id="r")
+    a.leave()
+    c = Member(k, "c")
+    c.member_id = "stranger"
+    c.join()
+    describe_streams(k, a.group)
+    a.join(known)

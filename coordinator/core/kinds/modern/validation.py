@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from coordinator.core.env import Env
+from coordinator.core.offsets.metadata_length import is_too_long
 from coordinator.core.refusal import Refusal
-from coordinator.core.topics import NO_ID, Topic, Topics
+from coordinator.core.topics import NO_ID, Topic
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -43,7 +44,8 @@ def validate_commit(
     """Return NONE if a member may commit these offsets.
 
     The request must have the member's epoch. An older epoch is good as well if the member has owned each committed
-    partition since then: `has_owned_since(group, member, topic, partition, epoch)` says so (KIP-1251).
+    partition since then: `has_owned_since(group, member, topic, partition, epoch)` says so (KIP-1251). Partitions that
+    are refused by themselves do not count: those that do not exist, and those whose metadata is too long.
     """
     version, is_transactional = env.call.version, isinstance(request, TxnOffsetCommitRequest)
     epoch: int = (
@@ -64,7 +66,7 @@ def validate_commit(
         return ErrorCode.NONE
     if epoch < member.epoch and all(
         has_owned_since(group, member, topic, partition, epoch)
-        for topic, partition in _existing_partitions(request, env.topics)
+        for topic, partition in _acceptable_partitions(request, env)
     ):
         return ErrorCode.NONE
     if is_transactional and version < STALE_IN_TRANSACTIONS_SINCE:
@@ -82,11 +84,15 @@ def validate_fetch(group: Any, member_id: str | None, epoch: int, stale: Stale) 
     return ErrorCode.NONE if epoch == member.epoch else stale(member)
 
 
-def _existing_partitions(request: Any, topics: Topics) -> Iterable[tuple[Topic, int]]:
-    """Return the committed partitions that exist. Versions with names have the zero id."""
+def _acceptable_partitions(request: Any, env: Env) -> Iterable[tuple[Topic, int]]:
+    """Return the committed partitions that exist, with metadata that is not too long. Versions with names have the
+    zero id."""
+    most = env.limits.offset_metadata_max_bytes
     for asked in request.topics:
         topic_id = getattr(asked, "topic_id", NO_ID)
-        topic = topics.get(asked.name) if topic_id == NO_ID else topics.by_id(topic_id)
+        topic = env.topics.get(asked.name) if topic_id == NO_ID else env.topics.by_id(topic_id)
         for partition in asked.partitions:
-            if topic is not None and 0 <= partition.partition_index < topic.partitions:
+            if topic is None or not 0 <= partition.partition_index < topic.partitions:
+                continue
+            if not is_too_long(partition.committed_metadata, most):
                 yield topic, partition.partition_index

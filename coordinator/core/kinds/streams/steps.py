@@ -13,6 +13,7 @@ from coordinator.core.kinds.modern.topics import hash_topics
 from coordinator.core.kinds.streams import record_builders
 from coordinator.core.kinds.streams.configuration import ConfiguredTopology, configure_topology
 from coordinator.core.kinds.streams.group import NO_TARGET, Member, Metadata, StreamsGroup
+from coordinator.core.kinds.streams.owners import TaskOwners
 from coordinator.core.kinds.streams.reconcile import reconcile
 from coordinator.core.kinds.streams.sizes import InvalidTopologyError
 from coordinator.core.kinds.streams.states import MemberState
@@ -49,7 +50,7 @@ def advance(
     reported: ReportedTasks | None,
 ) -> Changes | Refusal:
     """Take all steps, for the member as it was found and what its heartbeat says."""
-    was_empty = transition.group.is_empty
+    was_empty, owners = transition.group.is_empty, transition.group.owners
     raised = _keep(transition, found, metadata)
     wrong = _take_topology(transition, sent)
     if wrong is not None:
@@ -70,7 +71,7 @@ def advance(
     wrong = _assign(transition, configured, statuses)
     if wrong is not None:
         return wrong
-    member = _move(transition, found.member_id, reported)
+    member = _move(transition, owners, found.member_id, reported)
     if isinstance(member, Refusal):
         return member
     if configured.problem is not None:
@@ -176,12 +177,18 @@ def _assign(
     return None
 
 
-def _move(transition: GroupTransition, member_id: str, reported: ReportedTasks | None) -> Member | Refusal:
-    """Move the member one step towards its target. During the initial delay that is nothing."""
+def _move(
+    transition: GroupTransition, owners: TaskOwners, member_id: str, reported: ReportedTasks | None
+) -> Member | Refusal:
+    """Move the member one step towards its target. During the initial delay that is nothing.
+
+    The owners of tasks are those before the heartbeat: a member that comes back in another process, and has lost an
+    active task, may have the task as a standby there at once.
+    """
     group = transition.group
     before: Member = group.members[member_id]
     target: TaskAssignment = NO_TARGET if group.is_delayed else group.target(member_id)
-    member = reconcile(group.owners, before, target, group.assignment_epoch, reported)
+    member = reconcile(owners, before, target, group.assignment_epoch, reported)
     if isinstance(member, Refusal) or member == before:
         return member
     if member.state is MemberState.UNREVOKED_TASKS:

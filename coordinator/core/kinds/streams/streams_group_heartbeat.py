@@ -206,8 +206,8 @@ def _answer(
         configured = transition.group.configured
         assert configured is not None, "a heartbeat holds the topology against the topics"
         endpoints = list_endpoints(transition.group, configured, transition.topics)
-    if transition.is_new:
-        endpoint_epoch = 0  # as in Kafka, whose new group forgets it
+    if transition.is_new:  # as in Kafka, whose new group forgets it, and tells it once where there was a classic one
+        endpoint_epoch = endpoint_epoch if transition.was_classic else 0
     elif endpoint_epoch != transition.group.endpoint_epoch:
         transition.group = replace(transition.group, endpoint_epoch=endpoint_epoch)
     if (shutdown_by := transition.group.shutdown_by) is not None:

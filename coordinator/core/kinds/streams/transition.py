@@ -17,6 +17,7 @@ class GroupTransition(transition.GroupTransition[StreamsGroup]):
     """An operation on a streams group."""
 
     is_new = False  # nobody has asked this group for anything before
+    was_classic = False  # it is made of a classic one
 
 
 def begin_transition(group: Any, group_id: str, env: Env, by: str) -> GroupTransition | Refusal:
@@ -30,6 +31,7 @@ def begin_transition(group: Any, group_id: str, env: Env, by: str) -> GroupTrans
     if group is None:
         made.tell(Cause.GROUP_CREATED)
     else:
+        made.was_classic = True
         made.records.extend(kind_of(group).tombstones(group))
         made.tell(Cause.PROTOCOL_UPGRADED)
     return made
