@@ -4,6 +4,7 @@ It takes the place of the TCP pump: the same bytes go in and out, and a wait of 
 clock jumps to whatever is due next.
 """
 
+import copy
 import time
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -22,7 +23,9 @@ from storage.memory_files import MemoryFiles
 from tests.conformance.client import Flight, Pump, Wire, is_over
 from tests.conformance.servers import pairs
 from tests.core.member_timers import check_member_timers
+from tests.core.weighing import weigh_members
 from tests.server.in_memory import InMemory
+from tests.simulation.promises import check_replay
 
 HOST: Final = "127.0.0.1"
 FRAME_BYTES_MAX: Final = 1 << 20
@@ -74,6 +77,18 @@ class InProcess(Pump):
     def tell_events(self) -> set[str]:
         """Return what has happened to groups, each in a line without names and times."""
         return {describe(event) for event in (*self.happened, *self._server.events)}
+
+    def check(self) -> None:
+        """Check what holds whatever was asked: nothing failed, memory is counted, and is what the logs say."""
+        server = self._server
+        server.rest()
+        world = server.node.world
+        assert not world.edge.failures, world.edge.failures
+        for partition in world.partitions:
+            assert partition.shard.members_bytes == weigh_members(partition.shard)
+        settings = {**self._settings, "topics": {}}
+        twin = InMemory(copy.deepcopy(server.files), is_loaded=False, wall_ms=server.clock.now_ms(), **settings)
+        check_replay(world, twin.node.world)
 
     def now_s(self) -> float:
         return self._started_s + self._server.seconds

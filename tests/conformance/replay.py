@@ -31,6 +31,7 @@ def replay(one: Story, messages: set[str] | None = None) -> list[Event]:
     users = [prefix_of(one.name) + user for user in USERS] if MECHANISMS in settings(one.server) else ()
     here = InProcess(settings(one.server), users)
     events = play(one, here, messages=messages)
+    here.check()
     if messages is not None:
         messages |= here.tell_events()
     return events

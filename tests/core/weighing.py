@@ -1,11 +1,13 @@
-"""What the members of a shard's groups take, with ids that are to become members and the topics that classic members
-subscribe to and patterns have matched, counted anew."""
+"""What the members of a shard's groups take, counted anew: with ids that are to become members, the topics that classic
+members subscribe to and patterns have matched, and the topologies of streams groups."""
 
 from typing import Any
 
 from coordinator.core.kinds.classic.group import Member, weigh_member
 from coordinator.core.shard import Shard
 from coordinator.core.weights import ENTRY_BYTES, weigh
+
+OTHERS = ("resolved", "topics", "topology")
 
 
 def weigh_members(shard: Shard) -> int:
@@ -17,4 +19,4 @@ def _weigh_group(group: Any) -> int:
     for name in ("members", "targets"):
         for one in getattr(group, name, {}).values():
             size += weigh_member(one) if isinstance(one, Member) else ENTRY_BYTES + weigh(one)
-    return size + weigh(getattr(group, "resolved", None)) + weigh(getattr(group, "topics", None))
+    return size + sum(weigh(getattr(group, name)) for name in OTHERS if name in group.__struct_fields__)
