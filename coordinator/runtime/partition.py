@@ -136,16 +136,18 @@ class Partition:
         self._gather(marker, ())
         changes = EndOfTransaction()
         note = note_nothing if self.history is None else changes.note
-        return self._apply_end(self.shard.end_transaction(producer_id, committed, note), changes)
+        return self._apply_end(self.shard, self.shard.end_transaction(producer_id, committed, note), changes)
 
-    def _apply_end(self, steps: Steps[None], changes: EndOfTransaction) -> Steps[None]:
-        shard = self.shard
-        for _ in steps:
-            yield
-            if self.shard is not shard:  # it has moved, and the one in its place has found the marker in the log
+    def _apply_end(self, shard: Shard, steps: Steps[None], changes: EndOfTransaction) -> Steps[None]:
+        """Apply the end to the offsets of a shard. One that has moved does no more, or nothing if it has not begun: the
+        one in its place has found the marker in the log."""
+        is_over = object()
+        while self.shard is shard:
+            if next(steps, is_over) is is_over:
+                if self.history is not None:
+                    self.history.note_end(changes)
                 return
-        if self.history is not None:
-            self.history.note_end(changes)
+            yield
 
     def flush(self) -> int:
         """Append what was gathered, in one write; how many bytes. Raises StorageError, after which nothing may be

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.moves import MoveGroup
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
@@ -15,6 +16,7 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequestWritableTxnMarker,
     WriteTxnMarkersRequestWritableTxnMarkerTopic,
 )
+from protocol.schema import Message
 from storage.memory_files import MemoryFiles
 from tests.control.steered import SteeredNode
 from tests.requests import commit, commit_in_transaction, fetch_offsets
@@ -119,6 +121,55 @@ def test_what_is_being_applied_is_finished_for_an_operator() -> None:
     assert found == {str(number): 7 for number in range(COUNT)}
     server.rest()
     assert commit_pending(server, producer, 8, range(1)) == ErrorCode.NONE
+
+
+def test_an_operator_who_leaves_meanwhile_cuts_nothing_off() -> None:
+    """As one does whose connection is closed while groups are listed."""
+    server, peer, producer = begun()
+    peer.ask(EndTxnRequest("x", *producer, committed=True), 3)
+    looking = server.node.world.partitions.owner("g").shard.offsets.finish_ends()
+    next(looking)
+    looking.close()
+    server.rest()
+    assert fetched(server, is_stable=True) == {(7, ErrorCode.NONE)}
+    assert commit_pending(server, producer, 8, range(1)) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_groups_that_move_while_a_transaction_ends_have_all_of_it_or_nothing(turns: int) -> None:
+    """Whether the steps of a group have begun or not, they are those of its coordinator of before."""
+    server = InMemory(topics={"orders": 100}, offsets_topic_num_partitions=3, virtual_brokers=2)
+    coordinators, partitions, names = server.node.world.coordinators, server.node.world.partitions, ("g0", "g1", "g2")
+    assert len({partitions.owner(name).index for name in names}) == 3
+
+    def ask(broker: int, message: Message, version: int) -> Any:
+        peer = server.connect(broker=broker)
+        peer.send((message, version))
+        server.rest()
+        return peer.answers[0][1]
+
+    home, offsets = coordinators.of_transaction("x"), dict.fromkeys(range(100), 7)
+    ids = ask(home, InitProducerIdRequest("x", 60_000), 4)
+    producer = ids.producer_id, ids.producer_epoch
+    for name in names:
+        at, request = coordinators.of_group(name), commit_in_transaction("x", name, producer, {"orders": offsets})
+        assert not ask(at, request, 5).topics[0].partitions[0].error_code
+    server.frontend.turn.seconds = 0.0  # a step a turn
+    server.connect(broker=home).send((EndTxnRequest("x", *producer, committed=True), 3))
+    for _ in range(turns):
+        server.turn()
+    for name in names:
+        move = MoveGroup(name, 1 - coordinators.of_group(name), load_ms=1_000)
+        server.node.command(move, server.clock.now_ms(), str)
+    server.rest()
+    server.advance(7)
+    server.rest()
+    for name in names:
+        found = ask(coordinators.of_group(name), fetch_offsets(name, require_stable=True), 9).groups[0]
+        assert {one.committed_offset for topic in found.topics for one in topic.partitions} == {7}
+    assert server.node.engine.memory.offsets_bytes == sum(one.shard.offsets.bytes for one in partitions) > 0
+    assert not server.node.world.ledger.transactions.find_prepared_transactions()
+    assert not server.node.world.edge.failures
 
 
 def test_what_is_committed_after_the_marker_stays() -> None:
