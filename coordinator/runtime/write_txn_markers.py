@@ -6,6 +6,8 @@ a marker that is there twice changes nothing.
 Shown by tests/conformance/stories/admin_features.py.
 """
 
+from inspect import GEN_CLOSED, getgeneratorstate
+
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.decision import Steps, in_steps
 from coordinator.core.result import Call
@@ -73,5 +75,8 @@ def _write(
     if known is not None and known.epoch > one.producer_epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     pace.add(APPEND_WORK)
-    yield from engine.recorder.write_marker(partition, one.producer_id, one.transaction_result, batch)
+    applying = engine.recorder.write_marker(partition, one.producer_id, one.transaction_result, batch)
+    engine.do_in_steps(applying)  # to its end, though the client leaves: the marker is written
+    while getgeneratorstate(applying) != GEN_CLOSED:
+        yield
     return ErrorCode.NONE

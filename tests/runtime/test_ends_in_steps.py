@@ -191,15 +191,21 @@ def test_a_server_that_stops_between_two_steps_has_all_of_them() -> None:
         assert fetched(InMemory(server.files, topics={}), is_stable=True) == {(offset, ErrorCode.NONE)}
 
 
-def test_a_producer_waits_until_an_administrators_marker_is_applied() -> None:
-    """Its transaction goes on, as in Kafka; what it commits next is not mixed with what the marker commits."""
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_producer_waits_until_an_administrators_marker_is_applied(leaves: bool) -> None:
+    """Its transaction goes on, as in Kafka; what it commits next is not mixed with what the marker commits, whether the
+    administrator waits for that or not."""
     server, peer, producer = begun()
     partition = server.node.world.partitions.owner("g").index
     topics = (WriteTxnMarkersRequestWritableTxnMarkerTopic(OFFSETS_TOPIC, (partition,)),)
     marker = WriteTxnMarkersRequest((WriteTxnMarkersRequestWritableTxnMarker(*producer, True, topics),))
-    assert peer.ask(marker, 1) is None, "it is decided in steps"
+    administrator = server.connect()
+    assert administrator.ask(marker, 1) is None, "it is decided in steps"
     assert commit_pending(server, producer, 8, range(2)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if leaves:
+        server.frontend.disconnect(administrator.connection)
     server.rest()
+    assert leaves or len(administrator.answers) == 1
     assert fetched(server, is_stable=True) == {(7, ErrorCode.NONE)}
     assert commit_pending(server, producer, 8, range(2)) == ErrorCode.NONE
     assert fetched(server, is_stable=False) == {(7, ErrorCode.NONE)}
