@@ -12,6 +12,7 @@ only a rough idea of how often it is worth looking. `tests/test_loops.py` finds 
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from heapq import merge
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any, Final, TypeVar
 
 from coordinator.core.decision import Steps
@@ -41,6 +42,13 @@ class Pace:
             return False
         self._units = 0
         return True
+
+
+def do_to_the_end(do_in_steps: Callable[[Steps[None]], None], work: Steps[None]) -> Steps[None]:
+    """Have work done that is not to be cut off, and wait for it: it is done to its end though the client leaves."""
+    do_in_steps(work)
+    while getgeneratorstate(work) != GEN_CLOSED:
+        yield
 
 
 def empty_in_steps(*tables: MutableMapping[Any, Any]) -> Steps[None]:

@@ -6,10 +6,9 @@ a marker that is there twice changes nothing.
 Shown by tests/conformance/stories/admin_features.py.
 """
 
-from inspect import GEN_CLOSED, getgeneratorstate
-
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.decision import Steps, in_steps
+from coordinator.core.pace import do_to_the_end
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.pace import APPEND_WORK, PartitionPace
@@ -76,7 +75,5 @@ def _write(
         return ErrorCode.INVALID_PRODUCER_EPOCH
     pace.add(APPEND_WORK)
     applying = engine.recorder.write_marker(partition, one.producer_id, one.transaction_result, batch)
-    engine.do_in_steps(applying)  # to its end, though the client leaves: the marker is written
-    while getgeneratorstate(applying) != GEN_CLOSED:
-        yield
+    yield from do_to_the_end(engine.do_in_steps, applying)  # what the marker says is in the log
     return ErrorCode.NONE

@@ -15,6 +15,7 @@ from coordinator.dataplane.state import HELD_BYTES_MAX
 from protocol.compression import Meter
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchRequestAcknowledgementBatch,
@@ -188,6 +189,26 @@ def test_a_session_that_is_closed_releases_what_its_member_has(shared: Broker) -
     assert a.acknowledge((0, 0, ACCEPT), epoch=-1).error_code == 0
     assert b.take().acquired == [(1, 3, 2)]
     assert a.fetch().error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_what_a_member_has_is_released_to_its_end_though_its_client_leaves_meanwhile() -> None:
+    """The session is closed by then, so the end of its connection releases nothing more."""
+    broker = Broker()
+    broker.create("t", MANY)
+    for partition in range(MANY):
+        begin_sharing(broker, partition=partition)
+        broker.produce("t", partition, batch("0"))
+    other, leaving, engine = Sharer(broker, "b"), Sharer(broker), broker.node.engine
+    other.take()
+    partitions = tuple([ShareFetchRequestPartition(index) for index in range(MANY)])
+    leaving.fetch(topics=(ShareFetchRequestTopic(leaving.topic_id, partitions),))
+    assert other.take(partition=MANY - 1).acquired == []
+    engine.handle(79, ShareAcknowledgeRequest("g", "a", -1), call(None, 9, 2, NOW), NODES)
+    assert engine.unfinished, "in steps"
+    engine.forget(9)
+    while engine.unfinished:
+        engine.long_requests.step()
+    assert other.take(partition=MANY - 1).acquired == [(0, 0, 2)]
 
 
 def test_what_a_member_acquires_after_its_return_stays_its_own() -> None:

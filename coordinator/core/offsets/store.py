@@ -266,7 +266,10 @@ class OffsetStore:
         return any(group_id in groups for groups, _ in self._ending.values())
 
     def finish_ends(self) -> Steps[None]:
-        """Apply all ends of transactions that are being applied, in steps. Whoever leaves meanwhile cuts none off."""
+        """Apply all ends of transactions that are being applied, in steps.
+
+        A caller that leaves meanwhile cuts none of them off: others do the rest.
+        """
         for _, steps in tuple(self._ending.values()):
             for _ in steps:
                 yield

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from coordinator.core.decision import Steps
-from coordinator.core.pace import Pace
+from coordinator.core.pace import Pace, do_to_the_end
 from coordinator.core.share_partitions.acquire import next_fetch_offset
 from coordinator.core.share_partitions.locks import expire_locks, release_all, release_member
 from coordinator.core.share_partitions.sessions import ShareSession
@@ -210,4 +210,4 @@ def close_session(state: State, session: ShareSession, now_ms: int) -> Steps[Non
     """Close a member's session unless it has another one by now, and release what it has acquired."""
     closed = state.share.sessions.close(session)
     if closed is not None:
-        yield from release(state, closed, Pace(), now_ms)
+        yield from do_to_the_end(state.runtime.do_in_steps, release(state, closed, Pace(), now_ms))
