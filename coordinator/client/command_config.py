@@ -13,6 +13,7 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import Final
 
 from coordinator.client import Client
@@ -76,7 +77,7 @@ class CommandConfig:
         _check(response.error_code, None)
         try:
             return self._exchange(client, self._begin())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             raise AuthenticationError(f"cannot authenticate by {self._mechanism}: {error}") from None
 
     @staticmethod

@@ -130,6 +130,13 @@ def test_an_issuer_is_asked_by_http_alone(url: str, folder: Path) -> None:
         configure(folder, "OAUTHBEARER", **settings)
 
 
+@pytest.mark.parametrize("url", ["http://issuer:port/token", "http://127.0.0.1:1/a token", "http://127.0.0.1:1/token"])
+def test_an_issuer_that_cannot_be_asked_is_told_in_a_line(url: str, folder: Path) -> None:
+    settings = {f"{PREFIX}.token.endpoint.url": url, f"{PREFIX}.client.credentials.client.id": "a"}
+    with pytest.raises(AuthenticationError, match=r"^cannot authenticate by OAUTHBEARER: .+$"):
+        authenticate(configure(folder, "OAUTHBEARER", **settings), Broker(SaslAuthenticateResponse()))
+
+
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"access_token": 5}', b"no", b'"access_token"'])
 def test_what_is_no_token_is_refused(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(urllib.request, "urlopen", Issuer(body))

@@ -95,6 +95,21 @@ def test_a_fault_meets_a_request(muster: Muster, client: Client) -> None:
         muster.verify({"api": "Heartbeat", "group": "billing", "times": 3})
 
 
+@pytest.mark.parametrize("rate", [0, 2.0])
+def test_a_worker_that_has_set_the_clock_of_a_shared_server_lets_it_run_again(
+    server: LiveServer, muster: Muster, rate: float
+) -> None:
+    """But it leaves one alone that another worker has set."""
+    mine, others = (Muster(server.kafka, server.ready["admin"], prefix) for prefix in ("gw0-", "gw1-"))
+    if rate:
+        mine.clock.run(rate)
+    else:
+        mine.clock.freeze()
+    for worker, mode in ((others, "rate" if rate else "frozen"), (mine, "real")):
+        worker.reset()
+        assert muster.admin.call("GET", "/v1/clock")["mode"] == mode
+
+
 def test_all_requests_of_the_journal_are_given(muster: Muster, client: Client) -> None:
     """The server gives 1,000 at a time, the oldest first: a test looks at the latest ones."""
     for _ in range(1_500):

@@ -26,6 +26,8 @@ class Clock:
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
+        self.is_set = False
+        """Whether it was stopped, or got another rate, by this object, and does not run as usual since."""
 
     def now_ms(self) -> int:
         """Return the time by the clock."""
@@ -50,11 +52,13 @@ class Clock:
     def freeze(self) -> None:
         """Stop the clock. It moves by `advance` and `step` alone."""
         self._admin.call("PUT", path_of("clock"), {"mode": "frozen"})
+        self.is_set = True
 
     def run(self, rate: float = 1.0) -> None:
         """Let the clock run, `rate` times as fast as the real one."""
         body: Json = {"mode": "real"} if rate == 1.0 else {"mode": "rate", "rate": rate}
         self._admin.call("PUT", path_of("clock"), body)
+        self.is_set = rate != 1.0
 
     def _post(self, verb: str, body: Json) -> Json:
         return self._admin.call("POST", path_of("clock", verb), body)
@@ -400,7 +404,7 @@ class Muster:
         self.admin.call("DELETE", path_of("snapshots", name))
 
     def reset(self) -> None:
-        """Remove all groups and topics of this run, and its faults.
+        """Remove all groups and topics of this run, and its faults. A clock that it has stopped runs again.
 
         Without a prefix the server is this run's alone: the clock runs again, and every connection is closed, unless
         there are names of a wider scope, which stay. Members of groups that are removed can join no group any more.
@@ -408,7 +412,7 @@ class Muster:
         kept = self._find_kept()
         if self.prefix or kept:
             self._remove_faults()
-        if kept and not self.prefix:
+        if self.clock.is_set or (kept and not self.prefix):
             self.clock.run()
         self.admin.call("POST", path_of("reset"), {"prefix": self.prefix, **({"keep": kept} if kept else {})})
         self._faults.clear()
