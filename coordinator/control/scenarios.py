@@ -104,6 +104,8 @@ def check_scenario(spec: ScenarioSpec) -> None:
 def _check_names(step: ScenarioStep) -> None:
     if step.fault is not None:
         check(step.fault)
+        if step.fault.do.hold:  # the step would be over, and the fault with it, as soon as a request is held
+            raise SpecError("invalid do.hold: expected a step with the verb hold, and one with release")
     if step.after is not None:
         check_state("after.state", step.after.state)
     if step.verb is not None and step.verb.hold and step.verb.hold not in STEPS:

@@ -164,6 +164,7 @@ def test_a_scenario_that_is_removed_takes_its_fault_along() -> None:
     [
         (ScenarioStep(), "invalid step 1: expected either on and do, or after and verb"),
         (ScenarioStep(do=Action()), "step 1: invalid do: expected one of"),
+        (ScenarioStep(do=Action(hold=True)), "step 1: invalid do.hold: expected a step with the verb hold"),
         (ScenarioStep(do=Action(hold=True), verb=Verb(rebalance=True)), "invalid step 1: expected either"),
         (ScenarioStep(verb=Verb(rebalance=True)), "invalid step 1: expected after with a group, and one verb"),
         (ScenarioStep(after=After("g"), verb=Verb(expire="a", kick="b")), "invalid step 1: expected after"),
@@ -184,7 +185,7 @@ def test_a_step_is_a_fault_or_a_verb_with_its_own_condition_and_nothing_else(has
     on, do, after, verb = has
     step = ScenarioStep(
         on=Match(api="Heartbeat") if on else None,
-        do=Action(hold=True) if do else None,
+        do=Action(drop="request") if do else None,
         after=After("g") if after else None,
         verb=Verb(rebalance=True) if verb else None,
     )

@@ -465,7 +465,7 @@ SIXTH: Final = (
     PlantedFault(
         "the clock that a test has stopped stands still in the next one, where the module has names of its own",
         "pytest-muster/src/pytest_muster/muster.py",
-        "        if kept and not self.prefix:\n            self.clock.run()\n",
+        "        if self.clock.is_set or (kept and not self.prefix):\n            self.clock.run()\n",
         "",
         ("tests/pytest_muster/test_muster.py", "tests/pytest_muster/test_plugin.py"), ("tests/pytest_muster/test_muster.py", "tests/pytest_muster/test_plugin.py"),
         PLUGIN, NEAREST),

@@ -394,7 +394,7 @@ NINTH: Final = (
     PlantedFault(
         'a test that freezes or speeds up the clock while a wider scope (module, session) has names in use leaves the clock so after its reset: in the next test sessions never expire, or do at once',
         'pytest-muster/src/pytest_muster/muster.py',
-        '        if kept and not self.prefix:\n            self.clock.run()\n',
+        '        if self.clock.is_set or (kept and not self.prefix):\n            self.clock.run()\n',
         '',
         ('tests/pytest_muster/test_plugin.py',), ('tests/pytest_muster/test_plugin.py',),
         ('tests/pytest_muster',), DEFAULT),
