@@ -427,6 +427,7 @@ class Server:
         gc.collect()  # what was loaded stays: no later pass of the collector need look at it
         self._recovery_seconds = time.monotonic() - began
         self._is_ready = True
+        self._poller.turn()  # wakes those who wait for what is loaded by now
         if self.pending_reset.read() is not None:
             for _ in self._make_operator().state.finish_reset_in_steps():
                 await trio.lowlevel.checkpoint()

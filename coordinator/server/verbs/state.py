@@ -245,6 +245,7 @@ class StateVerbs:
                 yield from self._world.restart_in_steps(lambda: self._requests.begin_journal(self._world.origin))
             finally:
                 self._poller.release()
+        self._poller.turn()  # wakes those who wait for what is loaded by now
 
     def _check_ready(self) -> None:
         if not self._world.is_ready:
