@@ -101,9 +101,11 @@ class DataPlane:
         return handle(self._state, request, Env(call, where, self._running_brokers(where)))
 
     def _running_brokers(self, where: Where) -> Sequence[Broker]:
-        """Return the brokers that run."""
+        """Return the brokers that run; all of them for a request that is decided as the last one stops."""
         stopped = self._runtime.stopped_brokers
-        return tuple([one for one in where.brokers if one.node_id not in stopped]) if stopped else where.brokers
+        if not stopped:
+            return where.brokers
+        return tuple([one for one in where.brokers if one.node_id not in stopped]) or where.brokers
 
     def replies(self) -> list[tuple[int, Any]]:
         """Return fetches that are answered now, as (ticket, response): those that have enough, or waited long enough.

@@ -482,6 +482,9 @@ def test_one_broker_alone_can_be_stopped_and_load_a_group_again() -> None:
     server.operator.clock.advance(LOAD_MS, keep_everybody)
     assert a.beat() == ErrorCode.NONE
     server.operator.brokers.stop(0)
+    late = server.connect()  # whose requests the server has read, and decides as the broker stops
+    assert late.ask(MetadataRequest(), 9).controller_id == late.ask(DescribeClusterRequest(), 1).controller_id == 0
+    assert not server.node.world.edge.failures
     server.operator.brokers.start(0)
     a.peer = server.connect(broker=0)
     assert a.beat() == ErrorCode.NONE
