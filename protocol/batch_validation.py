@@ -171,6 +171,11 @@ def _invalid(message: str) -> Refusal:
     return Refusal(ErrorCode.INVALID_RECORD, message, is_of_log=True)
 
 
+def has_one_batch(data: bytes | None, version: int) -> bool:
+    """Return whether there is one whole batch, whatever is wrong with it. Kafka: `ProduceRequest.validateRecords`."""
+    return _check_frame(data, version) is None
+
+
 def _check_frame(data: bytes | None, version: int) -> Refusal | None:
     """Check that there is one batch of magic 2, whole, and nothing after it."""
     size = -1 if data is None or len(data) < PREFIX_BYTES else int.from_bytes(data[8:12], "big", signed=True)
@@ -222,8 +227,6 @@ def _check_header(data: bytes, header: BatchHeader, version: int, rules: Rules) 
         return _invalid("Clients are not allowed to write control records")
     if header.producer_id > record_batch.NO_PRODUCER and header.base_sequence < 0:
         return _invalid(f"Invalid sequence number {header.base_sequence} with producer id {header.producer_id}")
-    if header.is_transactional and header.producer_id <= record_batch.NO_PRODUCER:
-        return _invalid("A transactional record batch has a producer id")
     return None
 
 

@@ -22,6 +22,9 @@ from protocol.records import EndMarker
 REMEMBERED_BATCHES = 5
 """A producer has at most this many requests on the way, so a batch sent again is among the last five."""
 SEQUENCE_MAX = 2**31 - 1
+NO_EPOCH, EPOCH_MAX = -1, 2**15 - 1
+RAISES_SINCE = 2
+"""The version of transactions since which each end raises the producer's epoch (KIP-890)."""
 _ABORTED_ENTRY = struct.Struct(">hqqqq")
 
 
@@ -193,6 +196,21 @@ class Producers:
         message = f"Sequence {header.base_sequence} of producer {header.producer_id} before sequence {limit}"
         return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
 
+    def check_marker(self, producer_id: int, epoch: int, marker: EndMarker, transaction_version: int) -> ErrorCode:
+        """Return whether the end marker of somebody else than the log's own coordinator may be appended.
+
+        In transactions V2 each end raises the epoch, so a marker of the same epoch is one that is written again; it
+        must not end the transaction that has begun since. Kafka: `ProducerAppendInfo.appendEndTxnMarker`.
+        """
+        producer = self._producers.get(producer_id)
+        known = Producer(NO_EPOCH) if producer is None else producer
+        is_late = epoch == known.epoch and transaction_version >= RAISES_SINCE and known.first_open_offset is not None
+        if epoch < known.epoch or (is_late and epoch != EPOCH_MAX):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if marker.coordinator_epoch < known.coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return ErrorCode.NONE
+
     def learn(self, header: BatchHeader, marker: EndMarker | None) -> None:
         """Note a batch of the log, at `header.base_offset`; `marker` is what it says if it is an end marker."""
         producer = self._producers.get(header.producer_id)
@@ -210,7 +228,7 @@ class Producers:
         producer.last_timestamp = max(producer.last_timestamp, header.max_timestamp)
         producer.last_offset = header.last_offset
         if self._attempts and header.is_transactional:
-            self._attempts.pop(header.producer_id, None)
+            self._end_attempt(header)
         if header.is_control:
             if marker is not None:
                 self._end_transaction(header, producer, marker)
@@ -222,6 +240,15 @@ class Producers:
         if header.is_transactional and producer.first_open_offset is None and header.count:
             producer.first_open_offset = header.base_offset
             self._open[header.producer_id] = producer
+
+    def _end_attempt(self, header: BatchHeader) -> None:
+        """Forget the attempt of a producer whose transaction has begun, or has ended; not that of the next transaction,
+        which comes before the marker of this one, and has its epoch (KIP-890). Kafka: `UnifiedLog.updateProducers`."""
+        attempt = self._attempts.get(header.producer_id)
+        if attempt is not None:
+            is_of_next = header.is_control and attempt.begins_at_zero and attempt.epoch == header.producer_epoch
+            if not is_of_next:
+                del self._attempts[header.producer_id]
 
     def _end_transaction(self, header: BatchHeader, producer: Producer, marker: EndMarker) -> None:
         producer.coordinator_epoch = marker.coordinator_epoch

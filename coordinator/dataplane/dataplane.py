@@ -290,7 +290,8 @@ class DataPlane:
         partition: TopicPartition,
         producer_id: int,
         producer_epoch: int,
-        batch: bytes,
+        end: EndMarker,
+        transaction_version: int,
         now_ms: int,
         pace: PartitionPace,
     ) -> ErrorCode:
@@ -300,9 +301,9 @@ class DataPlane:
             if (error := self._state.try_open(topic, index)) != ErrorCode.NONE:
                 return error
             log = self._state.logs.log(topic, index)
-            known = log.producers.get(producer_id)
-            if known is not None and known.epoch > producer_epoch:
-                return ErrorCode.INVALID_PRODUCER_EPOCH
+            if error := log.producers.check_marker(producer_id, producer_epoch, end, transaction_version):
+                return error
+            batch = record_batch.encode_marker(end, now_ms, producer_id=producer_id, producer_epoch=producer_epoch)
             self._append_marker(partition, log, batch, now_ms, pace)
         except StorageError as failure:
             return self._state.close_failed_partition(topic, index, failure)

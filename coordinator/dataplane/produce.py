@@ -18,7 +18,7 @@ from coordinator.core.transactions.membership import add_to_transaction, verify_
 from coordinator.dataplane.state import Env, State
 from coordinator.dataplane.withdrawal import withdraw
 from protocol import record_batch
-from protocol.batch_validation import AcceptedBatch, Allowance, Refusal, Rules, validate_in_steps
+from protocol.batch_validation import AcceptedBatch, Allowance, Refusal, Rules, has_one_batch, validate_in_steps
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
     ProduceRequest,
@@ -61,7 +61,7 @@ def produce(state: State, request: ProduceRequest, env: Env) -> Decision:
 
 def _produce(state: State, request: ProduceRequest, call: Call) -> Steps[Outcome]:
     topics: list[ProduceResponseTopic] = []
-    refused, allowance = _validate_request(request), Allowance()
+    refused, allowance = _validate_request(state, request, call), Allowance()
     losses = state.logs.losses
     for topic in request.topic_data:
         by_id = call.version >= BY_ID_SINCE
@@ -84,16 +84,39 @@ def _produce(state: State, request: ProduceRequest, call: Call) -> Steps[Outcome
     return Done(response)
 
 
-def _validate_request(request: ProduceRequest) -> Refusal | None:
+def _validate_request(state: State, request: ProduceRequest, call: Call) -> Refusal | None:
     """Validate the request as a whole. The error is returned for each of its partitions."""
-    if request.acks not in ACKS:
-        return Refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"Invalid required acks value {request.acks}")
     if request.transactional_id is None and any(
         is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data
     ):
         message = "Transactional records need the transactional id of their producer"
         return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message)
+    if len(_find_transactional_producers(state, request, call)) > 1:
+        message = "Transactional records contained more than one producer ID"
+        return Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message, is_told=True)
+    if request.acks not in ACKS:
+        return Refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"Invalid required acks value {request.acks}")
     return None
+
+
+def _find_transactional_producers(state: State, request: ProduceRequest, call: Call) -> set[tuple[int, int]]:
+    """Find the producers, with their epochs, of the transactional batches that are to be appended: a request speaks
+    for one. Kafka: `ReplicaManager.handleProduceAppend`."""
+    found: set[tuple[int, int]] = set()
+    if request.transactional_id is None:
+        return found
+    for topic in request.topic_data:
+        name = state.name_of(topic.topic_id) if call.version >= BY_ID_SINCE else topic.name
+        for data in topic.partition_data:
+            if not is_transactional(data.records) or not has_one_batch(data.records, call.version):
+                continue
+            if name is None or not state.catalog.topics.has_partition(name, data.index):
+                continue
+            assert data.records is not None, "it has a batch"
+            header = record_batch.header_at(data.records)
+            if header.producer_id > record_batch.NO_PRODUCER:
+                found.add((header.producer_id, header.producer_epoch))
+    return found
 
 
 def is_transactional(records: bytes | None) -> bool:

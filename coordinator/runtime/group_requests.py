@@ -350,13 +350,23 @@ def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, whe
 
 
 def _not_in_transaction(engine: Engine, request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
-    """Return why the producer may not commit this group's offsets now; NONE when it may (O-116, KIP-890)."""
+    """Return why the producer may not commit this group's offsets now; NONE when it may (O-116, KIP-890).
+
+    As for Produce, the log is asked before the transaction: it refuses older epochs than it knows, and lets an open
+    transaction go on. Kafka: `ReplicaManager.maybeSendPartitionsToTransactionCoordinator`.
+    """
     transactions = engine.world.ledger.transactions
     producer = (request.producer_id, request.producer_epoch)
-    partition = (OFFSETS_TOPIC, engine.world.partitions.owner(request.group_id).index)
+    owner = engine.world.partitions.owner(request.group_id)
+    partition = (OFFSETS_TOPIC, owner.index)
     joins, verifies = call.version >= _JOINS_SINCE, engine.world.config["transaction.partition.verification.enable"]
     if (joins or verifies) and not engine.world.coordinators.is_transaction_served(request.transactional_id):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    known = owner.log.producers.get(request.producer_id) if (joins or verifies) and owner.has_log else None
+    if known is not None and request.producer_epoch < known.epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if known is not None and request.producer_epoch == known.epoch and known.first_open_offset is not None:
+        return ErrorCode.NONE
     if joins:
         outcome = add_to_transaction(transactions, request.transactional_id, producer, (partition,), call.now_ms)
         if not isinstance(outcome, ErrorCode):

@@ -13,7 +13,6 @@ from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.pace import APPEND_WORK, PartitionPace
 from coordinator.runtime.engine import Engine
-from coordinator.runtime.recorder import marker
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
@@ -23,6 +22,9 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponseWritableTxnMarkerResult,
     WriteTxnMarkersResponseWritableTxnMarkerTopicResult,
 )
+from protocol.record_batch import encode_marker
+from protocol.records import EndMarker
+from storage.producers import Producers
 
 
 @in_steps
@@ -62,18 +64,20 @@ def _write(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if one.producer_id < 0 or one.producer_epoch < 0:
         return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which does not expect them
-    batch = marker(one.producer_id, one.producer_epoch, one.transaction_result, now_ms)
+    producer = (one.producer_id, one.producer_epoch)
+    end = EndMarker(commits=one.transaction_result, coordinator_epoch=one.coordinator_epoch)
     if topic != OFFSETS_TOPIC:
         return engine.world.dataplane.write_marker(
-            (topic, index), one.producer_id, one.producer_epoch, batch, now_ms, pace
+            (topic, index), *producer, end, one.transaction_version, now_ms, pace
         )
     partition = engine.world.partitions[index]
     if not partition.is_loaded:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    known = partition.log.producers.get(one.producer_id) if partition.has_log else None
-    if known is not None and known.epoch > one.producer_epoch:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
+    known = partition.log.producers if partition.has_log else Producers()
+    if error := known.check_marker(*producer, end, one.transaction_version):
+        return error
     pace.add(APPEND_WORK)
+    batch = encode_marker(end, now_ms, producer_id=one.producer_id, producer_epoch=one.producer_epoch)
     applying = engine.recorder.write_marker(partition, one.producer_id, one.transaction_result, batch)
     yield from do_to_the_end(engine.do_in_steps, applying)  # what the marker says is in the log
     return ErrorCode.NONE

@@ -83,7 +83,7 @@ FIFTH: Final = (
     PlantedFault(
         "an administrator's marker of an older epoch ends the offsets of a newer transaction",
         "coordinator/runtime/write_txn_markers.py",
-        "    if known is not None and known.epoch > one.producer_epoch:\n        return ErrorCode.INVALID_PRODUCER_EPOCH\n",
+        "    if error := known.check_marker(*producer, end, one.transaction_version):\n        return error\n",
         "",
         ("tests/dataplane/test_transactions.py",), ("tests/dataplane/test_transactions.py", "tests/runtime/test_transactions_while_loading.py"),
         RUNTIME, NOBODY),

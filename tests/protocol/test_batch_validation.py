@@ -73,7 +73,6 @@ OF_HEADER = {
     "a hole in its offsets": (resealed(GOOD, last_offset_delta=2), ErrorCode.INVALID_RECORD, "Inconsistent counts: 2"),
     "a control batch": (resealed(GOOD, attributes=0x20), ErrorCode.INVALID_RECORD, "control records"),
     "a producer without a sequence": (resealed(GOOD, producer_id=7), ErrorCode.INVALID_RECORD, "sequence number -1"),
-    "a transaction of nobody": (resealed(GOOD, attributes=0x10), ErrorCode.INVALID_RECORD, "has a producer id"),
     "more records than fit": (
         resealed(GOOD, count=9, last_offset_delta=8), ErrorCode.INVALID_RECORD, "9 records do not fit"),
 }  # fmt: skip

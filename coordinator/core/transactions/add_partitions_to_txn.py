@@ -89,7 +89,10 @@ def _add_partitions(
         errors = [for_version(error, call.version)] * len(partitions)
     results: list[AddPartitionsToTxnResponseTopicResult] = []
     rest = iter(errors)
+    is_by_partition = bool(refusals) or asked.verify_only  # then Kafka's answer has no topic without partitions
     for topic in asked.topics:
+        if is_by_partition and not topic.partitions:
+            continue
         if pace.is_due(1 + len(topic.partitions) // _RESULTS_A_UNIT):
             yield Result(records=records)
             records = ()
@@ -99,9 +102,8 @@ def _add_partitions(
 
 
 def _validate(topics: Topics, partition: Partition, call: Call) -> ErrorCode:
-    """Return why a client cannot write to a partition in a transaction, NONE if it can."""
-    if partition[0] in INTERNAL:
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if call.version < BATCHED_SINCE and not call.may(Operation.WRITE, Resource.TOPIC, partition[0]):
+    """Return why a partition cannot be written to in a transaction, NONE if it can."""
+    is_of_client = call.version < BATCHED_SINCE  # a broker names the partitions of the offsets topic as well
+    if is_of_client and (partition[0] in INTERNAL or not call.may(Operation.WRITE, Resource.TOPIC, partition[0])):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE if topics.has_partition(*partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

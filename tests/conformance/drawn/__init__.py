@@ -12,11 +12,16 @@ from pathlib import Path
 from tests.conformance.drawn.classic import Classic
 from tests.conformance.drawn.play import Play
 from tests.conformance.drawn.streams import StreamsGroups
+from tests.conformance.drawn.transactions import Transactions
 from tests.conformance.stage import Event, Stage
 from tests.conformance.story import Story
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
-CHAPTERS: Mapping[str, type[Play]] = {"classic": Classic, "streams": StreamsGroups}
+CHAPTERS: Mapping[str, type[Play]] = {
+    "classic": Classic,
+    "streams": StreamsGroups,
+    "transactions": Transactions,
+}
 
 
 def drawn(chapter: str, seed: int, without: Collection[int] = (), number: int = 0) -> Story:

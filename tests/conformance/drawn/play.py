@@ -100,7 +100,7 @@ class Play:
         return self.dice.sample(list(values), self.dice.randint(least, len(values)))
 
 
-MINE = {"list_groups": "groups.group_id"}
+MINE = {"list_groups": "groups.group_id", "list_transactions": "transaction_states.transactional_id"}
 
 
 def versions_of(api: str, least: int, most: int) -> range:
