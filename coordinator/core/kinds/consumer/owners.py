@@ -15,7 +15,8 @@ Owned = Mapping[bytes, Mapping[int, int]]
 """Topic id -> partition -> the epoch in which the member came to own it (KIP-1251). No topic without partitions."""
 
 Owners = Mapping[bytes, "array[int]"]
-"""Topic id -> the holder's member epoch by partition. Never changed in place once it is in a group."""
+"""Topic id -> the holder's member epoch by partition. Never changed in place once it is in a group. No topic of which
+nobody holds a partition."""
 
 FREE: Final = -(2**31)  # no member epoch is: -2 is a static member that is away, and still holds
 
@@ -37,20 +38,28 @@ def move_ownership(
     changed: dict[bytes, array[int]] = {}
     for held in before:
         for topic_id, partitions in held.items():
-            epochs = _own_copy(owners, changed, topic_id, 0)  # as long as what was ever held of it
+            epochs = _own_copy(owners, changed, topic_id, 0)
             for partition in partitions:
-                if epochs[partition] == old_epoch:
+                if partition < len(epochs) and epochs[partition] == old_epoch:
                     epochs[partition] = FREE
+    given_up = set(changed)
     for held in after:
         for topic_id, partitions in held.items():
             epochs = _own_copy(owners, changed, topic_id, max(partitions) + 1)
+            given_up.discard(topic_id)
             for partition in partitions:
                 if epochs[partition] != FREE and epochs[partition] >= epoch:
                     raise Inconsistent(
                         f"{topic_id.hex()}-{partition} is held at epoch {epochs[partition]}, not {epoch}"
                     )
                 epochs[partition] = epoch
-    return {**owners, **changed} if changed else owners
+    if not changed:
+        return owners
+    free = [topic_id for topic_id in given_up if changed[topic_id].count(FREE) == len(changed[topic_id])]
+    moved = {**owners, **changed}
+    for topic_id in free:  # nobody holds any of it
+        del moved[topic_id]
+    return moved
 
 
 def holders(owners: Owners) -> dict[tuple[bytes, int], int]:

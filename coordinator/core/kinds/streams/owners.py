@@ -64,7 +64,7 @@ def _move_active(owners: Actives, old: str, before: list[Held], new: str, after:
     for held in after:
         for number, partitions in held.items():
             _own_copy(owners, changed, number).update(dict.fromkeys(partitions, new))
-    return {**owners, **changed} if changed else owners
+    return _merge(owners, changed)
 
 
 def _move_copies(owners: Copies, old: str, before: list[Held], new: str, after: list[Held]) -> Copies:
@@ -73,13 +73,21 @@ def _move_copies(owners: Copies, old: str, before: list[Held], new: str, after: 
         for number, partitions in held.items():
             mine = _own_copy(owners, changed, number)
             for partition in partitions:
-                mine[partition] = mine.get(partition, _NOBODY) - {old}
+                if left := mine.pop(partition, _NOBODY) - {old}:
+                    mine[partition] = left
     for held in after:
         for number, partitions in held.items():
             mine = _own_copy(owners, changed, number)
             for partition in partitions:
                 mine[partition] = mine.get(partition, _NOBODY) | {new}
-    return {**owners, **changed} if changed else owners
+    return _merge(owners, changed)
+
+
+def _merge(owners: Mapping[str, Mapping[int, V]], changed: dict[str, dict[int, V]]) -> Mapping[str, Mapping[int, V]]:
+    """Return the index with what has changed, without subtopologies of which nobody has a task."""
+    if not changed:
+        return owners
+    return {number: held for number, held in {**owners, **changed}.items() if held}
 
 
 def _own_copy(owners: Mapping[str, Mapping[int, V]], changed: dict[str, dict[int, V]], number: str) -> dict[int, V]:

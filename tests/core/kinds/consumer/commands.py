@@ -149,6 +149,7 @@ def check(group: ConsumerGroup, limits: Limits) -> None:
                     assert held.setdefault((topic, number), member.member_id) == member.member_id, "two owners"
     index = holders(group.owners)
     assert index == {key: group.members[member_id].epoch for key, member_id in held.items()}, "the owners' index"
+    assert group.owners.keys() == {topic for topic, _ in held}, "what nobody holds is remembered"
     assert group.assignment_epoch <= group.epoch, "a target from the future"
     targets = [(topic, p) for target in group.targets.values() for topic, ps in target.items() for p in ps]
     assert len(targets) == len(set(targets)), "a partition in two targets"

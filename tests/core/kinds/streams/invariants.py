@@ -49,7 +49,7 @@ def check(group: StreamsGroup) -> None:
     rebuilt = StreamsGroup("g")
     for member in group.members.values():
         rebuilt = rebuilt.with_member(member)
-    assert owned_by(group.owners) == owned_by(rebuilt.owners), "the owners' index"
+    assert group.owners == rebuilt.owners, "the owners' index"
 
 
 def _check_owners(all_tasks: Iterable[tuple[str, str, Task]], how: str) -> None:
