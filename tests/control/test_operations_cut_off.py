@@ -97,7 +97,8 @@ def reset(server: Cluster) -> None:
 
 
 def reset_a_prefix(server: Cluster) -> None:
-    finish_steps(server.operator.state.reset_prefix_in_steps("h", ()))
+    """All but one topic: two groups and the other topic, in several logs."""
+    finish_steps(server.operator.state.reset_prefix_in_steps("", ("orders",)))
 
 
 class Operation(NamedTuple):
@@ -183,6 +184,25 @@ def test_a_server_that_was_killed_starts_with_what_was_or_was_to_be(name: str) -
         with pytest.raises(ProcessKill):
             OPERATIONS[name].do(server)
         check(name, start(disk.copy()).operator.state.contents(), after)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_start_that_is_killed_as_well_is_done_by_the_next_one(name: str) -> None:
+    after, calls = outcomes(name)
+    for number in calls[:: max(1, len(calls) // 5)]:
+        server, disk = prepare()
+        disk.killed_at = number
+        with pytest.raises(ProcessKill):
+            OPERATIONS[name].do(server)
+        whole = disk.copy()
+        first = whole.calls + 1
+        start(whole)
+        for again in (first, *range(max(first + 1, whole.calls - 8), whole.calls + 1)):  # the last do what was left
+            cut_off = disk.copy()
+            cut_off.killed_at = again
+            with pytest.raises(ProcessKill):
+                start(cut_off)
+            check(name, start(cut_off.copy()).operator.state.contents(), after)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
