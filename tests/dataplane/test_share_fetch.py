@@ -27,7 +27,7 @@ from storage.log import Log
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, response_of
 from tests.dataplane.sharing import ACCEPT, REJECT, RELEASE, RENEW, Sharer, begin_sharing, got, share_partition
 from tests.dataplane.transactional import transactional_batch
-from tests.requests import produce, share_fetch_topics
+from tests.requests import produce, share_acknowledge_topics, share_fetch_topics
 from tests.steps import count_steps, finish
 
 LOCK_MS = 30_000
@@ -314,6 +314,24 @@ def test_a_fetch_whose_connection_is_lost_between_two_steps_acquires_nothing(sha
     while shared.node.engine.unfinished:
         shared.node.engine.long_requests.step()
     assert b.take().acquired == [(1, 3, 2), (4, 4, 1)]
+
+
+def test_an_acknowledgement_that_waits_for_another_one_goes_on_with_what_that_has_made(shared: Broker) -> None:
+    a, b = Sharer(shared), Sharer(shared, "b")
+    a.take()
+    shared.produce("t", 0, batch("e"))
+    assert b.take().acquired == [(4, 4, 1)]
+    engine, changing = shared.node.engine, shared.node.world.dataplane.share.changing
+    key = StateKey("g", b.topic_id, 0)
+    changing[key] = False  # by another request, which the acknowledgement waits for
+    topics = share_acknowledge_topics({(b.topic_id, 0): ((4, 4, ACCEPT),)})
+    wanted = ShareAcknowledgeRequest("g", "b", 1, topics=topics)
+    assert response_of(engine.handle(79, wanted, replace(call(wanted, 9, 2), connection=b.connection), NODES)) is None
+    del changing[key]
+    assert a.settle((0, 3, ACCEPT)) == 0
+    while engine.unfinished:
+        engine.long_requests.step()
+    assert share_partition(shared, key).start_offset == 5, "both count"
 
 
 def test_a_fetch_closes_a_session_as_well(shared: Broker) -> None:
