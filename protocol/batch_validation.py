@@ -20,6 +20,8 @@ from protocol.record_walk import NAMED_MAX, RecordWalk
 from protocol.steps import finish_steps
 
 MAGIC_AT: Final = 16
+_ATTRIBUTES_AT: Final = 22  # the lower byte
+_COMPRESSION: Final = 7
 LEGACY_BYTES_MIN: Final = 14
 """What a message of the oldest format counts at least, from byte 12 on; less is no message of any."""
 ZSTD_SINCE: Final = 7
@@ -104,11 +106,11 @@ def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: in
 
     A request holds exactly one batch of magic 2 a partition. Its records are decompressed and looked at, but not kept.
     """
-    if (refusal := _check_frame(data, version)) is not None:
+    if (refusal := check_frame(data, version)) is not None:
         return refusal
     assert data is not None, "null is no frame"
     header = record_batch.header_at(data)
-    if (refusal := _check_header(data, header, version, rules)) is not None:
+    if (refusal := _check_header(data, header, rules)) is not None:
         return refusal
     try:
         walk = yield from _begin_walk(data, header, rules, now_ms, allowance)
@@ -171,13 +173,9 @@ def _invalid(message: str) -> Refusal:
     return Refusal(ErrorCode.INVALID_RECORD, message, is_of_log=True)
 
 
-def has_one_batch(data: bytes | None, version: int) -> bool:
-    """Return whether there is one whole batch, whatever is wrong with it. Kafka: `ProduceRequest.validateRecords`."""
-    return _check_frame(data, version) is None
-
-
-def _check_frame(data: bytes | None, version: int) -> Refusal | None:
-    """Check that there is one batch of magic 2, whole, and nothing after it."""
+def check_frame(data: bytes | None, version: int) -> Refusal | None:
+    """Check that there is one batch of magic 2, whole, and no other after it. The beginning of one is cut off when the
+    batch is appended. Kafka: `ProduceRequest.validateRecords`."""
     size = -1 if data is None or len(data) < PREFIX_BYTES else int.from_bytes(data[8:12], "big", signed=True)
     if data is None or len(data) < PREFIX_BYTES:
         return _refuse_count(version, "at least")
@@ -194,7 +192,24 @@ def _check_frame(data: bytes | None, version: int) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_RECORD, message)
     if len(data) < HEADER_BYTES or size + PREFIX_BYTES < HEADER_BYTES:
         return _corrupt(f"A record batch of {size + PREFIX_BYTES} bytes")
-    return _refuse_count(version, "exactly") if len(data) > size + PREFIX_BYTES else None
+    if (behind := data[size + PREFIX_BYTES :]) and (refusal := _check_rest(behind, version)) is not None:
+        return refusal
+    if data[_ATTRIBUTES_AT] & _COMPRESSION == Compression.ZSTD and version < ZSTD_SINCE:
+        message = f"Produce requests with version {version} are not allowed to use ZStandard compression"
+        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
+    return None
+
+
+def _check_rest(data: bytes, version: int) -> Refusal | None:
+    """Check that the bytes behind a batch are no other one, but at most the beginning of one."""
+    if len(data) < PREFIX_BYTES:
+        return None
+    size = int.from_bytes(data[8:12], "big", signed=True)
+    if size < LEGACY_BYTES_MIN:
+        return _corrupt(f"Record size {size} is less than the minimum record overhead ({LEGACY_BYTES_MIN})")
+    if len(data) > MAGIC_AT and data[MAGIC_AT] > MAGIC:
+        return _corrupt(f"Invalid magic found in record: {data[MAGIC_AT]}")
+    return None if len(data) < size + PREFIX_BYTES else _refuse_count(version, "exactly")
 
 
 def _refuse_count(version: int, how: str) -> Refusal:
@@ -206,11 +221,8 @@ def _corrupt(message: str) -> Refusal:
     return Refusal(ErrorCode.CORRUPT_MESSAGE, message, is_told=True)
 
 
-def _check_header(data: bytes, header: BatchHeader, version: int, rules: Rules) -> Refusal | None:
+def _check_header(data: bytes, header: BatchHeader, rules: Rules) -> Refusal | None:
     compression = header.compression
-    if compression == Compression.ZSTD and version < ZSTD_SINCE:
-        message = f"Produce requests with version {version} are not allowed to use ZStandard compression"
-        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
     if header.base_offset != 0:
         return _invalid(f"The base offset of a produced record batch is 0, not {header.base_offset}")
     if header.size > rules.batch_bytes_max:
@@ -241,12 +253,17 @@ def _check_records(header: BatchHeader, walk: RecordWalk, rules: Rules, now_ms: 
             ErrorCode.INVALID_RECORD, message, [(index, reason) for index in walk.keyless[:named_max]]
         )
     message = "One or more records have been rejected due to invalid timestamp"
+    is_stamped = header.append_time_ms is not None
+    if is_stamped and (rules.is_log_append_time or header.append_time_ms == record_batch.NO_TIMESTAMP):
+        reason = "The producer should not set the type of timestamps to LogAppendTime"
+        every = range(min(header.count, NAMED_MAX, named_max))
+        return _refuse_records(ErrorCode.INVALID_TIMESTAMP, message, [(index, reason) for index in every])
     if rules.is_log_append_time:
         return None
     first, last = _time_bounds(rules, now_ms)
     untimely = walk.untimely
     if (time_ms := header.append_time_ms) is not None:  # which stands for the times of all records, as in Kafka
-        is_timely = first <= time_ms <= last or time_ms == record_batch.NO_TIMESTAMP
+        is_timely = first <= time_ms <= last
         every = range(min(header.count, NAMED_MAX))
         untimely = walk.untimely if is_timely else [(index, time_ms - header.base_timestamp) for index in every]
     if not untimely:

@@ -90,7 +90,7 @@ def map_response(decision: Decision, finish: Callable[[Any], Any]) -> Decision:
         return Done(finish(decision.response), decision.group_id)
     if type(decision) is InSteps:
         return InSteps(_map_in_steps(decision.steps, finish))
-    assert decision is SILENT, "the response to a parked request is finished by nobody"
+    assert type(decision) is Silent, "the response to a parked request is finished by nobody"
     return decision
 
 

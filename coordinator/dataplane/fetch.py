@@ -251,15 +251,14 @@ def _resolve_fetch(
         if isinstance(resumed, ErrorCode):
             return resumed
         session = resumed if resumed.partitions else None
-        own = resumed.partitions
+        own = resumed.partitions or own  # a session that is empty is over, and the request stands for itself
         if by_ids:
             for one in own.values():
                 one.name = state.name_of(one.topic_id)  # a topic may have come, or gone, since it was named
     asked = tuple(own.values())
     denied = frozenset[str]() if call.rights is None else (yield from _find_denied_topics(asked, call))
     return Fetch(
-        # Denied topics come last, as in Kafka.
-        asked=asked if not denied else tuple(sorted(asked, key=lambda one: one.name in denied)),
+        asked=(yield from _in_order(state, asked, denied)),
         denied=denied,
         by_ids=by_ids,
         committed=request.isolation_level == READ_COMMITTED,
@@ -269,6 +268,24 @@ def _resolve_fetch(
         session=session,
         opens=opens,
     )
+
+
+def _in_order(
+    state: State, asked: tuple[FetchPartition, ...], denied: frozenset[str]
+) -> Steps[tuple[FetchPartition, ...]]:
+    """Return what is asked for, at the end ids of no topic, then what is denied or does not exist, as in Kafka."""
+    pace, first, unnamed, last = Pace(), list[FetchPartition](), list[FetchPartition](), list[FetchPartition]()
+    has_partition = state.catalog.topics.has_partition
+    for one in asked:
+        if pace.is_due():
+            yield
+        if one.name is None:
+            unnamed.append(one)
+        elif one.name in denied or not has_partition(one.name, one.partition):
+            last.append(one)
+        else:
+            first.append(one)
+    return (*first, *unnamed, *last) if unnamed or last else asked
 
 
 def _find_denied_topics(asked: Iterable[FetchPartition], call: Call) -> Steps[frozenset[str]]:
@@ -343,7 +360,7 @@ def _read_one(
     if (error := state.try_open(name, index)) != ErrorCode.NONE:
         return _error(index, error)
     if wanted.by_ids and state.name_of(asked.topic_id) != name:  # created anew while the fetch has waited
-        return _error(index, ErrorCode.INCONSISTENT_TOPIC_ID)
+        return _refuse(index, ErrorCode.INCONSISTENT_TOPIC_ID)
     if asked.leader_epoch > LEADER_EPOCH:
         return _refuse(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     if asked.fetched_epoch not in (NO_EPOCH, LEADER_EPOCH):  # it never was: the two logs have nothing in common
@@ -446,7 +463,7 @@ def _answer_in_steps(state: State, wanted: Fetch, found: list[_Read]) -> Steps[F
     """Respond with what was found, and note in the session what its client is told."""
     session = wanted.session
     kept: dict[Key, FetchPartition] = {}
-    topics: dict[tuple[str | None, bytes], list[FetchResponsePartitionData]] = {}
+    topics: list[tuple[tuple[str | None, bytes], list[FetchResponsePartitionData]]] = []
     pace = Pace()
     for asked, data in found:
         if pace.is_due():
@@ -463,13 +480,16 @@ def _answer_in_steps(state: State, wanted: Fetch, found: list[_Read]) -> Steps[F
             key = _key(wanted, asked)
             if data.records and key in session.partitions:  # what has just been served is served last next time
                 session.partitions[key] = session.partitions.pop(key)
-        topics.setdefault((asked.name, asked.topic_id), []).append(data)
+        topic = (asked.name, asked.topic_id)
+        if not topics or topics[-1][0] != topic:  # as in Kafka, the same topic again where another one is between
+            topics.append((topic, []))
+        topics[-1][1].append(data)
     session_id = NO_SESSION
     if session is not None:
         session_id = session.id
     elif wanted.opens:
         session_id = state.sessions.create(wanted.by_ids, kept, state.real_ms())
-    responses = [FetchResponseableTopic(name or "", topic_id, tuple(data)) for (name, topic_id), data in topics.items()]
+    responses = [FetchResponseableTopic(name or "", topic_id, tuple(data)) for (name, topic_id), data in topics]
     return FetchResponse(session_id=session_id, responses=tuple(responses))
 
 

@@ -1,6 +1,7 @@
 """Produce: batches are judged, then kept as they came, but for their place in the log.
 
-A producer that asks for no acknowledgement gets no response, not even to an error: SILENT.
+A producer that asks for no acknowledgement gets no response: SILENT. Its connection is closed if a batch is refused, so
+that it looks for topics and leaders again (Kafka: `KafkaApis.handleProduceRequest`).
 
 Shown by tests/dataplane/test_produce.py and tests/conformance/stories/produce.py.
 """
@@ -12,13 +13,13 @@ import msgspec
 
 from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.settings import TopicSettings
-from coordinator.core.decision import SILENT, Decision, Done, InSteps, Outcome, Steps
+from coordinator.core.decision import SILENT, Decision, Done, InSteps, Outcome, Silent, Steps
 from coordinator.core.result import Call
 from coordinator.core.transactions.membership import add_to_transaction, verify_partition
 from coordinator.dataplane.state import Env, State
 from coordinator.dataplane.withdrawal import withdraw
 from protocol import record_batch
-from protocol.batch_validation import AcceptedBatch, Allowance, Refusal, Rules, has_one_batch, validate_in_steps
+from protocol.batch_validation import AcceptedBatch, Allowance, Refusal, Rules, check_frame, validate_in_steps
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
     ProduceRequest,
@@ -77,7 +78,8 @@ def _produce(state: State, request: ProduceRequest, call: Call) -> Steps[Outcome
             allowance.work += _PARTITION_WORK + _OPEN_WORK * (state.logs.opened - opened)
         topics.append(ProduceResponseTopic(topic.name, topic.topic_id, tuple(results)))
     if not request.acks:
-        return SILENT
+        refusals = [one for topic in topics for one in topic.partition_responses if one.error_code]
+        return Silent(closes=f"acks=0: {ErrorCode(refusals[0].error_code).name}") if refusals else SILENT
     response = ProduceResponse(responses=tuple(topics))
     if state.logs.losses != losses:  # between two steps: of earlier turns, whose logs could not be synced
         return Done(withdraw(response, state.logs.lost_since(losses), state.name_of))
@@ -94,8 +96,6 @@ def _validate_request(state: State, request: ProduceRequest, call: Call) -> Refu
     if len(_find_transactional_producers(state, request, call)) > 1:
         message = "Transactional records contained more than one producer ID"
         return Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message, is_told=True)
-    if request.acks not in ACKS:
-        return Refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"Invalid required acks value {request.acks}")
     return None
 
 
@@ -108,7 +108,7 @@ def _find_transactional_producers(state: State, request: ProduceRequest, call: C
     for topic in request.topic_data:
         name = state.name_of(topic.topic_id) if call.version >= BY_ID_SINCE else topic.name
         for data in topic.partition_data:
-            if not is_transactional(data.records) or not has_one_batch(data.records, call.version):
+            if not is_transactional(data.records) or check_frame(data.records, call.version) is not None:
                 continue
             if name is None or not state.catalog.topics.has_partition(name, data.index):
                 continue
@@ -138,6 +138,9 @@ def _validate_and_append(
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)
     if (error := state.try_open(name, data.index)) != ErrorCode.NONE:
         return Refusal(error, _NOT_HOSTED)
+    if request.acks not in ACKS:
+        refusal = Refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"Invalid required acks value {request.acks}")
+        return check_frame(data.records, call.version) or refusal
     if name in INTERNAL:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
     rules = _rules(state.catalog.settings_of(name), name, data.index)
@@ -179,7 +182,7 @@ def _append(
             return known
         if known is not None:
             return AppendedBatch(known.base_offset, known.timestamp, log.start_offset)
-    batch, time_ms, latest_ms = data.records, -1, accepted.max_timestamp
+    batch, time_ms, latest_ms = data.records[: header.size], -1, accepted.max_timestamp
     if settings.is_log_append_time:
         time_ms = latest_ms = call.now_ms  # whatever the producer says, which nobody has looked at
         batch = _stamp(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)

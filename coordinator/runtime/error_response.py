@@ -212,8 +212,10 @@ def failure_outcome(request: Any, version: int, code: ErrorCode = ErrorCode.UNKN
     """Respond to a request that the server has failed to decide, unless nobody waits for a response.
 
     A response without a place for the code would look like an answer: that nothing is there."""
-    if request is None or (type(request) is ProduceRequest and not request.acks):
+    if request is None:
         return SILENT
+    if type(request) is ProduceRequest and not request.acks:
+        return Silent(f"acks=0: {code.name}")
     response = error_response(request, version, code)
     if any(error_walker(response.__class__)(response)):
         return Done(response)

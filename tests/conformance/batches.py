@@ -14,10 +14,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from crc32c import crc32c
+from kafka.codec import lz4_encode, snappy_encode, zstd_encode
 from kafka.record.util import decode_varint, encode_varint
 
 HEAD = struct.Struct(">qiibI")
 BODY = struct.Struct(">hiqqqhii")
+CODECS = {1: gzip.compress, 2: snappy_encode, 3: lz4_encode, 4: zstd_encode}
 GZIP, BY_BROKER, TRANSACTIONAL, CONTROL = 1, 1 << 3, 1 << 4, 1 << 5
 T0 = 1_700_000_000_000  # the time of the first record, unless told
 
@@ -35,11 +37,15 @@ def batch(
     base_offset: int = 0,
     crc: int | None = None,
     key: bytes | None = None,
+    codec: int = 0,
 ) -> bytes:
     """One batch with these record values; whatever is given is taken as it is, however wrong."""
     times = list(timestamps) or [T0 + n for n in range(len(values))]
     records = b"".join(record(n, times[n] - times[0], key, value) for n, value in enumerate(values))
-    packed = gzip.compress(records) if attributes & 7 == GZIP else records
+    if attributes & 7 == GZIP:
+        codec = GZIP
+    packed = CODECS[codec](records) if codec else records
+    attributes |= codec
     delta = len(values) - 1 if last_delta is None else last_delta
     numbers = (times[0] if times else T0, max(times, default=T0), producer_id, epoch, sequence)
     body = BODY.pack(attributes, delta, *numbers, len(values) if count is None else count) + packed

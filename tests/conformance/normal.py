@@ -139,6 +139,8 @@ class Normal:
     def number(self, value: int, key: str) -> int | str:
         if key == "port" and value in self.ports:
             return "<port>"
+        if key == "session_id" and value:
+            return self.named(f"session {value}", "session")
         if "producer_id" in key and value >= 0:
             return self.named(f"producer {value}", "producer")
         if ("time" in key or key == "low_watermark_ms") and abs(value - time.time() * 1000) < NOW_MS:

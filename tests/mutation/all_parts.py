@@ -210,7 +210,7 @@ FIFTH: Final = (
         "a fetch that has waited while its topic was created anew gets records of the new one",
         "coordinator/dataplane/fetch.py",
         "    if wanted.by_ids and state.name_of(asked.topic_id) != name:  # created anew while the fetch has waited\n"
-        "        return _error(index, ErrorCode.INCONSISTENT_TOPIC_ID)\n",
+        "        return _refuse(index, ErrorCode.INCONSISTENT_TOPIC_ID)\n",
         "",
         ("tests/dataplane/test_fetch.py",), ("tests/dataplane/test_fetch.py",),
         DATAPLANE, NEAREST),

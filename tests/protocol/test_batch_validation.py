@@ -65,6 +65,10 @@ OF_HEADER = {
     "a length of less than a header": (
         GOOD[:8] + struct.pack(">i", 48) + GOOD[12:], ErrorCode.CORRUPT_MESSAGE, "A record batch of 60 bytes"),
     "two batches": (GOOD + GOOD, ErrorCode.INVALID_RECORD, "exactly one record batch"),
+    "a batch, and a size that is none": (
+        GOOD + GOOD[:8] + bytes(4), ErrorCode.CORRUPT_MESSAGE, "Record size 0 is less"),
+    "a batch, and a format to come": (
+        GOOD + GOOD[:16] + b"\3", ErrorCode.CORRUPT_MESSAGE, "Invalid magic found in record: 3"),
     "a base offset": (resealed(GOOD, base_offset=5), ErrorCode.INVALID_RECORD, "is 0, not 5"),
     "a wrong checksum": (GOOD[:-1] + b"x", ErrorCode.CORRUPT_MESSAGE, "stored crc"),
     "a compression that is none": (resealed(GOOD, attributes=5), ErrorCode.UNKNOWN_SERVER_ERROR, "type id 5"),
@@ -84,6 +88,11 @@ def test_a_batch_that_is_not_one_is_refused_with_its_reason(what: str) -> None:
     refused = refusal(data)
     assert refused.error == error
     assert message in refused.message
+
+
+@pytest.mark.parametrize("size", [1, 11, 12, 16, 17, len(GOOD) - 1])
+def test_the_beginning_of_another_batch_does_not_count(size: int) -> None:
+    assert validate(GOOD + GOOD[:size], VERSION, Rules(), NOW) == validate(GOOD, VERSION, Rules(), NOW)
 
 
 def test_zstd_is_for_those_who_know_it() -> None:
@@ -121,10 +130,10 @@ def test_the_time_of_a_batch_stands_for_those_of_its_records_if_it_says_that_the
     refused = refusal(late, Rules(after_max_ms=8))
     assert (refused.error, [index for index, _ in refused.records]) == (ErrorCode.INVALID_TIMESTAMP, [0, 1])
     assert f"Timestamp {NOW + 9} of message" in refused.records[1][1]
-    for rules in (Rules(after_max_ms=9), Rules(after_max_ms=8, is_log_append_time=True)):
-        assert isinstance(validate(late, VERSION, rules, NOW), AcceptedBatch)
+    assert isinstance(validate(late, VERSION, Rules(after_max_ms=9), NOW), AcceptedBatch)
     timeless = resealed(GOOD, attributes=record_batch.LOG_APPEND_TIME, max_timestamp=-1)
-    assert isinstance(validate(timeless, VERSION, Rules(before_max_ms=0), NOW), AcceptedBatch)
+    for batch, rules in ((late, Rules(after_max_ms=9, is_log_append_time=True)), (timeless, Rules(before_max_ms=0))):
+        assert "should not set the type of timestamps" in refusal(batch, rules).records[1][1]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +149,6 @@ def test_the_times_below_that_of_a_batch_are_times(base: int, time: int, is_one:
         assert judgement == AcceptedBatch(header_at(written), base + time)
     else:
         assert isinstance(judgement, Refusal) and judgement.error == ErrorCode.INVALID_TIMESTAMP
-    assert isinstance(validate(written, VERSION, Rules(is_log_append_time=True), NOW), AcceptedBatch)
 
 
 @pytest.mark.parametrize(

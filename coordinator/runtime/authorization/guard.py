@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from coordinator.core.acls.authorizer import Authorizer, Rights
 from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource, code_of
-from coordinator.core.decision import SILENT, Decision, Done, InSteps, Outcome, Steps, begin
+from coordinator.core.decision import SILENT, Decision, Done, InSteps, Outcome, Silent, Steps, begin
 from coordinator.core.pace import Pace
 from coordinator.core.result import Call
 from coordinator.core.topics import NO_ID
@@ -39,6 +39,7 @@ ERRORS: Final = {
     Resource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+DENIED: Final = Silent(closes="acks=0: access is denied")
 
 
 class Asking(Struct, frozen=True, gc=False):
@@ -233,7 +234,7 @@ def _check(handle: Handler, guard: Guard, asking: Asking, call: Call, where: Whe
             return _respond_if_awaited(request, (yield from _see(guard, asking, response)))
         outcome = yield from _outcome_of(handle(asking.engine, divided.request, call, where))
         if type(outcome) is not Done:
-            return outcome
+            return DENIED if outcome is SILENT and _awaits_nothing(request) else outcome
         return Done((yield from _see(guard, asking, each.join(outcome.response, divided))), outcome.group_id)
     outcome = yield from _outcome_of(handle(asking.engine, request, call, where))
     if type(outcome) is not Done or not guard.seen:
@@ -252,8 +253,12 @@ def _see(guard: Guard, asking: Asking, response: Any) -> Steps[Any]:
 
 
 def _respond_if_awaited(request: Any, response: Any) -> Outcome:
-    """Respond, but not to a producer with acks=0, which expects no response even to an error."""
-    return SILENT if type(request) is ProduceRequest and not request.acks else Done(response)
+    """Respond with a refusal, but not to a producer with acks=0: its connection is closed, since it awaits nothing."""
+    return DENIED if _awaits_nothing(request) else Done(response)
+
+
+def _awaits_nothing(request: Any) -> bool:
+    return type(request) is ProduceRequest and not request.acks
 
 
 def cluster(asking: Asking) -> Iterable[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.conformance.drawn.classic import Classic
 from tests.conformance.drawn.play import Play
+from tests.conformance.drawn.records import Records
 from tests.conformance.drawn.streams import StreamsGroups
 from tests.conformance.drawn.transactions import Transactions
 from tests.conformance.stage import Event, Stage
@@ -19,6 +20,7 @@ from tests.conformance.story import Story
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 CHAPTERS: Mapping[str, type[Play]] = {
     "classic": Classic,
+    "records": Records,
     "streams": StreamsGroups,
     "transactions": Transactions,
 }
