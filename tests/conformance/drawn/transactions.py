@@ -254,7 +254,7 @@ class Transactions(Play):
         """In any version, of a producer or a sequence that is wrong now and then."""
         one = self.client()
         batches = [self._changed(one, self._next(one, index)) for index in self.some_of(range(PARTITIONS), 1)]
-        self._write(one, batches[: self.one_of(1, 1, 2)], WRITE)
+        self._write(one, batches[: self.one_of(1, 1, 2)], self.one_of(WRITE, [12, 13]))
 
     def _changed(self, one: Client, known: Batch) -> Batch:
         index, numbers, count = known
@@ -275,9 +275,11 @@ class Transactions(Play):
         return index, numbers, count
 
     def repeat(self) -> None:
-        """Write a batch again that was written before."""
+        """Write a batch again that was written before, now and then after some others."""
         one = self.client()
         if one.written:
+            for _ in range(self.one_of(0, 0, 4, 5)):
+                self._write(one, [self._next(one, one.written[-1][0])], [11, 12])
             self._write(one, [self.one_of(*one.written[-7:])], WRITE)
 
     def _write(self, one: Client, batches: Sequence[Batch], versions: Collection[int]) -> None:
@@ -359,8 +361,12 @@ class Transactions(Play):
         return topics
 
     def end(self) -> None:
+        """In any version, and now and then as if the answer had not come."""
         one = self.client()
-        self._end(one, self.me(one), self.is_so(0.5), self.ends)
+        if one.epoch > 0 and self.is_so(0.3):
+            self._end(one, {**one.me(), "producer_epoch": one.epoch - 1}, self.is_so(0.5), [5])
+        else:
+            self._end(one, self.me(one), self.is_so(0.5), self.ends)
 
     def _end(self, one: Client, me: dict[str, Any], commits: bool, versions: Collection[int]) -> None:
         learn = one.ended if me == one.me() else id
