@@ -25,7 +25,8 @@ UNORDERED = {  # by API, the lists whose order is not the same in each run of Ka
     # maps and sets by hash: of member ids and topic ids, which are drawn, and of names
     "join_group": {"members"},
     "describe_groups": {"groups", "members"},
-    "consumer_group_describe": {"groups", "members", "topic_partitions", "subscribed_topic_names"},
+    # partitions: those that a member may use, and then those that it has yet to give up
+    "consumer_group_describe": {"groups", "members", "topic_partitions", "partitions", "subscribed_topic_names"},
     "consumer_group_heartbeat": {"topic_partitions", "partitions"},
     "share_group_heartbeat": {"topic_partitions", "partitions"},
     "share_group_describe": {"groups", "members", "topic_partitions", "subscribed_topic_names"},

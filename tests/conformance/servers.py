@@ -69,6 +69,7 @@ SERVERS: Mapping[str, Settings] = {
     "share": {"group.share.min.record.lock.duration.ms": "1000"},
     "share-sessions": {"group.share.max.size": "2", "group.share.max.share.sessions": "2"},
     "share-restart": {},
+    "range": {"group.consumer.assignors": "range,uniform"},  # without a vote, no matter of ids decides who gets what
     "upgrade": {"group.consumer.migration.policy": "upgrade"},
     "downgrade": {"group.consumer.migration.policy": "downgrade"},
     "disabled": {"group.consumer.migration.policy": "disabled"},

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from tests.conformance.drawn.classic import Classic
+from tests.conformance.drawn.consumer import Consumer
+from tests.conformance.drawn.migration import Migration
 from tests.conformance.drawn.play import Play
 from tests.conformance.drawn.records import Records
 from tests.conformance.drawn.streams import StreamsGroups
@@ -20,6 +22,8 @@ from tests.conformance.story import Story
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 CHAPTERS: Mapping[str, type[Play]] = {
     "classic": Classic,
+    "consumer": Consumer,
+    "migration": Migration,
     "records": Records,
     "streams": StreamsGroups,
     "transactions": Transactions,

@@ -12,6 +12,7 @@ tests/core/kinds/modern/test_long_targets.py.
 from typing import Any, Final
 
 from coordinator.core.assignors import SteppedAssignor
+from coordinator.core.assignors.hash_order import members_in_order
 from coordinator.core.assignors.spec import NOTHING, Assignment, Assignor, AssignorError, GroupSpec, MemberSpec
 from coordinator.core.decision import Steps
 from coordinator.core.env import Env
@@ -33,10 +34,14 @@ PARTITIONS_A_TASK: Final = 10  # partitions are handed out many at once
 
 
 def assignor_name(group: ConsumerGroup, limits: Limits) -> str:
-    """Return the assignor that most members ask for; of those asked for equally often the one configured first."""
+    """Return the assignor that most members ask for, or the first one if nobody asks for any.
+
+    Of those asked for equally often Kafka takes the first in the order of a hash map: `uniform` before `range`.
+    Kafka: `ConsumerGroup.preferredServerAssignor`.
+    """
     configured = limits.group_consumer_assignors
-    votes = [group.votes.get(name, 0) for name in configured]
-    return configured[votes.index(max(votes))]
+    voted = [name for name in configured if name in group.votes]
+    return max(members_in_order(voted), key=group.votes.__getitem__) if voted else configured[0]
 
 
 def compute_target(transition: GroupTransition) -> None:
