@@ -138,6 +138,24 @@ def members_vote_for_the_assignor(k: Stage) -> None:
     hand_over(a, b)
 
 
+@story("K-117 K-188")
+def a_tie_of_votes_for_the_assignor(k: Stage) -> None:
+    """One member votes for uniform, and then another one for range, which would give it the first partitions."""
+    topic, a = sole_consumer(k, 3, server_assignor="uniform")
+    join_consumer(k, "b", topic, instance="one", server_assignor="range")
+    a.beat()
+
+
+@story("K-113 K-112")
+def a_member_without_topics_joins_while_a_target_is_due(k: Stage) -> None:
+    """One of two members leaves, and a third joins that reads nothing, before the other beats: who gets what is free?"""
+    _topic, a, b = consumer_pair(k, 4)
+    hand_over(a, b)
+    b.leave()
+    join_consumer(k, "c")
+    a.beat()
+
+
 @story("K-198 K-190")
 def more_members_than_partitions(k: Stage) -> None:
     """Some have nothing, and that is an assignment: an empty one."""
@@ -169,6 +187,14 @@ def a_new_target_waits_for_the_assignment_interval(k: Stage) -> None:
     b.beat()
     a.owns()
     b.beat()
+
+
+@story("K-114 K-179", server="delay")
+def an_empty_group_does_not_wait_for_the_assignment_interval(k: Stage) -> None:
+    """The only member leaves and joins again within the interval."""
+    topic, a = sole_consumer(k, 2)
+    a.leave()
+    a.join(topic)
 
 
 @story("K-114 K-334", server="delay")

@@ -54,6 +54,15 @@ def instances_and_members_that_do_not_belong_together(k: Stage) -> None:
     a.ask(member_epoch=-1, instance_id="two").answer()
 
 
+@story("K-060 K-041")
+def a_member_joins_again_under_another_instance(k: Stage) -> None:
+    """It keeps its member id, and beats under the former instance id and under the new one."""
+    topic, a = sole_consumer(k, instance="one")
+    a.join(topic, instance_id="two")
+    a.beat(instance_id="one")
+    a.beat(instance_id="two")
+
+
 @story("K-044 K-050 K-164")
 def a_static_member_that_leaves_for_good(k: Stage) -> None:
     """Epoch -1 frees the instance; who comes next under it is new, and the group has moved twice."""

@@ -199,6 +199,17 @@ def a_classic_member_joins_a_consumer_group(k: Stage) -> None:
     describe(k, n.group)
 
 
+@story("K-229 K-117")
+def an_empty_consumer_group_refuses_a_classic_member_that_it_does_not_know(k: Stage) -> None:
+    """The classic member brings a member id: it is refused, and is the empty group still there?"""
+    topic = k.topic()
+    n = join_consumer(k, "n", topic)
+    n.leave()
+    Member(k, "c", protocols=reads(topic)).ask_join(member_id="my own").answer()
+    k.line("watch").call("list_groups", 5, mine="groups.group_id")
+    n.join(topic)
+
+
 @story("K-236 K-123 K-244")
 def a_classic_member_may_bring_its_own_id(k: Stage) -> None:
     """A consumer group takes an id it never gave; old versions are admitted without being named first."""
