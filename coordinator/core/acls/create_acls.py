@@ -29,7 +29,14 @@ _FOR_FILTERS: Final = frozenset({ANY, Pattern.MATCH})
 
 
 def create_acls(catalog: Catalog, request: CreateAclsRequest, call: Call) -> Decisions:
-    """Add each rule that makes sense; one that is there already is no error."""
+    """Add each rule that makes sense; one that is there already is no error.
+
+    Where one of them has a value that only filters may have, such as ANY, all are refused, as in Kafka.
+    """
+    if any(map(_is_for_filters, request.creations)):
+        refused = CreateAclsResponseAclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR)
+        yield Result(response=CreateAclsResponse(results=(refused,) * len(request.creations)))
+        return
     results: list[CreateAclsResponseAclCreationResult] = []
     added: dict[AclKey, None] = {}
     room = Room(catalog.held)
@@ -68,11 +75,12 @@ def _records(added: Iterable[AclKey], call: Call) -> tuple[CatalogRecord, ...]:
     return tuple([CatalogRecord(acl, AclValue(call.now_ms)) for acl in added])
 
 
-def _validate(one: CreateAclsRequestAclCreation) -> Refusal | None:
-    """Return why there cannot be such a rule, None if there can.
+def _is_for_filters(one: CreateAclsRequestAclCreation) -> bool:
+    return ANY in (one.resource_type, one.operation, one.permission_type) or one.resource_pattern_type in _FOR_FILTERS
 
-    For values that only filters may have, such as ANY, the code is UNKNOWN_SERVER_ERROR, as in Kafka.
-    """
+
+def _validate(one: CreateAclsRequestAclCreation) -> Refusal | None:
+    """Return why there cannot be such a rule, None if there can."""
     if one.resource_type == Resource.CLUSTER and one.resource_name != CLUSTER_NAME:
         return Refusal(ErrorCode.INVALID_REQUEST, f"The only valid name for the cluster is {CLUSTER_NAME}.")
     if not one.resource_name:
@@ -85,8 +93,6 @@ def _validate(one: CreateAclsRequestAclCreation) -> Refusal | None:
     )
     for number, numbers, what in known:
         if number not in numbers:
-            if number == ANY or (what == "pattern type" and number in _FOR_FILTERS):
-                return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
             return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown {what}: {number}")
     if ":" not in one.principal:
         return Refusal(ErrorCode.INVALID_REQUEST, f"The principal is not TYPE:NAME: {one.principal!r}")

@@ -3,7 +3,7 @@
 Shown by tests/core/catalog/test_configs.py and tests/conformance/stories/{broker_configs,group_configs}.py.
 """
 
-from coordinator.core.catalog.alterations import Settings, alter_resources, refuse_nulls
+from coordinator.core.catalog.alterations import Settings, alter_resources
 from coordinator.core.catalog.catalog import Catalog, Resource
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Decisions
@@ -21,5 +21,4 @@ def alter_configs(catalog: Catalog, request: AlterConfigsRequest, call: Call) ->
 
 
 def _settings_of(resource: Resource, before: Settings, asked: AlterConfigsRequestResource) -> Refusal | Settings:
-    wrong = refuse_nulls([config.name for config in asked.configs if config.value is None])
-    return wrong or {config.name: config.value or "" for config in asked.configs}
+    return {config.name: config.value or "" for config in asked.configs}

@@ -15,9 +15,10 @@ from coordinator.core.result import STEP_ENTRIES, Decisions, Result
 from protocol.bounds import TEXT_BYTES_MAX
 from protocol.errors import ErrorCode
 
+SET, DELETE, APPEND, SUBTRACT = range(4)  # what is done with a setting
 COMPACT: Final = "compact"
-DELETE: Final = "delete"
-_POLICIES: Final[Mapping[str, str]] = {OFFSETS_TOPIC: COMPACT, SHARE_STATE_TOPIC: DELETE}
+REMOVE: Final = "delete"
+_POLICIES: Final[Mapping[str, str]] = {OFFSETS_TOPIC: COMPACT, SHARE_STATE_TOPIC: REMOVE}
 """The one `cleanup.policy` by which nothing is lost of a topic of the coordinator."""
 _ENTRY_CHARACTERS: Final = 200
 """To look at the words of so long a value costs as much as an entry."""
@@ -50,7 +51,7 @@ def alter_resources(
         resource = (asked.resource_type, asked.resource_name)
         kept = _resource_key(catalog, resource)
         before = catalog.configs.get(kept, {})
-        wanted = _refuse_repetition(asked, times[resource]) or settings_of(resource, before, asked)
+        wanted = refuse_shape(asked, times[resource]) or settings_of(resource, before, asked)
         changed: tuple[CatalogRecord, ...] = ()
         if isinstance(wanted, Refusal):
             wrong: Refusal | None = wanted
@@ -71,18 +72,16 @@ def _price_of(asked: Any) -> int:
     return 1 + sum([len(config.value or "") for config in asked.configs]) // _ENTRY_CHARACTERS
 
 
-def refuse_nulls(names: list[str]) -> Refusal | None:
-    """Refuse settings that are null, if there are any."""
-    message = f"Null value not supported for : {', '.join(names)}"
-    return Refusal(ErrorCode.INVALID_REQUEST, message) if names else None
-
-
-def _refuse_repetition(asked: Any, times: int) -> Refusal | None:
+def refuse_shape(asked: Any, times: int) -> Refusal | None:
+    """Refuse what makes no sense whatever the resource is: one that is there several times, a setting that is, and
+    settings that are null and not to be deleted."""
     if times > 1:
         return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len({config.name for config in asked.configs}) != len(asked.configs):
         return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    return None
+    nulls = [one.name for one in asked.configs if one.value is None and getattr(one, "config_operation", SET) != DELETE]
+    message = f"Null value not supported for : {', '.join(nulls)}"
+    return Refusal(ErrorCode.INVALID_REQUEST, message) if nulls else None
 
 
 def _refuse_settings(catalog: Catalog, resource: Resource, wanted: Settings) -> Refusal | None:
@@ -129,7 +128,7 @@ def _of_topic(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
     if name not in catalog.topics_by_name:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     policy = _POLICIES.get(name)
-    if policy is not None and wanted.get("cleanup.policy", DELETE).strip() != policy:
+    if policy is not None and wanted.get("cleanup.policy", REMOVE).strip() != policy:
         # Kafka takes any policy, and then deletes the offsets that are older than retention.ms, or what states changed.
         return Refusal(ErrorCode.INVALID_CONFIG, f"The cleanup.policy of the internal topic {name} must be {policy}.")
     return None

@@ -85,11 +85,23 @@ def _of_topic(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
     return [_topic_entry(catalog, own, config) for config in topic_configs.TOPIC_CONFIGS]
 
 
+_DEFAULTS_OF_OTHERS: Final[Mapping[str | None, Synonym | None]] = {
+    "log.retention.ms": Synonym("log.retention.hours", "168", DEFAULT_CONFIG),
+    "log.roll.ms": None,
+    "log.roll.jitter.ms": None,
+    "log.flush.interval.ms": None,
+}
+"""Settings of the broker in milliseconds that have no default of their own: it is that of another, if it is shown."""
+
+
 def _topic_entry(catalog: Catalog, own: Mapping[str, str], config: topic_configs.TopicConfig) -> Entry:
     synonyms = [] if config.name not in own else [Synonym(config.name, own[config.name], 1)]
     if config.broker is not None:
         synonyms += _broker_synonyms(catalog, config.broker, config.default)
     value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (config.default, DEFAULT_CONFIG)
+    if config.broker in _DEFAULTS_OF_OTHERS:
+        default = _DEFAULTS_OF_OTHERS[config.broker]
+        synonyms[-1:] = [] if default is None else [default]
     return Entry(
         name=config.name,
         value=value,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from coordinator.core.catalog import group_configs, topic_configs
-from coordinator.core.catalog.alterations import Settings, alter_resources, refuse_nulls
+from coordinator.core.catalog.alterations import APPEND, DELETE, SET, SUBTRACT, Settings, alter_resources
 from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Resource
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Decisions
@@ -19,8 +19,6 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseResource,
 )
-
-SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
 def incremental_alter_configs(catalog: Catalog, request: IncrementalAlterConfigsRequest, call: Call) -> Decisions:
@@ -34,9 +32,6 @@ def _settings_of(
     resource: Resource, before: Settings, asked: IncrementalAlterConfigsRequestResource
 ) -> Refusal | Settings:
     """Return the settings after the operations. APPEND and SUBTRACT need a LIST."""
-    nulls = [config.name for config in asked.configs if config.value is None and config.config_operation != DELETE]
-    if wrong := refuse_nulls(nulls):
-        return wrong
     if any(not SET <= config.config_operation <= SUBTRACT for config in asked.configs):
         if asked.resource_type == BROKER:
             return Refusal(ErrorCode.INVALID_REQUEST, "Unknown operations type")

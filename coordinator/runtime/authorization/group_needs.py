@@ -69,8 +69,17 @@ def find_each(asking: Asking) -> Judge:
     return lambda key: None if wanted.is_met(asking, key) else wanted.error
 
 
+_FIND_REFUSED: Final = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional id authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+}
+
+
 def refuse_find(request: FindCoordinatorRequest, version: int, error: ErrorCode) -> FindCoordinatorResponse:
-    told = "Cluster authorization failed." if error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
+    told = _FIND_REFUSED[error]
+    if version >= MANY_KEYS_SINCE and error != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        told = ""  # as in Kafka
     nowhere = (-1, "", -1, error, told)
     return FindCoordinatorResponse(
         error_code=error,

@@ -28,12 +28,14 @@ from coordinator.runtime.authorization.guard import Each, Guard, Whole, need
 from coordinator.runtime.authorization.refusals import (
     AUTHORIZATION_FAILED,
     refuse_credentials,
+    refuse_everywhere,
     refuse_log_dirs,
     refuse_quotas,
     refuse_share_topics,
     refuse_states,
     refuse_to_alter_quotas,
     refuse_to_list_reassignments,
+    refuse_with_text,
 )
 from coordinator.runtime.authorization.shapes import (
     authorized_operations,
@@ -64,7 +66,6 @@ from coordinator.runtime.authorization.transaction_needs import (
     produce_transaction,
     transaction_topics,
 )
-from coordinator.runtime.error_response import error_everywhere
 from coordinator.runtime.find_coordinator import GROUP as GROUP_KEY
 from coordinator.runtime.find_coordinator import TRANSACTION
 from coordinator.runtime.partial_refusal import FIRST, IN_ORDER, LAST
@@ -248,13 +249,13 @@ NEEDS: Final[Mapping[str, Guard]] = {
     ),
     "DescribeLogDirs": Guard((cluster_check(_O.DESCRIBE, refuse=refuse_log_dirs),)),
     "AlterReplicaLogDirs": Guard((cluster_check(_O.ALTER),)),
-    "ElectLeaders": Guard((cluster_check(_O.ALTER, refuse=error_everywhere),)),
-    "AlterPartitionReassignments": Guard((cluster_check(_O.ALTER, refuse=error_everywhere),)),
+    "ElectLeaders": Guard((cluster_check(_O.ALTER, refuse=refuse_everywhere),)),
+    "AlterPartitionReassignments": Guard((cluster_check(_O.ALTER, refuse=refuse_everywhere),)),
     "ListPartitionReassignments": Guard((cluster_check(_O.DESCRIBE, refuse=refuse_to_list_reassignments),)),
     "DescribeQuorum": Guard((cluster_check(_O.DESCRIBE),)),
-    "DescribeAcls": Guard((cluster_check(_O.DESCRIBE),)),
-    "CreateAcls": Guard((cluster_check(_O.ALTER),)),
-    "DeleteAcls": Guard((cluster_check(_O.ALTER),)),
+    "DescribeAcls": Guard((cluster_check(_O.DESCRIBE, refuse=refuse_with_text),)),
+    "CreateAcls": Guard((cluster_check(_O.ALTER, refuse=refuse_with_text),)),
+    "DeleteAcls": Guard((cluster_check(_O.ALTER, refuse=refuse_with_text),)),
     "AlterClientQuotas": Guard((cluster_check(_O.ALTER_CONFIGS, refuse=refuse_to_alter_quotas),)),
     "UpdateFeatures": Guard((cluster_check(_O.ALTER),)),
     "UnregisterBroker": Guard((cluster_check(_O.ALTER),)),

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.runtime.error_response import error_everywhere, error_response
@@ -49,22 +50,43 @@ def refuse_to_list_reassignments(
         )
         for topic in request.topics or ()
     ]  # fmt: skip
-    return ListPartitionReassignmentsResponse(error_code=error, topics=tuple(topics))
+    return ListPartitionReassignmentsResponse(
+        error_code=error, error_message=CLUSTER_AUTHORIZATION_FAILED, topics=tuple(topics)
+    )
 
 
 def refuse_quotas(request: Any, version: int, error: ErrorCode) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(error_code=error, error_message=AUTHORIZATION_FAILED, entries=None)
+    return DescribeClientQuotasResponse(error_code=error, entries=None)
+
+
+def refuse_with_text(request: Any, version: int, error: ErrorCode) -> Any:
+    """Return the response with the error, and with a sentence beside it wherever there is a place for one."""
+    return _tell(error_response(request, version, error))
+
+
+def refuse_everywhere(request: Any, version: int, error: ErrorCode) -> Any:
+    """Return the same with the error in each entry, too."""
+    return _tell(error_everywhere(request, version, error))
+
+
+def _tell(value: Any) -> Any:
+    """Return a response, or an entry of it, with a sentence beside each error."""
+    told: dict[str, Any] = {}
+    for name in value.__struct_fields__:
+        field = getattr(value, name)
+        if name == "error_message" and value.error_code:
+            told[name] = CLUSTER_AUTHORIZATION_FAILED
+        elif isinstance(field, tuple):
+            told[name] = tuple([_tell(one) if isinstance(one, Struct) else one for one in field])
+    return replace(value, **told)
 
 
 def refuse_credentials(
     request: DescribeUserScramCredentialsRequest, version: int, error: ErrorCode
 ) -> DescribeUserScramCredentialsResponse:
     """Return an entry with the error for each user, without the user's name."""
-    entry = DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult(
-        error_code=error, error_message=AUTHORIZATION_FAILED
-    )
-    results = (entry,) * len(request.users or ())
-    return DescribeUserScramCredentialsResponse(error_code=error, error_message=AUTHORIZATION_FAILED, results=results)
+    entry = DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult(error_code=error)
+    return DescribeUserScramCredentialsResponse(error_code=error, results=(entry,) * len(request.users or ()))
 
 
 def refuse_to_alter_quotas(

@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource
+from coordinator.core.catalog.alterations import refuse_shape
 from coordinator.core.catalog.catalog import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from coordinator.core.catalog.describe_configs import validate_broker
 from coordinator.core.catalog.names import RESERVED, reason_invalid
@@ -130,13 +131,16 @@ def each_config(operation: Operation, answers: str, place: str, *open_types: int
     """Check each resource by its type. Types that there are not, and brokers that there are not, are the handler's."""
 
     def judge(asking: Asking) -> Judge:
-        catalog = asking.engine.world.ledger.catalog
+        catalog, is_change = asking.engine.world.ledger.catalog, operation == _O.ALTER_CONFIGS
+        times = Counter((entry.resource_type, entry.resource_name) for entry in asking.request.resources)
 
         def deny(entry: Entry) -> ErrorCode | None:
+            if is_change and refuse_shape(entry, times[entry.resource_type, entry.resource_name]) is not None:
+                return None  # the handler refuses it, as Kafka does before it looks at rights
             kind = _CONFIGURED.get(entry.resource_type)
             if kind is None or entry.resource_type in open_types:
                 return None
-            if operation == _O.ALTER_CONFIGS and entry.resource_type == BROKER and entry.resource_name:
+            if is_change and entry.resource_type == BROKER and entry.resource_name:
                 if validate_broker(catalog, entry.resource_name) is not None:
                     return None
             name = CLUSTER_NAME if kind == _R.CLUSTER else entry.resource_name

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from tests.conformance.drawn.admin import Admin
 from tests.conformance.drawn.classic import Classic
 from tests.conformance.drawn.consumer import Consumer
 from tests.conformance.drawn.migration import Migration
@@ -21,6 +22,7 @@ from tests.conformance.story import Story
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 CHAPTERS: Mapping[str, type[Play]] = {
+    "admin": Admin,
     "classic": Classic,
     "consumer": Consumer,
     "migration": Migration,

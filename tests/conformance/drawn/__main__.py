@@ -19,11 +19,12 @@ from tests.conformance.drawn import CHAPTERS, drawn, keep
 from tests.conformance.drawn.play import STEPS
 from tests.conformance.record import SETTLE_MS
 from tests.conformance.replay import replay
-from tests.conformance.servers import settings
-from tests.conformance.stage import Event
+from tests.conformance.servers import USERS, has_users, settings
+from tests.conformance.stage import Event, prefix_of
 from tests.conformance.story import play, warm
 
 PLAYS = 4
+TELLINGS = PLAYS * (STEPS + 2)  # of a story that is reduced
 
 
 class Trial:
@@ -65,8 +66,12 @@ class Trial:
 def main() -> int:
     """Play, and print what differs; 1 if anything does."""
     options = arguments()
-    server = CHAPTERS[options.chapter].server
-    with kafka.broker(settings(server)) as broker:
+    known = settings(CHAPTERS[options.chapter].server)
+    tellings = TELLINGS if options.reduce else PLAYS
+    seeds = range(options.seed, options.seed + options.count)
+    names = [drawn(options.chapter, seed, (), n + 1).name for seed in seeds for n in range(tellings)]
+    users = [prefix_of(name) + user for name in names for user in USERS] if has_users(known) else ()
+    with kafka.broker(known, users) as broker:
         warm(kafka.Connections(broker))
         trials = [Trial(options.chapter, options.seed + n, broker) for n in range(options.count)]
         with ThreadPoolExecutor(options.at) as pool:

@@ -100,7 +100,11 @@ class Play:
         return self.dice.sample(list(values), self.dice.randint(least, len(values)))
 
 
-MINE = {"list_groups": "groups.group_id", "list_transactions": "transaction_states.transactional_id"}
+MINE = {
+    "list_config_resources": "config_resources.resource_name",
+    "list_groups": "groups.group_id",
+    "list_transactions": "transaction_states.transactional_id",
+}
 
 
 def versions_of(api: str, least: int, most: int) -> range:

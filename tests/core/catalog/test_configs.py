@@ -51,7 +51,7 @@ def catalog() -> Catalog:
 
 def test_a_topics_value_is_its_own_else_the_brokers_else_the_default(catalog: Catalog) -> None:
     """The broker's: as it was set at run time, for itself or for all, or else in its file."""
-    expected = [("log.retention.ms", "604800000", 5), ("log.retention.ms", "777", 4)]
+    expected = [("log.retention.hours", "168", 5), ("log.retention.ms", "777", 4)]
     for kind, name, key, value, source in (
         (BROKER, "", "log.retention.ms", "888", 3),
         (BROKER, "0", "log.retention.ms", "999", 2),
