@@ -354,15 +354,17 @@ class Log:
     def retain(self, now_ms: int, retention_ms: int, retention_bytes: int) -> int:
         """Delete the oldest segments by time and by size, and return the new start of the log. -1 means no limit.
 
-        The age of a segment is told by `Segment.latest_ms`. The active segment is deleted too, unless it is empty. The
-        log then begins where the next segment does, as in Kafka: offsets between the two may have been left out.
+        The age of a segment is told by `Segment.latest_ms`. The active segment is deleted too, unless it is empty; an
+        empty one before it, which another broker has left, keeps nothing behind it. The log then begins where the next
+        segment does, as in Kafka: offsets between the two may have been left out.
         """
-        surplus = self.size - retention_bytes if retention_bytes >= 0 else 0
+        surplus = self.size - retention_bytes if retention_bytes >= 0 else -1
         upto = self.start_offset
         ends = [*[segment.base_offset for segment in self.segments[1:]], self.end_offset]
         for segment, end in zip(self.segments, ends, strict=False):
             is_old = retention_ms >= 0 and 0 <= segment.latest_ms < now_ms - retention_ms
-            if not segment.size or not (is_old or surplus >= segment.size):
+            is_empty_end = not segment.size and segment is self.segments[-1]
+            if is_empty_end or not (is_old or surplus >= segment.size):
                 break
             surplus -= segment.size
             upto = end

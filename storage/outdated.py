@@ -32,24 +32,27 @@ class OutdatedRecords:
             return False
         if retention_bytes >= 0:
             sizes = [_size(self._files, path) for path in paths]
-            if sizes[0] and sum(sizes) - retention_bytes >= sizes[0]:
+            if (sizes[0] or len(paths) > 1) and sum(sizes) - retention_bytes >= sizes[0]:
                 return True
         if retention_ms < 0:
             return False
-        return (yield from self._look_for_age(paths[0], now_ms - retention_ms))
+        return (yield from self._look_for_age(paths[0], now_ms - retention_ms, is_last=len(paths) == 1))
 
     def forget(self, directory: str) -> None:
         """Forget a log that is no more."""
         self._latest = {path: ms for path, ms in self._latest.items() if not path.startswith(f"{directory}/")}
 
-    def _look_for_age(self, path: str, horizon_ms: int) -> Generator[None, None, bool]:
-        """Read whether all of a segment is from before the horizon. Most are told by their first batch."""
+    def _look_for_age(self, path: str, horizon_ms: int, *, is_last: bool) -> Generator[None, None, bool]:
+        """Read whether all of a segment is from before the horizon. Most are told by their first batch.
+
+        The last one, which is appended to, stays while it is empty.
+        """
         if (latest_ms := self._latest.get(path)) is not None:
             return 0 <= latest_ms < horizon_ms
         file = self._files.open(path, readonly=True)
         try:
             first = next(walk(file, checked=False), None)
-            if first is None or first.header.max_timestamp >= horizon_ms:
+            if (first is None and is_last) or (first is not None and first.header.max_timestamp >= horizon_ms):
                 return False
             latest_ms = self._latest[path] = yield from _latest_ms(file)
         except BadBatch:

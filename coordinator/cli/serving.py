@@ -204,6 +204,7 @@ class Server:
         self._files = files
         self._started_ms = self._clock.now_ms()
         self._opened_ms, self._ids_before = self._started_ms, 0  # of the node of the moment
+        self._producer_ids_before = 0
         self._recovery_seconds = 0.0
         self._is_ready = False
         self.exit_code = 0
@@ -326,6 +327,7 @@ class Server:
             ),
             is_synced=options.fsync,
             cluster_id=self._setup.cluster_id,
+            producer_ids=self._producer_ids_before,
         )
 
     def prepare_restart(self, snapshot: Snapshot) -> None:
@@ -343,6 +345,7 @@ class Server:
         self._setup = replace(self._setup, cluster_id=self._node.cluster_id)
         self._brokers.start_all()
         old = self._node
+        self._producer_ids_before = old.world.ledger.transactions.next_producer_id
         old.abandon()
         self._is_ready = False
         try:
@@ -378,7 +381,7 @@ class Server:
 
     def _open(self) -> None:
         self._opened_ms, self._ids_before = self._clock.now_ms(), self._ids.count
-        self._node.open(self._opened_ms)
+        self._node.open(self._opened_ms, self._producer_ids_before)
 
     def _end_turn(self) -> None:
         """Do what need not be done before the responses have left. Raises what ends the process."""

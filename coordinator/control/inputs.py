@@ -82,6 +82,7 @@ class Origin(Struct, frozen=True):
     listeners: tuple[AdvertisedListener, ...]
     is_synced: bool = False  # whether responses wait for the disk
     cluster_id: str = ""  # that it was given, "" if it has made one
+    producer_ids: int = 0  # how many were given out before
 
     @property
     def obstacle(self) -> str:

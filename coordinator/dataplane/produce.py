@@ -182,6 +182,9 @@ def _append(
             return known
         if known is not None:
             return AppendedBatch(known.base_offset, known.timestamp, log.start_offset)
+    if header.size > settings.segment_bytes:
+        message = f"The record batch size of {header.size} bytes exceeds that of a segment"
+        return Refusal(ErrorCode.RECORD_LIST_TOO_LARGE, message)
     batch, time_ms, latest_ms = data.records[: header.size], -1, accepted.max_timestamp
     if settings.is_log_append_time:
         time_ms = latest_ms = call.now_ms  # whatever the producer says, which nobody has looked at

@@ -150,8 +150,11 @@ class Node:
             raise
         self.has_read_catalog = True
 
-    def open(self, now_ms: int) -> None:
-        """Read what exists, and make what the set-up asks for. The groups are loaded by `load`, step by step."""
+    def open(self, now_ms: int, producer_ids: int = 0) -> None:
+        """Read what exists, and make what the set-up asks for. The groups are loaded by `load`, step by step.
+
+        So many producer ids were given out before: those whom they were given to may still be there.
+        """
         setup, world, topics = self._setup, self.world, self.world.ledger.catalog.topics_by_name
         config = setup.config
         if self.has_read_catalog:
@@ -172,6 +175,7 @@ class Node:
         self.world.ledger.record(
             Result(records=tuple(self._topic(*topic, now_ms) for topic in missing.items())), now_ms
         )
+        self.world.ledger.record(Result(records=self.world.ledger.transactions.keep_producer_ids(producer_ids)), now_ms)
         self.world.ledger.flush()
         count = topics[OFFSETS_TOPIC].partitions
         partitions = Partitions(count, self._partition, config["group.owners.max.bytes"])

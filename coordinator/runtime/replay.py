@@ -85,7 +85,7 @@ class Replay:
         )
         self.node = Node(setup)
         self.node.engine.group_commit.follow_journal()
-        self.node.open(origin.opened_ms)
+        self.node.open(origin.opened_ms, origin.producer_ids)
 
     def run(self) -> list[Difference]:
         """Give the node all inputs. Returns the requests that it has answered in another way, in their order.

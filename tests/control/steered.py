@@ -86,6 +86,7 @@ class SteeredNode(InMemory):
         super().__init__(is_steered=True, is_loaded=False, seed=seed, **values)
         assert isinstance(self.clock, CoordinatorClock)
         self._seed, self._opened_ms, self._ids_before = seed, self.clock.now_ms(), 0
+        self._producer_ids_before = 0
         self._fresh_ids = cast("FreshIds", self.setup.fresh_id)
         self.frontend.handler.fresh_id = self._fresh_ids  # one source of ids, as in a server
         self.poller = MemoryPoller(self)
@@ -128,6 +129,7 @@ class SteeredNode(InMemory):
             ),
             is_synced=self.setup.is_synced,
             cluster_id=self.setup.cluster_id,
+            producer_ids=self._producer_ids_before,
         )
 
     def prepare_restart(self, snapshot: Snapshot) -> None:
@@ -139,12 +141,13 @@ class SteeredNode(InMemory):
         self.brokers.start_all()
         self.setup = replace(self.setup, cluster_id=self.node.cluster_id)
         old = self.node
+        self._producer_ids_before = old.world.ledger.transactions.next_producer_id
         old.abandon()
         replacement.finish(self.files, "data")
         self.node = self.next
         self.frontend.set_engine(self.node.engine)
         self._opened_ms, self._ids_before = self.clock.now_ms(), self._fresh_ids.count
-        self.node.open(self._opened_ms)
+        self.node.open(self._opened_ms, self._producer_ids_before)
         opened()
         if not self.node.began_empty:
             self.poller.release()

@@ -16,6 +16,7 @@ from coordinator.server.verbs.queues import Queue, QueueRecords
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import PrefixReset, State
 from protocol.errors import ErrorCode
+from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.steps import finish_steps
 from storage import pending_reset, replacement
 from storage.files import StorageError
@@ -73,6 +74,24 @@ def test_a_server_that_was_killed_has_the_old_state_or_the_new_one(verb: Verb, a
         found.append(contents == after)
     assert found == sorted(found), "once the new state is there, it stays"
     assert len(set(found)) == 2
+
+
+@VERBS
+def test_a_producer_id_is_given_to_one_producer_only(verb: Verb, after: State) -> None:
+    """Producers outlive a reset: what one of them sends would be taken for what the other has sent before."""
+    server, disk = prepare()
+    given = [take_producer_id(server) for _ in range(3)]
+    verb(server)
+    given.append(take_producer_id(server))
+    given.append(take_producer_id(serve(disk.copy())))
+    assert len(set(given)) == len(given)
+
+
+def take_producer_id(server: SteeredNode) -> int:
+    """Ask for a producer id, as a producer without transactions does."""
+    response = server.connect("producer").ask(InitProducerIdRequest(None, 0), 4)
+    assert response.error_code == ErrorCode.NONE
+    return int(response.producer_id)
 
 
 @VERBS
@@ -215,6 +234,18 @@ def test_a_start_finishes_all_resets_that_were_cut_off() -> None:
     resets = [PrefixReset("a-", ("a-kept",)), PrefixReset("b-"), PrefixReset("a-kept")]
     server.pending_reset.note(msgspec.json.encode(resets), is_synced=True)
     assert serve(disk.copy()).operator.state.contents() == State({"orders": 2})
+
+
+@pytest.mark.parametrize("kept", [0, 1, 10, None], ids=["nothing", "a byte", "ten bytes", "zeros"])
+def test_a_power_cut_that_loses_the_note_of_a_reset_does_not_refuse_the_start(kept: int | None) -> None:
+    """Without --fsync the name of a file may be on the disk before its contents."""
+    server, disk = prepare_prefixes()
+    before = server.operator.state.contents()
+    note = msgspec.json.encode([PrefixReset("a-")])
+    server.pending_reset.note(bytes(len(note)) if kept is None else note[:kept], is_synced=False)
+    left = disk.copy()
+    assert serve(left).operator.state.contents() == before
+    assert not left.exists(f"data/{pending_reset.NAME}")
 
 
 def test_the_state_has_no_offsets_of_topics_that_are_gone() -> None:

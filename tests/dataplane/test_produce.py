@@ -44,6 +44,18 @@ def test_bad_batches_are_refused_and_nothing_is_written(broker: Broker, what: st
     assert broker.produce("t", 0, GOOD).base_offset == 0
 
 
+def test_a_batch_is_at_most_as_large_as_a_segment(broker: Broker) -> None:
+    """Kafka: `UnifiedLog.append`. The setting counts as it is now; what is there already is known as it was."""
+    broker.create("large", segment_bytes=str(1 << 20), max_message_bytes=str(1 << 21))
+    rest = (1 << 20) - len(batch("")) - 4  # the lengths of record and value take two bytes more each
+    fits = batch("x" * rest)
+    assert len(fits) == 1 << 20
+    assert broker.produce("large", 0, fits).error_code == ErrorCode.NONE
+    answer = broker.produce("large", 0, batch("x" * (rest + 1)))
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.RECORD_LIST_TOO_LARGE, -1)
+    assert broker.produce("large", 0, GOOD).base_offset == 1
+
+
 @pytest.mark.parametrize(
     ("topic", "partition", "error"),
     [

@@ -130,7 +130,8 @@ class GappedLog:
         for segment, end in zip(self.segments, [*bases[1:], self.end], strict=True):
             is_old = retention_ms >= 0 and segment.latest_ms >= 0 and now_ms - segment.latest_ms > retention_ms
             is_surplus = retention_bytes >= 0 and size - segment.size >= retention_bytes
-            if not segment.batches or not (is_old or is_surplus):
+            is_last_and_empty = segment is self.segments[-1] and not segment.batches  # Kafka: `deletableSegments`
+            if is_last_and_empty or not (is_old or is_surplus):
                 break
             size -= segment.size
             upto = end

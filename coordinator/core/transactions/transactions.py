@@ -119,6 +119,10 @@ class Transactions:
         """The fact that `next_producer_id` is given out."""
         return CatalogRecord(ProducerIdKey(), ProducerIdValue(self.next_producer_id + 1))
 
+    def keep_producer_ids(self, end: int) -> tuple[CatalogRecord, ...]:
+        """Return the facts by which no id below `end` is given out: producers that have them may still be there."""
+        return (CatalogRecord(ProducerIdKey(), ProducerIdValue(end)),) if end > self.next_producer_id else ()
+
     def deadlines(self) -> Mapping[str, int]:
         """Return when each open transaction times out, by its transactional id."""
         return self._deadlines

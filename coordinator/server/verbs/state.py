@@ -164,13 +164,22 @@ class StateVerbs:
         self._resets = resets
 
     def finish_reset_in_steps(self) -> Generator[None, None, None]:
-        """Do the rest of a reset that was cut off."""
+        """Do the rest of a reset that was cut off.
+
+        Without --fsync a power cut may leave the file without its contents. What it said is lost then, as records are.
+        """
         found = self._world.pending_reset.read()
-        if found is not None:
-            for what in msgspec.json.decode(found, type=list[PrefixReset]):
-                log.warning("a reset that was cut off is finished", extra={"prefix": what.prefix})
-                yield from self._remove_in_steps(what)
-            self._world.pending_reset.clear()
+        if found is None:
+            return
+        try:
+            resets = msgspec.json.decode(found, type=list[PrefixReset])
+        except msgspec.DecodeError as error:
+            log.warning("a reset that was cut off cannot be finished: its file cannot be read (%s)", error)
+            resets = []
+        for what in resets:
+            log.warning("a reset that was cut off is finished", extra={"prefix": what.prefix})
+            yield from self._remove_in_steps(what)
+        self._world.pending_reset.clear()
 
     def _remove_in_steps(self, what: PrefixReset) -> Generator[None, None, tuple[int, int]]:
         self._scenarios.remove_of(what.removes)
