@@ -36,6 +36,9 @@ class Trait(Flag):
     """Everybody may send it, for another reason than HANDSHAKE."""
     LIMITED = auto()
     """It makes or removes partitions, which `controller_mutation_rate` limits."""
+    CUT_OFF = auto()
+    """Nothing more of it is done where its client has left, though it CHANGES something: that is the client's own, as a
+    session, or each part of it is complete. So it is with what READS; all else is done to its end, as in Kafka."""
     OF_THE_MACHINE = auto()
     """The response depends on the machine. A replay does not compare it."""
 
@@ -53,12 +56,14 @@ OFFSETS = Trait.READS | Trait.URGENT_IF_BRIEF | Trait.INLINE | Trait.REPEATS | T
 MANY = Trait.CHANGES | Trait.LARGE
 """What else may name a hundred thousand partitions of a group."""
 WRITE = Trait.CHANGES | Trait.INLINE | Trait.OF_TOPICS
-POLL = Trait.CHANGES | Trait.INLINE | Trait.OF_TOPICS | Trait.REPEATS | Trait.CONSTANT
+POLL = Trait.CHANGES | Trait.INLINE | Trait.OF_TOPICS | Trait.REPEATS | Trait.CONSTANT | Trait.CUT_OFF
 """Fetch, which changes its session."""
-ACQUIRE = Trait.CHANGES | Trait.INLINE | Trait.OF_TOPICS | Trait.LARGE
+ACQUIRE = Trait.CHANGES | Trait.INLINE | Trait.OF_TOPICS | Trait.LARGE | Trait.CUT_OFF
 """ShareFetch, which acquires records, and may acknowledge each of many by itself."""
 GREETING = Trait.READS | Trait.HANDSHAKE | Trait.URGENT | Trait.INLINE
 LOG_IN = Trait.CHANGES | Trait.HANDSHAKE | Trait.URGENT
+LOOK_UP = Trait.CHANGES | Trait.CUT_OFF
+"""Metadata, which creates topics that are asked for, and describes any number of them to a client of a few bytes."""
 RESIZE = Trait.CHANGES | Trait.LIMITED
 TOKEN = Trait.CHANGES | Trait.UNGUARDED
 """Delegation tokens are the client's own, and there are none."""

@@ -13,7 +13,8 @@ in a simulation by the number of checkpoints. A journal says how many each step 
 A request whose handler returns in its first step is answered like any other. Else it is parked under its ticket, and
 `LongRequests.step` does one step at a time, of each such request in turn. Steps wait for no clock: they go on in the
 next turn, though a test has stopped the coordinator's time. Between two steps everything may change, so a handler takes
-what it reads from immutable values, and what it writes step by step is complete in each step.
+what it reads from immutable values, and what it writes step by step is complete in each step. Where its client leaves,
+a request that changes something goes on to its end, as in Kafka; one that only reads is forgotten.
 """
 
 from collections import deque
@@ -25,10 +26,15 @@ from msgspec import Struct
 
 from coordinator.control.inputs import StepInput
 from coordinator.core.decision import Outcome, Steps
+from protocol.apis import names_with
+from protocol.traits import Trait
 
 ACTIVE_MAX: Final = 4  # requests that have their turns; others wait behind them
 STEP_S: Final = 0.002  # of processor time, after which a step is over
+LEFT_MAX: Final = 100  # requests of clients that have left, which bounds what these keep in memory; others are cut off
 STEPS_MAX: Final = 1_000  # of the active ones together, of which none ends: then one of them lets another in
+
+DONE_TO_THE_END: Final = names_with(Trait.CHANGES) - names_with(Trait.CUT_OFF)
 
 
 class StepMeter(Protocol):
@@ -94,6 +100,7 @@ class UnfinishedRequests:
         self.next_ticket_of_nobody = count(-1, -1).__next__  # of work that no client waits for
         self._waiting: deque[UnfinishedRequest] = deque()  # their first step is done
         self._active: deque[UnfinishedRequest] = deque()  # few, because what they have found so far is in memory
+        self._left = set[int]()  # the tickets of those whose clients have left
         self._steps = 0  # since the last one has become active, or has ended
 
     def __bool__(self) -> bool:
@@ -141,13 +148,19 @@ class UnfinishedRequests:
     def remove(self, unfinished: UnfinishedRequest) -> None:
         """Forget a request whose last step is done, or has failed."""
         self._steps = 0
+        self._left.discard(unfinished.ticket)
         for queue in (self._active, self._waiting):
             if unfinished in queue:
                 queue.remove(unfinished)
 
     def forget(self, ticket: int) -> None:
-        """Do nothing more for a client that has left."""
+        """Answer a client no more that has left. What it has asked to be changed is changed to the end."""
         unfinished = self.find(ticket)
-        if unfinished is not None:
-            self.remove(unfinished)
-            unfinished.steps.close()
+        if unfinished is None:
+            return
+        if unfinished.name in DONE_TO_THE_END and len(self._left) < LEFT_MAX:
+            unfinished.ticket = self.next_ticket_of_nobody()
+            self._left.add(unfinished.ticket)
+            return
+        self.remove(unfinished)
+        unfinished.steps.close()

@@ -12,6 +12,7 @@ from coordinator.core.decision import SILENT
 from coordinator.core.pace import UNITS, map_in_steps, name_units
 from coordinator.runtime.steps import (
     ACTIVE_MAX,
+    LEFT_MAX,
     STEPS_MAX,
     Checkpoints,
     ProcessorTime,
@@ -158,6 +159,23 @@ def test_a_client_that_leaves_ends_its_own_steps_wherever_they_wait(leaving: int
         assert done[leaving] == before, "nothing more is done for a client that has left"
         requests.forget(ticket)
     assert not requests
+
+
+def test_only_so_many_requests_are_done_to_their_end_for_clients_that_have_left() -> None:
+    """What they keep in memory has a bound; each that ends makes room for another one."""
+    requests = UnfinishedRequests(Checkpoints())
+
+    def leave(ticket: int, name: str = "DeleteTopics") -> int:
+        requests.keep(UnfinishedRequest(name, ticket, None, 0, (None for _ in range(2))))
+        requests.forget(ticket)
+        assert requests.find(ticket) is None, "nobody is answered"
+        return len(requests._waiting) + len(requests._active)
+
+    assert leave(1) == 1
+    assert leave(2, "DescribeGroups") == leave(3, "ShareFetch") == 1, "they change nothing that lasts"
+    assert [leave(ticket) for ticket in range(4, LEFT_MAX + 5)] == [*range(2, LEFT_MAX + 1), LEFT_MAX, LEFT_MAX]
+    requests.remove(requests.pop())
+    assert leave(1) == leave(2) == LEFT_MAX
 
 
 def test_a_step_ends_at_the_first_checkpoint_after_its_processor_time() -> None:

@@ -169,6 +169,7 @@ _GIVEN: Final[Mapping[str, Callable[[Path, int, Ids], Given]]] = {
     "ConsumerGroupHeartbeat": _consumer_heartbeat,
     "CreatePartitions": _create_partitions,
     "CreateTopics": _create_topics,
+    "DeleteRecords": lambda path, version, ids: {"offset": -1},
     "DeleteShareGroupOffsets": lambda path, version, ids: {"group_id": "s1"},
     "DeleteTopics": lambda path, version, ids: {"topics.name": None},
     "IncrementalAlterConfigs": _alter_configs,
