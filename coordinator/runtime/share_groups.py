@@ -21,7 +21,7 @@ from coordinator.core.result import (
     NoteFailedStates,
 )
 from coordinator.core.share_state.machine import NO_ROOM
-from coordinator.core.share_state.values import FIRST_EPOCH, NO_OFFSET, StateKey, StateSummary
+from coordinator.core.share_state.values import FIRST_EPOCH, StateKey, StateSummary
 from coordinator.core.verbs import Forget
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.partition import Partition
@@ -140,7 +140,7 @@ def _conclude(engine: Engine, partition: Partition, effect: BeginShareStates, fa
 def _begin_one(engine: Engine, effect: BeginShareStates, key: StateKey, offset: int) -> ErrorCode:
     """Begin a state. One that a group's join asks for and that is there stays as it is: the record that says so was
     lost in a power cut, and members may have gone on meanwhile."""
-    if offset == NO_OFFSET:
+    if effect.response is None:
         summary = engine.share_states.summary(key)
         if isinstance(summary, StateSummary) and summary.state_epoch > FIRST_EPOCH:
             return ErrorCode.NONE

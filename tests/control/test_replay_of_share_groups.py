@@ -93,7 +93,7 @@ def test_locks_sessions_and_waits_of_share_groups_are_replayed() -> None:
     assert a.fetch(60_000) is None
     server.frontend.disconnect(b.peer.connection)
     server.turn()
-    assert acquired(a.peer.answers[-1][1]) == [(1, 1, 4)], "and a session that ends with its connection"
+    assert acquired(a.peer.answers[-1][1]) == [(1, 1, 4), (2, 2, 3)], "and a session that ends with its connection"
     server.operator.groups.forget("queue")
     assert server.operator.state.contents().queues is UNSET
     Member(server, "c").join()

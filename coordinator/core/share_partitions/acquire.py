@@ -1,7 +1,8 @@
 """Acquire records for a member: those that are available again first, then those that were never delivered.
 
-A batch that has failed often is cut, so that one poison record does not take all others with it to the limit: from half
-of the limit on a delivery has half of what the one before it had, and the last has a single record.
+A batch is the one that was acquired first, of which parts may have other fates by now: what is available of it is
+acquired together. One that has failed often is cut, so that one poison record does not take all others with it to the
+limit: from half of the limit on a delivery has half of what the one before it had, and the last has a single record.
 Kafka: `SharePartition.acquire`.
 """
 
@@ -11,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coordinator.core.share_partitions.runs import find_run, overlay, part
+from coordinator.core.share_partitions.runs import find_end_of_batch, find_run, overlay, part
 from coordinator.core.share_partitions.values import NEVER_MS, NO_MEMBER, Limits, Run, SharePartition
 from coordinator.core.share_state.values import DeliveryState
 
@@ -60,11 +61,14 @@ def next_fetch_offset(partition: SharePartition) -> int:
 
 def find_last_wanted(partition: SharePartition, records_max: int) -> int:
     """Return the last offset that so many records could be acquired up to, if no produced batch went on behind it."""
-    for run in partition.runs:
-        if run.state == DeliveryState.AVAILABLE:
-            if records_max <= run.size:
-                return run.last_offset
-            records_max -= run.size
+    runs, at = partition.runs, 0
+    while at < len(runs):
+        end = find_end_of_batch(runs, at)
+        available = [run for run in runs[at:end] if run.state == DeliveryState.AVAILABLE]
+        records_max -= sum(run.size for run in available)
+        if available and records_max <= 0:
+            return available[-1].last_offset
+        at = end
     return partition.end_offset + records_max - 1
 
 
@@ -102,28 +106,46 @@ class _Taker:
         self.count = 0
 
     def take_again(self, runs: Sequence[Run], first_offset: int, last_offset: int) -> bool:
-        """Acquire what is available again between two offsets. Return whether nothing may be added to it."""
-        for at in range(find_run(runs, first_offset), len(runs)):
-            run = runs[at]
-            if run.first_offset > last_offset or self.count >= self.records_max:
-                break
-            if run.state != DeliveryState.AVAILABLE:
-                continue
-            run = part(run, max(run.first_offset, first_offset), min(run.last_offset, last_offset))
-            if run.delivery_count >= self.cut_from:
+        """Acquire what is available again between two offsets, batch by batch. Return whether nothing may be added."""
+        at = find_run(runs, first_offset)
+        while at < len(runs) and runs[at].first_offset <= last_offset and self.count < self.records_max:
+            end = find_end_of_batch(runs, at)
+            available = [
+                part(run, max(run.first_offset, first_offset), min(run.last_offset, last_offset))
+                for run in runs[at:end]
+                if run.state == DeliveryState.AVAILABLE and run.first_offset <= last_offset
+            ]
+            if any(run.delivery_count >= self.cut_from for run in available):
                 if not self.acquired:
-                    self._take(run, self._size_of_cut(run))
+                    self._take_cut(available)
                 return True
-            self._take(run, self.records_max - self.count if self.wish.is_exact else run.size)
+            for run in available:
+                self._take(run, self.records_max - self.count if self.wish.is_exact else run.size)
+            at = end
         return False
 
+    def _take_cut(self, available: Sequence[Run]) -> None:
+        """Acquire a part of a batch that has failed often: so many records as the first one of them that has failed
+        often allows, and a record before its last delivery alone. Kafka: `SharePartition.acquireSubsetBatchRecords`."""
+        most = self.records_max if self.wish.is_exact else available[-1].batch_last - available[0].batch_first + 1
+        is_cut = False
+        for run in available:
+            is_last = run.delivery_count == self.limit - 1 and self.limit > UNCUT_LIMIT
+            if is_last and self.count:
+                return
+            if run.delivery_count >= self.cut_from and not is_cut:
+                is_cut, size = True, self._size_of_cut(run)
+                most = min(most, size) if size > self.count else most
+            self._take(run, 1 if is_last else most - self.count)
+            if is_last or self.count >= most:
+                return
+
     def _size_of_cut(self, run: Run) -> int:
-        if run.delivery_count >= self.limit - 1 and self.limit > UNCUT_LIMIT:
-            return 1
-        size = max(1, (run.batch_last - run.batch_first + 1) >> (run.delivery_count - self.cut_from + 1))
-        return min(size, self.records_max) if self.wish.is_exact else size
+        return max(1, (run.batch_last - run.batch_first + 1) >> (run.delivery_count - self.cut_from + 1))
 
     def _take(self, run: Run, size: int) -> None:
+        if size <= 0:
+            return
         last = min(run.last_offset, run.first_offset + size - 1)
         self.acquired.append(
             replace(

@@ -22,6 +22,14 @@ def find_run(runs: Sequence[Run], offset: int) -> int:
     return bisect_left(runs, offset, key=_last_offset)
 
 
+def find_end_of_batch(runs: Sequence[Run], at: int) -> int:
+    """Return the index of the first run behind the batch that a run is a part of."""
+    end = at + 1
+    while end < len(runs) and runs[end].batch_first == runs[at].batch_first:
+        end += 1
+    return end
+
+
 def _last_offset(run: Run) -> int:
     return run.last_offset
 

@@ -336,7 +336,7 @@ def test_the_next_delivery_has_half_of_the_last_one_and_in_the_end_a_record(limi
     cut_from = max(2, (limit + 1) // 2)
     if count < cut_from:
         expected = 64
-    elif count >= limit - 1 and limit > 2:
+    elif count == limit - 1 and limit > 2:
         expected = 1
     else:
         expected = max(1, 64 // 2 ** (count - cut_from + 1))
@@ -414,26 +414,36 @@ def windows(draw: st.DrawFn) -> tuple[SharePartition, list[BatchOffsets]]:
 def test_what_has_failed_often_comes_alone_whatever_else_is_there(
     window: tuple[SharePartition, list[BatchOffsets]], most: int, is_exact: bool
 ) -> None:
-    """A fetch takes the available runs in order, up to the first one that has failed often. That one it takes alone: half
-    as many records as the last time, by the batch that it was acquired with at first, and a single one in the end."""
+    """A fetch takes what is available batch by batch, up to the first batch of which something has failed often. That one
+    comes alone, and not all of it. By single offsets, as `SharePartition.acquire` goes through them."""
     partition, log = window
     log = [batch for batch in log if batch.last_offset >= next_fetch_offset(partition)]
     found = acquire(partition, Wish("a", most, is_exact=is_exact), log, LIMITS, 0)
-    waiting = [run for run in partition.runs if run.state == AVAILABLE]
+    batches: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for run in partition.runs:
+        if run.state == AVAILABLE:
+            known = batches.setdefault((run.batch_first, run.batch_last), [])
+            known += [(offset, run.delivery_count) for offset in offsets((run,))]
     expected: list[int] = []
     is_cut = False
-    for run in waiting:
+    for (first, last), known in batches.items():
         if len(expected) >= most:
             break
-        if run.delivery_count >= 2:
-            is_cut = True
-            if not expected:
-                size = 1 if run.delivery_count == 3 else max(1, (run.batch_last - run.batch_first + 1) // 2)
-                size = min(size, run.size, most if is_exact else size)
-                expected += range(run.first_offset, run.first_offset + size)
+        is_cut = max(count for _, count in known) >= 2
+        if is_cut and expected:
             break
-        size = min(run.size, most - len(expected)) if is_exact else run.size
-        expected += range(run.first_offset, run.first_offset + size)
+        before, cut = len(expected), None
+        for offset, count in known:
+            taken_of_batch = len(expected) - before
+            if count == 3 and taken_of_batch:
+                break
+            if count >= 2 and cut is None:
+                cut = max(1, (last - first + 1) >> (count - 1))
+            expected.append(offset)
+            if count == 3 or (is_exact and len(expected) == most) or cut == taken_of_batch + 1:
+                break
+        if is_cut:
+            break
     taken = offsets(found.acquired)
     assert taken[: len(expected)] == expected
     assert len(taken) == len(expected) or not is_cut, "nothing new comes with it"
