@@ -29,6 +29,13 @@ UNORDERED = {  # by API, the lists whose order is not the same in each run of Ka
     "consumer_group_describe": {"groups", "members", "topic_partitions", "partitions", "subscribed_topic_names"},
     "consumer_group_heartbeat": {"topic_partitions", "partitions"},
     "share_group_heartbeat": {"topic_partitions", "partitions"},
+    "share_fetch": {"responses", "partitions"},
+    "initialize_share_group_state": {"partitions"},
+    "read_share_group_state": {"partitions"},
+    "write_share_group_state": {"partitions"},
+    "delete_share_group_state": {"partitions"},
+    "read_share_group_state_summary": {"partitions"},
+    "share_acknowledge": {"responses", "partitions"},
     "share_group_describe": {"groups", "members", "topic_partitions", "subscribed_topic_names"},
     "describe_share_group_offsets": {"topics", "partitions"},
     "alter_share_group_offsets": {"responses"},
@@ -159,9 +166,9 @@ def shorten(text: str) -> str:
 
 
 def with_sorted_lists(item: Any) -> Any:
-    """Return the same with every list in it sorted."""
+    """Return the same with every list in it sorted, and without messages for people."""
     if isinstance(item, dict):
-        return {key: with_sorted_lists(value) for key, value in item.items()}
+        return {key: with_sorted_lists(value) for key, value in item.items() if key not in TEXTS}
     return (
         sorted((with_sorted_lists(one) for one in item), key=lambda one: json.dumps(one, sort_keys=True, default=str))
         if isinstance(item, list)

@@ -5,7 +5,8 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.conformance.batches import T0, batch
+from tests.conformance.actors import Producer
+from tests.conformance.batches import T0, TRANSACTIONAL, batch
 from tests.conformance.requests import topic_data
 from tests.conformance.stage import Answer, Pending, Stage
 
@@ -60,11 +61,55 @@ def find_share_coordinators(k: Stage, topic: str, group: str, partitions: int) -
     )
 
 
-def append(k: Stage, topic: str, size: int, index: int = 0, *, at_ms: int = T0, **fields: Any) -> None:
-    """Append a batch of so many records. Stage setting."""
+def append(
+    k: Stage, topic: str, size: int, index: int = 0, *, at_ms: int = T0, producer: Producer | None = None, **fields: Any
+) -> None:
+    """Append a batch of so many records, in the transaction of a producer if one is given. Stage setting."""
+    name = None
+    if producer is not None:
+        name = producer.transactional_id
+        fields |= {"producer_id": producer.id, "epoch": producer.epoch, "attributes": TRANSACTIONAL}
     values = [b"%d" % number for number in range(size)]
     data = topic_data(topic, batch(*values, timestamps=[at_ms + n for n in range(size)], **fields), index)
-    k.line("stage").quietly("produce", 9, acks=-1, timeout_ms=5_000, topic_data=data)
+    answer = k.line("stage").quietly("produce", 9, transactional_id=name, acks=-1, timeout_ms=5_000, topic_data=data)
+    assert answer.responses[0].partition_responses[0].error_code == "NONE", answer
+
+
+def delete_before(k: Stage, topic: str, offset: int) -> None:
+    parts = [{"partition_index": 0, "offset": offset}]
+    k.line("stage").quietly("delete_records", 2, topics=[{"name": topic, "partitions": parts}], timeout_ms=5_000)
+
+
+def open_transaction(k: Stage, p: Producer, topic: str, size: int) -> None:
+    p.add_partitions(topic)
+    append(k, topic, size, producer=p, sequence=0)
+
+
+def transaction(k: Stage, topic: str, size: int, *, committed: bool) -> None:
+    p = Producer(k, "p" if committed else "q")
+    p.begin()
+    open_transaction(k, p, topic, size)
+    end = latest(k, topic, 0)
+    p.end(committed)
+    k.line("stage").until("marker", "list_offsets", 5, lambda answer: offset_of(answer) > end, **of_topic(topic, 1))
+
+
+def latest(k: Stage, topic: str, isolation_level: int) -> int:
+    return offset_of(k.line("stage").quietly("list_offsets", 5, **of_topic(topic, isolation_level)))
+
+
+def offset_of(answer: Answer) -> int:
+    found: int = answer.topics[0].partitions[0].offset
+    return found
+
+
+def of_topic(topic: str, isolation_level: int) -> dict[str, Any]:
+    parts = [{"partition_index": 0, "timestamp": -1}]
+    return {
+        "replica_id": -1,
+        "isolation_level": isolation_level,
+        "topics": [{"name": topic, "partitions": parts}],
+    }
 
 
 class Taker:

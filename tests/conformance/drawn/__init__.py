@@ -15,6 +15,8 @@ from tests.conformance.drawn.consumer import Consumer
 from tests.conformance.drawn.migration import Migration
 from tests.conformance.drawn.play import Play
 from tests.conformance.drawn.records import Records
+from tests.conformance.drawn.share import Share
+from tests.conformance.drawn.share_groups import ShareGroups
 from tests.conformance.drawn.streams import StreamsGroups
 from tests.conformance.drawn.transactions import Transactions
 from tests.conformance.stage import Event, Stage
@@ -27,6 +29,8 @@ CHAPTERS: Mapping[str, type[Play]] = {
     "consumer": Consumer,
     "migration": Migration,
     "records": Records,
+    "share": Share,
+    "share_groups": ShareGroups,
     "streams": StreamsGroups,
     "transactions": Transactions,
 }

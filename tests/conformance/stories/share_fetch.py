@@ -1,12 +1,21 @@
 """Records of share groups (KIP-932): who acquires which, how many, and when; share sessions."""
 
-from typing import Any
-
 from tests.conformance.actors import Producer
-from tests.conformance.batches import TRANSACTIONAL
 from tests.conformance.requests import UNKNOWN_ID
-from tests.conformance.sharing import ACCEPT, EXACTLY, REJECT, RELEASE, Taker, append, begin_states, shared
-from tests.conformance.stage import Answer, Stage
+from tests.conformance.sharing import (
+    ACCEPT,
+    EXACTLY,
+    REJECT,
+    RELEASE,
+    Taker,
+    append,
+    begin_states,
+    delete_before,
+    open_transaction,
+    shared,
+    transaction,
+)
+from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
 T1970 = 1_000  # long before any other record
@@ -557,11 +566,6 @@ def records_that_are_deleted_while_they_are_in_flight(k: Stage) -> None:
     a.show()
 
 
-def delete_before(k: Stage, topic: str, offset: int) -> None:
-    parts = [{"partition_index": 0, "offset": offset}]
-    k.line("stage").quietly("delete_records", 2, topics=[{"name": topic, "partitions": parts}], timeout_ms=5_000)
-
-
 @story("H-216")
 def records_that_are_deleted_before_they_are_read(k: Stage) -> None:
     """The group goes on at the new start of the log."""
@@ -627,40 +631,6 @@ def a_group_that_waits_for_the_end_of_a_transaction(k: Stage) -> None:
     waiting.answer()
 
 
-def open_transaction(k: Stage, p: Producer, topic: str, size: int) -> None:
-    p.add_partitions(topic)
-    append(
-        k, topic, size, producer_id=p.id, epoch=p.epoch, sequence=0, attributes=TRANSACTIONAL,
-    )  # fmt: skip
-
-
-def transaction(k: Stage, topic: str, size: int, *, committed: bool) -> None:
-    p = Producer(k, "p" if committed else "q")
-    p.begin()
-    open_transaction(k, p, topic, size)
-    end = latest(k, topic, 0)
-    p.end(committed)
-    k.line("stage").until("marker", "list_offsets", 5, lambda answer: offset_of(answer) > end, **of_topic(topic, 1))
-
-
-def latest(k: Stage, topic: str, isolation_level: int) -> int:
-    return offset_of(k.line("stage").quietly("list_offsets", 5, **of_topic(topic, isolation_level)))
-
-
-def offset_of(answer: Answer) -> int:
-    found: int = answer.topics[0].partitions[0].offset
-    return found
-
-
-def of_topic(topic: str, isolation_level: int) -> dict[str, Any]:
-    parts = [{"partition_index": 0, "timestamp": -1}]
-    return {
-        "replica_id": -1,
-        "isolation_level": isolation_level,
-        "topics": [{"name": topic, "partitions": parts}],
-    }
-
-
 @story("H-218")
 def partitions_take_turns(k: Stage) -> None:
     """Of two partitions each is the first in its turn. One record at a time shows which."""
@@ -701,3 +671,12 @@ def a_state_that_begins_anew_while_nobody_reads(k: Stage) -> None:
     k.line("a").close()
     k.pause(500)
     Taker(k, "c", topic).take()
+
+
+@story("H-213")
+def offsets_of_a_partition_that_does_not_exist(k: Stage) -> None:
+    """There are none, and no error. Kafka does not answer."""
+    topic = shared(k, 2)
+    for partitions in ([0], [7]):
+        groups = [{"group_id": k.name("g"), "topics": [{"topic_name": topic, "partitions": partitions}]}]
+        k.line("watch").send("describe_share_group_offsets", 1, groups=groups).silent(3_000)

@@ -211,7 +211,7 @@ def requests_that_name_nothing(k: Stage) -> None:
 
 @story("H-111")
 def many_partitions_in_one_request(k: Stage) -> None:
-    """Each is decided by itself, in the order of the request."""
+    """Each is decided by itself."""
     here = States(k, 3)
     begin = [{"partition": index, "state_epoch": 0, "start_offset": index} for index in (0, 1, 5)]
     here.call("initialize_share_group_state", 0, *begin)
