@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 from coordinator.config import limits
 from coordinator.core.assignors.spec import Assignor
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.decision import Steps
+from coordinator.core.result import Result
 from coordinator.core.shard import Shard
 from coordinator.core.surroundings import Surroundings, Write
 from coordinator.runtime.engine import Engine
@@ -14,6 +16,8 @@ from coordinator.runtime.error_response import error_response, groups_full_respo
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.recorder import marker
 from protocol.errors import ErrorCode
+
+PRODUCER_IDS_MAX: Final = 2**62  # no cluster gives out as many; a marker that an administrator writes may name any
 
 
 class Shards:
@@ -45,6 +49,7 @@ class Shards:
         engine = self._engine
         partition.served_by = engine.world.coordinators.of_groups[partition.index]
         self._abort_unknown_transactions(partition, now_ms)
+        self._keep_producer_ids(partition, now_ms)
         engine.take_all(partition, partition.shard.finish_loading(now_ms))
         if gone := engine.world.ledger.catalog.gone:
             forgotten = {name: tuple(ids) for name, ids in gone.items()}
@@ -59,6 +64,16 @@ class Shards:
             ):
                 batch = marker(producer_id, producer.epoch, False, now_ms)
                 engine.do_in_steps(engine.recorder.write_marker(partition, producer_id, False, batch))
+
+    def _keep_producer_ids(self, partition: Partition, now_ms: int) -> None:
+        """Let no producer get an id that a partition's log knows, which another broker may have written, or of which a
+        power cut took the record: that log would hold the epochs of one producer against the other."""
+        if not partition.has_log:
+            return
+        known = [producer_id for producer_id, _ in partition.log.producers.items() if producer_id < PRODUCER_IDS_MAX]
+        kept = self._engine.world.ledger.transactions.keep_producer_ids(max(known, default=-1) + 1)
+        if kept:
+            self._engine.record(Result(records=kept), now_ms)
 
     def unload(self, partition: Partition, now_ms: int, reason: str) -> None:
         """Append what a coordinator has decided, and forget it; clients that wait are answered in steps."""
