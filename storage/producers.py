@@ -293,6 +293,13 @@ class Producers:
                 self._forget(producer_id)
         self._attempts = {key: attempt for key, attempt in self._attempts.items() if attempt.at_ms >= before_ms}
 
+    def forget_from(self, producer_id: int) -> None:
+        """Forget the producers from this id on that have no open transaction."""
+        idle = [one for one, producer in self._producers.items() if producer.first_open_offset is None]
+        for one in idle:
+            if one >= producer_id:
+                self._forget(one)
+
     def share(self, total: ProducerCount) -> None:
         """Count the producers among those of other logs."""
         self._total.count -= len(self._producers)

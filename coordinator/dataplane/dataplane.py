@@ -81,13 +81,14 @@ class DataPlane:
             files,
             data_dir,
             runtime.ledger.catalog.settings_of,
-            self._abort_orphans,
+            self._take_over,
             runtime.ledger.catalog.unremoved,
             config["producer.ids.max.bytes"] // PRODUCER_BYTES,
         )
         self._state = State(runtime, logs, config, real_ms, cluster_id)
         self.share: SharePartitions = self._state.share
         self._runtime = runtime
+        self._first_producer_id = runtime.ledger.transactions.next_producer_id  # that this node gives out
         self._now_ms = 0  # of the latest call: when a log that is opened has to be mended
 
     # -- a turn --------------------------------------------------------------------------------------------------------
@@ -363,6 +364,16 @@ class DataPlane:
         self._state.polls.wake(partition)
 
     # -- start, upkeep and end -----------------------------------------------------------------------------------------
+
+    def _take_over(self, partition: TopicPartition, log: Log) -> None:
+        """Put right what a log that is opened says of producers.
+
+        Ids that this node gives out are new to it, unless it was open before: a power cut has taken the record of those
+        who had them, and what they have sent must not be taken for what others send.
+        """
+        self._abort_orphans(partition, log)
+        if partition not in self._state.logs.interrupted:
+            log.producers.forget_from(self._first_producer_id)
 
     def _abort_orphans(self, partition: TopicPartition, log: Log) -> None:
         """Abort what is open in a log and in no transaction: its beginning was lost with the power, or is not ours."""

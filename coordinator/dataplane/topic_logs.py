@@ -71,6 +71,7 @@ class TopicLogs:
         self._held: dict[TopicPartition, None] = {}  # whose file is open, the one that was written to longest ago first
         self._begun: dict[TopicPartition, SegmentBegin] = {}
         self._new: list[tuple[str, int, int]] = []  # with the time at which the first batch was appended
+        self.interrupted: set[TopicPartition] = set()  # that lacked a descriptor once, and may have been opened since
         self._outdated = OutdatedRecords(files)
         self._unopened = UnopenedLogs(files, self._list_unopened, self._directory)
 
@@ -116,6 +117,7 @@ class TopicLogs:
             found.abandon()
         if isinstance(failure, StorageError) and failure.errno in _TRANSIENT:
             log.warning("a log could not be used: %s", failure, extra=extra)
+            self.interrupted.add(partition)
             return
         self.closed_partitions[partition] = str(failure)
         log.error("a log is closed until the next start: %s", failure, extra=extra)
@@ -252,6 +254,7 @@ class TopicLogs:
             if (gone := self._forget(partition)) is not None:
                 gone.abandon()
         self._new = [new for new in self._new if new[0] not in topics]
+        self.interrupted = {partition for partition in self.interrupted if partition[0] not in topics}
         self._loss_of = {partition: number for partition, number in self._loss_of.items() if partition[0] not in topics}
         self.closed_partitions = {
             partition: reason for partition, reason in self.closed_partitions.items() if partition[0] not in topics

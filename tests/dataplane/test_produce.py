@@ -6,12 +6,15 @@ from msgspec.structs import replace
 
 from protocol import record_batch
 from protocol.errors import ErrorCode
+from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.record_batch import HEADER_BYTES, seal
 from protocol.records import Record
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call
 from tests.requests import produce
+from tests.server.in_memory import InMemory
 from tests.steps import finish
+from tests.storage.crashing_disk import CrashingDisk
 
 
 def resealed(data: bytes, **fields: int) -> bytes:
@@ -152,3 +155,30 @@ def two_records() -> bytes:
     """Two records, of which the second one is a millisecond later than the first one."""
     made = record_batch.encode([Record(None, b"a", timestamp=NOW), Record(None, b"b", timestamp=NOW + 1)])
     return made[HEADER_BYTES:]
+
+
+def test_a_power_cut_that_takes_a_producer_id_back_costs_no_record_of_who_gets_it_next() -> None:
+    """Without --fsync a topic's log may be on the disk and the catalog's end not. Ids that are known stay known."""
+
+    def send(server: InMemory, producer_id: int, value: str) -> tuple[int, int]:
+        data = batch(value, at_ms=server.clock.now_ms(), producer_id=producer_id, producer_epoch=0, base_sequence=0)
+        answer = server.connect().ask(produce("t", {0: data}), 9).responses[0].partition_responses[0]
+        return answer.error_code, answer.base_offset
+
+    def take_id(server: InMemory) -> int:
+        return int(server.connect().ask(InitProducerIdRequest(None, 0), 4).producer_id)
+
+    disk = CrashingDisk()
+    server = InMemory(disk, topics={"t": 1})
+    kept = take_id(server)
+    assert send(server, kept, "kept") == (0, 0)
+    catalog = {path: content for path, content in disk.contents().items() if "__muster_catalog" in path}
+    lost = take_id(server)
+    assert send(server, lost, "lost") == (0, 1)
+    for path, content in catalog.items():
+        disk.put(path, content)
+    again = InMemory(disk.copy(), topics={"t": 1})
+    assert take_id(again) == lost
+    assert send(again, lost, "new") == (0, 2), "it is another producer's"
+    assert send(again, lost, "new") == (0, 2), "it is sent again"
+    assert send(again, kept, "kept") == (0, 0), "it is sent again, after a start"
