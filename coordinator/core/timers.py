@@ -129,8 +129,9 @@ def _wake_nobody(at_ms: int) -> None:
 
 
 class Timers:
-    """Deadlines by key. Those that are due come out in the order of their deadlines, then of setting.
+    """Deadlines by key. Those that are due come out in the order of their deadlines.
 
+    Of two with the same deadline, one that was moved there comes after one that was set so at once.
     `wake` is called for each deadline that may be the earliest one.
     """
 

@@ -5,13 +5,14 @@ from typing import Any
 
 from tests.conformance.actors import Member, assignment, subscription
 from tests.conformance.drawn.play import Play, versions_of
+from tests.conformance.requests import UNKNOWN_ID
 from tests.conformance.stage import Answer
 
-SESSION_MS, FAR_MS = 6_000, 60_000  # one that a long pause outlasts, one that nothing does
+SESSION_MS, REBALANCE_MS, FAR_MS = 6_000, 6_600, 60_000  # two that a long pause outlasts, one that nothing does
 PAUSE_MS = 7_500
 JOIN, SYNC = versions_of("join_group", 2, 9), versions_of("sync_group", 0, 5)
 BEAT, LEAVE = versions_of("heartbeat", 0, 4), versions_of("leave_group", 0, 5)
-COMMIT, FETCH = versions_of("offset_commit", 2, 9), versions_of("offset_fetch", 1, 9)
+COMMIT, FETCH = versions_of("offset_commit", 2, 10), versions_of("offset_fetch", 1, 10)
 DESCRIBE, LIST = versions_of("describe_groups", 0, 6), versions_of("list_groups", 0, 5)
 DELETE = versions_of("delete_groups", 0, 2)
 
@@ -59,7 +60,7 @@ class Classic(Play):
             instance=self.one_of(None, None, None, f"i-{name}", "i-a"),
             version=self.one_of(*JOIN, 5, 9, 9),
             session_timeout_ms=self.one_of(SESSION_MS, FAR_MS),
-            rebalance_timeout_ms=self.one_of(SESSION_MS, FAR_MS),
+            rebalance_timeout_ms=self.one_of(REBALANCE_MS, FAR_MS),
             protocol_type=self.one_of(*["consumer"] * 19, "connect"),
             protocols=self._protocols(),
         )
@@ -188,6 +189,7 @@ class Classic(Play):
         one = self.actor()
         known = self.identity(one)
         known["generation_id_or_member_epoch"] = known.pop("generation_id")
+        known["group_id"] = known["group_id"] or self.group  # "" may have offsets, and is the same group in all stories
         if self.is_so(0.2):  # outside of the group
             known |= {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
         parts = [
@@ -197,16 +199,22 @@ class Classic(Play):
                 "committed_leader_epoch": self.one_of(-1, 0, 7),
                 "committed_metadata": self.one_of("", "text", None, "x" * 5000),
             }
-            for index in self.some_of((0, 1, 2), 1)
+            for index in self.some_of((0, 1) if self.is_so(0.8) else (0, 1, 2), 1)
         ]
-        topics = [{"name": self.one_of(self.topic, self.topic, self.k.name("other")), "partitions": parts}]
+        topics = [{**self._named_topic(), "partitions": parts}]
         self.ask(one.line, "offset_commit", COMMIT, **{**known, "topics": topics, "retention_time_ms": -1})
 
+    def _named_topic(self) -> dict[str, Any]:
+        """The topic, or one that is not there: by its name, and in the versions that have it by its id."""
+        if self.is_so(0.2):
+            return {"name": self.k.name("other"), "topic_id": UNKNOWN_ID}
+        return {"name": self.topic, "topic_id": self.k.topic_id(self.topic)}
+
     def fetch(self) -> None:
-        names = [{"name": self.topic, "partition_indexes": self.some_of((0, 1, 2))}]
+        names = [{**self._named_topic(), "partition_indexes": self.some_of((0, 1, 2))}]
         topics = self.one_of(names, names, names, None)
         group = self.one_of(self.group, self.group, self.k.name("h"))
-        versions = FETCH if topics is not None else range(2, 10)
+        versions = FETCH if topics is not None else FETCH[1:]
         values: dict[str, Any] = {"require_stable": self.is_so(0.5)}
         if (version := self.dice.choice(versions)) >= 8:
             one: dict[str, Any] = {"group_id": group, "topics": topics}
