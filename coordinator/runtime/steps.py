@@ -155,12 +155,12 @@ class UnfinishedRequests:
 
     def forget(self, ticket: int) -> None:
         """Answer a client no more that has left. What it has asked to be changed is changed to the end."""
-        unfinished = self.find(ticket)
-        if unfinished is None:
+        left = self.find(ticket)
+        if left is None:
             return
-        if unfinished.name in DONE_TO_THE_END and len(self._left) < LEFT_MAX:
-            unfinished.ticket = self.next_ticket_of_nobody()
-            self._left.add(unfinished.ticket)
+        if left.name in DONE_TO_THE_END and len(self._left) < LEFT_MAX:
+            left.ticket = self.next_ticket_of_nobody()
+            self._left.add(left.ticket)
             return
-        self.remove(unfinished)
-        unfinished.steps.close()
+        self.remove(left)
+        left.steps.close()

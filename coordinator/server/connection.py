@@ -83,6 +83,10 @@ class DecodedRequest(Struct, frozen=True, gc=False):
     tail: bytes
 
 
+MemberName = tuple[str, str]
+"""A group, and the id of a member."""
+
+
 class Connection:
     """The state of one client's connection. Times are seconds of the real, monotonic clock.
 
@@ -112,6 +116,7 @@ class Connection:
         "journal_client",
         "latest",
         "listener",
+        "member",
         "number",
         "outgoing",
         "outgoing_bytes",
@@ -129,6 +134,7 @@ class Connection:
         self.host = "/" + host.partition("%")[0]  # as Kafka shows a peer: a slash and the literal address
         self.port = port  # the client's
         self.client_id: str | None = None  # of its latest request
+        self.member: MemberName | None = None  # that has sent the latest request of one
         self.number = number  # the first connection since the start is 1
         self.listener = listener
         self.principal: Principal = ANONYMOUS  # until the client is authenticated
@@ -171,8 +177,7 @@ class Connection:
         if (commit := self.repeated_commit) is not None and (again := commit.read(frame)) is not None:
             self.client_id = again.client_id
             return again
-        request = decode_request(frame)
-        self.client_id = request.client_id
+        request = self.accept(decode_request(frame))
         if request.api_key in REPEATED and len(frame) <= REPEATED_BYTES_MAX:
             self.repeated = DecodedRequest(request, frame[:4], frame[8:])
         elif request.api_key == OFFSET_COMMIT:
@@ -182,6 +187,8 @@ class Connection:
     def accept(self, request: Request) -> Request:
         """Take the next request, which was decoded in steps, and return it."""
         self.client_id = request.client_id
+        if member_id := getattr(request.body, "member_id", ""):
+            self.member = request.body.group_id, member_id
         return request
 
     # -- requests that wait --------------------------------------------------------------------------------------------
@@ -269,3 +276,11 @@ class Connection:
         """How many bytes of requests are held that are not decided yet: unfinished frames and the backlog."""
         held = len(self.frames) if self.frames.is_held else 0
         return held + sum(map(len, self.backlog)) if self.backlog else held
+
+
+def connections_of(member: MemberName, client_id: str, connections: Iterable[Connection]) -> list[Connection]:
+    """Return the connections of a member: those by which it has asked as a member, and all others of its client id that
+    are no member's, unless other members have the same client id."""
+    same = [one for one in connections if one.member == member or (one.client_id or "") == client_id]
+    is_shared = any(one.member not in (None, member) for one in same)
+    return [one for one in same if one.member == member or not is_shared]

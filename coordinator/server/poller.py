@@ -23,7 +23,7 @@ from coordinator.config import Config
 from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.server.acceptor import Acceptor
 from coordinator.server.admission import Admission
-from coordinator.server.connection import Connection
+from coordinator.server.connection import Connection, MemberName, connections_of
 from coordinator.server.frontend import Frontend
 from coordinator.server.link import EmptyRecordsError, HandshakeError, Link, SecureLink
 from coordinator.server.listener import Listener
@@ -268,11 +268,16 @@ class Poller:
             self._released.set()
             self._released = None
 
-    def close_all(self, reason: str, client_id: str | None = None) -> None:
-        """Close every connection, or those of a client id ("" for none), whatever is on the way to them."""
+    def close_all(self, reason: str) -> None:
+        """Close every connection, whatever is on the way to them."""
         for link in list(self._links.values()):
-            if client_id in (None, link.connection.client_id or ""):
-                self._close(link, reason)
+            self._close(link, reason)
+
+    def close_member(self, reason: str, member: MemberName, client_id: str) -> None:
+        """Close the connections of a member, whose client id is "" if it has none, whatever is on the way to them."""
+        links = {link.connection: link for link in self._links.values()}
+        for connection in connections_of(member, client_id, links):
+            self._close(links[connection], reason)
 
     def client_ids(self) -> frozenset[str]:
         """Return the client ids of all connections, "" for one that has none, or has not told it yet."""

@@ -11,6 +11,7 @@ from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.dice import FreshIds
 from coordinator.runtime.restart import free_node, prepare_node
 from coordinator.runtime.snapshot import Snapshot, read_logs_in_steps
+from coordinator.server.connection import MemberName, connections_of
 from coordinator.server.listener import Listener
 from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller, T
@@ -52,10 +53,13 @@ class MemoryPoller:
         finally:
             self._server.turn()
 
-    def close_all(self, reason: str, client_id: str | None = None) -> None:
+    def close_all(self, reason: str) -> None:
         for connection in self._server.receivers():
-            if client_id in (None, connection.client_id or ""):
-                self._server.frontend.disconnect(connection)
+            self._server.frontend.disconnect(connection)
+
+    def close_member(self, reason: str, member: MemberName, client_id: str) -> None:
+        for connection in connections_of(member, client_id, self._server.receivers()):
+            self._server.frontend.disconnect(connection)
 
     def start_listening(self, listener: Listener) -> Listener:
         if (listener.name, listener.port) not in self._stopped:

@@ -26,7 +26,7 @@ from storage.log import Log
 from tests.control.steered import SteeredNode, stable_group
 from tests.members import ClassicMember, ConsumerMember
 from tests.requests import commit as commit_request
-from tests.requests import create_topics, join, produce
+from tests.requests import create_topics, fetch_offsets, join, produce
 
 HOUR_MS = 3_600_000
 
@@ -310,6 +310,21 @@ def test_every_request_of_a_step_is_held_and_none_once_it_is_released(
     peers[-1].ask(*request_)
     server.operator.clock.advance(10_000, keep_everybody)
     assert [len(peer.answers) for peer in peers] == [1] * 4
+
+
+@pytest.mark.parametrize("others", [(), ("h",), ("g",)])
+def test_a_member_that_is_disconnected_takes_nobody_with_it(server: SteeredNode, others: tuple[str, ...]) -> None:
+    """Clients of several tests may have one client id, and the server cannot tell which of them reads records."""
+    member = ConsumerMember(server.connect("twin"), "a", "g")
+    member.beat()
+    for group in others:
+        ConsumerMember(server.connect("twin"), "b", group).beat()
+    reader, stranger = server.connect("twin"), server.connect("other")
+    reader.ask(fetch_offsets("g"), 8)
+    stranger.ask(fetch_offsets("g"), 8)
+    server.operator.groups.expire("g", "a", disconnects=True)
+    closed = [connection for connection in server.receivers() if connection.closing]
+    assert closed == [member.peer.connection, *([] if others else [reader.connection])]
 
 
 def test_the_client_of_a_held_request_may_leave(server: SteeredNode) -> None:

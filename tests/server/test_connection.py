@@ -32,6 +32,7 @@ WRITERS: Final = {
     "journal_client": "gate",
     "latest": "encoder",
     "listener": OWN,
+    "member": OWN,
     "number": OWN,
     "outgoing": "outbox",
     "outgoing_bytes": "outbox",

@@ -38,9 +38,9 @@ async def test_a_silent_client_is_let_go_and_a_waiting_one_is_not() -> None:
         here.sweep(IDLE_MS / 1000 + 1)
         assert await silent.is_closed()
         assert here.poller.connections == 1, "a JoinGroup that is parked is no idleness"
-        here.poller.close_all("operator", "another client")
+        here.poller.close_member("operator", ("g", "a"), "another client")
         assert here.poller.connections == 1
-        here.poller.close_all("operator", "test")
+        here.poller.close_member("operator", ("g", "a"), "test")
         assert here.poller.connections == 0
 
 

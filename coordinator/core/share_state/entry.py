@@ -25,7 +25,7 @@ class Entry:
         "_is_combined",
         "_state",
         "_uncombined",
-        "held_bytes",
+        "counted_bytes",
         "leader_epoch",
         "snapshot_offset",
         "state_epoch",
@@ -40,7 +40,7 @@ class Entry:
         self.state_epoch = state.state_epoch  # the greatest that was seen
         self.updates = 0  # since the latest snapshot that updates have led to
         self.snapshot_offset = 0  # of the latest snapshot in the log
-        self.held_bytes = 0  # of memory, as its owner has counted them last
+        self.counted_bytes = 0  # of memory, as its owner has counted them last
 
     @property
     def bytes(self) -> int:

@@ -202,7 +202,7 @@ class StateMachine:
             name = StateKey(key.group_id, key.topic_id, key.partition)
             if value is None:
                 if (entry := self.entries.pop(name, None)) is not None:
-                    self._hold(-entry.held_bytes)
+                    self._hold(-entry.counted_bytes)
             elif isinstance(value, ShareSnapshotValue):
                 self._apply_snapshot(name, value)
         elif isinstance(key, ShareUpdateKey) and isinstance(value, ShareUpdateValue):
@@ -272,7 +272,7 @@ class StateMachine:
     def _weigh(self, key: StateKey, entry: Entry) -> None:
         """Count what a state takes now."""
         taken_bytes = entry.bytes + weigh_text(key.group_id)
-        more_bytes, entry.held_bytes = taken_bytes - entry.held_bytes, taken_bytes
+        more_bytes, entry.counted_bytes = taken_bytes - entry.counted_bytes, taken_bytes
         if more_bytes:
             self._hold(more_bytes)
 

@@ -188,7 +188,7 @@ class GroupVerbs:
         (view,) = (one for one in self._view(partition, group).members if one.member_id == member_id)
         self._do(group_id, RemoveMember(group_id, member_id, cause, reason))
         if disconnects:
-            self._poller.close_all("operator", view.client_id)
+            self._poller.close_member("operator", (group_id, member_id), view.client_id)
         return view
 
     def _do(self, group_id: str, verb: Verb) -> None:

@@ -323,7 +323,7 @@ def test_a_state_is_what_was_written_record_by_record_and_the_log_tells_it(
                 plain = None
         assert (ErrorCode.NONE if answer is None else code(answer)) == expected
         assert expected == ErrorCode.NONE or len(here.log) == before
-        assert here.held_bytes == sum(entry.held_bytes for entry in here.machine.entries.values())
+        assert here.held_bytes == sum(entry.counted_bytes for entry in here.machine.entries.values())
     if plain is not None:
         plain.compare(here.read())
     assert states(here.replayed()) == states(here.machine)
