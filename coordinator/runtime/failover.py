@@ -8,6 +8,7 @@ The brokers of a node share its logs, so that the new coordinator reads what the
 no log is lost: parked requests, pending members, the times of the last heartbeats.
 """
 
+import errno
 from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
@@ -30,12 +31,15 @@ from coordinator.core.transactions.transactions import Transactions
 from coordinator.core.verbs import VerbResponse
 from coordinator.dataplane.brokers import NOBODY
 from coordinator.runtime import loader
-from coordinator.runtime.damage import read_log
+from coordinator.runtime.damage import describe_damage, read_log
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.loads import GROUPS, SHARE_STATES, TRANSACTIONS, Key, Load
 from coordinator.runtime.log_pace import LogPace
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.shards import Shards
+from protocol.errors import ProtocolError
+from storage.files import StorageError
+from storage.layout import DamagedLog
 
 
 class Failover:
@@ -155,12 +159,15 @@ class Failover:
     def _replay(self, key: Key, load: Load, replaying: Iterator[object]) -> Steps[None]:
         yield  # all of the partitions are unloaded first, in the step that has begun this
         loads, is_over = self._engine.world.coordinators.loads, object()
-        while loads.is_current(key, load):  # else the log is another load's to read, from its beginning
-            if next(replaying, is_over) is is_over:
-                load.is_replayed = True
-                self._engine.wake_at(load.at_ms)
-                return
-            yield
+        try:
+            while loads.is_current(key, load):  # else the log is another load's to read, from its beginning
+                if next(replaying, is_over) is is_over:
+                    load.is_replayed = True
+                    self._engine.wake_at(load.at_ms)
+                    return
+                yield
+        except DamagedLog as damage:  # which ends the process, as at a start
+            raise StorageError("read", damage.path, errno.EIO, str(damage)) from damage
 
     def _replay_transactions(self, owns: Callable[[str], bool]) -> Steps[None]:
         """Read the transactional ids of a partition from the log, and put them in the place of those in memory.
@@ -180,7 +187,10 @@ class Failover:
         while offset < ledger.log.end_offset or self._flush_ledger():  # others go on writing to it
             for header, facts in read_log(ledger.log, offset):
                 for fact in facts:
-                    record = records.decode(fact.key, fact.value)
+                    try:
+                        record = records.decode(fact.key, fact.value)
+                    except (ProtocolError, ValueError) as error:
+                        raise describe_damage(ledger.log, fact.offset, error) from error
                     if isinstance(record.key, TransactionKey) and owns(record.key.transactional_id):
                         found.replay(record)
                 offset = header.next_offset

@@ -115,7 +115,8 @@ def _conclude(engine: Engine, partition: Partition, effect: BeginShareStates, fa
         return  # the administrator hears of it
     later = [key for key, code in failed.items() if code in NOT_SERVED]
     if failed and len(later) == len(failed):
-        engine.share_states.call_when_served(later[0], lambda now_ms: _retry(engine, partition, effect, now_ms))
+        name = (effect.group_id, frozenset(effect.offsets))  # heartbeats ask again while the states are being loaded
+        engine.share_states.call_when_served(later[0], lambda now_ms: _retry(engine, partition, effect, now_ms), name)
         return
     codes: dict[bytes, dict[int, ErrorCode]] = {}
     for key, code in failed.items():

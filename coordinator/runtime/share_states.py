@@ -7,7 +7,7 @@ describe; nothing is written to them but here. They are not compacted: what no s
 """
 
 import errno
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Hashable, Iterator
 from typing import Any, Final
 
 from coordinator.core.catalog.catalog import TOPIC
@@ -60,7 +60,7 @@ class ShareStates:
         self._logs: list[StateLog] = []  # none while the topic does not exist
         self._dirty: dict[StateLog, None] = {}
         self._forgetting: dict[str, ErrorCode] = {}  # groups that go after their states, with what keeps one from it
-        self._waiting: dict[int, list[Retry]] = {}  # by the partition whose state they need
+        self._waiting: dict[int, dict[Any, Retry]] = {}  # by the partition whose state they need, and name
         self._updates_per_snapshot: int = world.config["share.coordinator.snapshot.update.records.per.snapshot"]
         self._cold_ms: int = world.config["share.coordinator.cold.partition.snapshot.interval.ms"]
 
@@ -116,9 +116,9 @@ class ShareStates:
         answer = self._do(key, lambda one: one.summarize(key, self._topics), 0)
         return answer if isinstance(answer, StateSummary) else _code(answer)
 
-    def call_when_served(self, key: StateKey, call: Retry) -> None:
-        """Call once, with the time in milliseconds, when the state is served again."""
-        self._waiting.setdefault(self.partition_of(key), []).append(call)
+    def call_when_served(self, key: StateKey, call: Retry, name: Hashable = None) -> None:
+        """Call once, with the time in milliseconds, when the state is served again: the latest call of each name."""
+        self._waiting.setdefault(self.partition_of(key), {})[call if name is None else name] = call
 
     def perform(self, key: StateKey, decide: Decide, node_id: int, now_ms: int) -> Any:
         """Decide a request of a client who takes the broker `node_id` for the coordinator. Returns the answer, or a
@@ -274,7 +274,7 @@ class ShareStates:
         one.served_by = self._world.coordinators.of_share_states[index]
         if gone := {topic_id for ids in self._world.ledger.catalog.gone.values() for topic_id in ids}:
             self._remove_topics(one, gone, now_ms)
-        for call in self._waiting.pop(index, []):
+        for call in self._waiting.pop(index, {}).values():
             self._world.edge.attempt("share state", call, now_ms)
 
     def unload(self, index: int) -> StateMachine:

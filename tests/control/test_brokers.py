@@ -15,6 +15,7 @@ from coordinator.server.listener import Listener
 from coordinator.server.verbs.clock import keep_everybody
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.virtual_brokers import VirtualBrokers
+from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
@@ -29,6 +30,8 @@ from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from protocol.records import Record
+from storage.files import StorageError
 from tests import requests
 from tests.control.cluster import BROKERS, Cluster
 from tests.control.control_port import ControlPort
@@ -132,6 +135,46 @@ def test_a_share_group_that_moves_while_its_states_are_begun_has_them_begun_agai
     server.rest()
     (initialized,) = home.shard.groups["g"].initialized.values()
     assert initialized.partitions == tuple(range(200))
+
+
+def test_states_that_wait_for_their_coordinator_are_begun_once_however_often_a_member_asks() -> None:
+    """It asks every 30 s, and the share coordinator loads for minutes."""
+    server = Cluster(topics={"orders": 4}, share_coordinator_state_topic_num_partitions=6)
+    states, home = server.node.engine.share_states, server.at("g")
+    states.create_topic(server.clock.now_ms())
+    for node_id in {0, 1, 2} - {home}:
+        server.operator.brokers.stop(node_id, load_ms=600_000)
+    joining = ShareGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=("orders",))
+    epoch, waiting = server.ask_coordinator("g", joining, 1).member_epoch, list[int]()
+    for _ in range(6):
+        server.rest()
+        waiting.append(sum(map(len, states._waiting.values())))
+        server.operator.clock.advance(35_000, keep_everybody)
+        assert server.ask_coordinator("g", ShareGroupHeartbeatRequest("g", "m", epoch), 1).error_code == ErrorCode.NONE
+    assert waiting == [1] * 6
+    server.operator.clock.advance(600_000, keep_everybody)
+    server.rest()
+    assert len(list(states.states())) == 4
+
+
+@pytest.mark.parametrize("kind", ["groups", "transactions", "share states"])
+def test_damage_that_a_new_coordinator_finds_ends_the_process(server: Cluster, kind: str) -> None:
+    """As at a start: it would load for ever, and what it cannot read it must not lose."""
+    world, states = server.node.world, server.node.engine.share_states
+    assert server.commit("g", 5) == ErrorCode.NONE
+    states.create_topic(server.clock.now_ms())
+    log, damage, home = {
+        "groups": (world.partitions.owner("g").log, b"\0\1\0\1g", server.at("g")),
+        "transactions": (world.ledger.log, b"\0\x63", 0),
+        "share states": (world.dataplane.open_state(0), b"\0\0", world.coordinators.of_share_states[0]),
+    }[kind]
+    offset = log.end_offset
+    log.append(record_batch.encode([Record(damage, None, timestamp=1)]))
+    states._logs[0].is_written = True
+    with pytest.raises(StorageError, match=f"read data/__.*{offset}: ") as failure:  # noqa: PT012 - in one of its turns
+        server.operator.brokers.stop(home)
+        server.rest()
+    assert log.directory in str(failure.value)
 
 
 def test_whether_there_is_no_group_is_not_known_before_its_log_is_read(server: Cluster) -> None:
