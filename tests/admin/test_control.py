@@ -82,6 +82,7 @@ def call(muster: Muster, method: str, path: str, body: object = None, **headers:
         ("GET", "/requests", None, 409, "the journal is off"),
         ("PUT", "/journal", {"bytes_max": -1}, 400, "invalid bytes_max -1"),
         ("POST", "/state", {"topics": {"a b": 1}}, 400, "topic 'a b': "),
+        ("POST", "/state", {"topics": {"new": 1, "orders": 5}}, 409, "topic 'orders' has 4 partitions, and not 5"),
         ("POST", "/snapshots/none/restore", None, 404, "there is no snapshot 'none'"),
         ("POST", "/wait", {}, 400, "invalid wait: expected a group or a fault"),
         ("POST", "/wait", {"fault": 1, "members": 1}, 400, "invalid wait: expected a group with members"),

@@ -333,7 +333,7 @@ def test_a_client_that_a_failed_test_leaves_open_meets_no_other_test(inner: pyte
 
 def test_names_are_those_of_one_test_and_what_a_wider_scope_has_made_stays(inner: pytest.Pytester) -> None:
     inner.makeini(
-        f"[pytest]\nmuster_command = {COMMAND}\naddopts = {LOAD} -p no:cacheprovider\nmuster_options = --topic kept:3\n"
+        f"[pytest]\nmuster_command = {COMMAND}\naddopts = {LOAD} -p no:cacheprovider\nmuster_options = --topic kept:3 --topic test:1\n"
     )
     inner.makepyfile("""
         import pytest
@@ -350,8 +350,9 @@ def test_names_are_those_of_one_test_and_what_a_wider_scope_has_made_stays(inner
         @pytest.mark.parametrize("number", [1, 2])
         def test_all_are_there(number, muster, catalogue, orders):
             assert muster.topic("own") == f"test{number + 1}-own"
+            assert (muster.topic("kept"), muster.topic("test", 1)) == ("kept", "test")
             assert (catalogue, orders, muster.name(orders)) == ("session0-catalogue", "module1-orders", orders)
-            topics = {"kept": 3, "session0-catalogue": 2, "module1-orders": 2, f"test{number + 1}-own": 1}
+            topics = {"kept": 3, "test": 1, "session0-catalogue": 2, "module1-orders": 2, f"test{number + 1}-own": 1}
             assert muster.state()["topics"] == topics
             assert muster.name("kept") == "kept"
             assert muster.name("session-store") == f"test{number + 1}-session-store"
@@ -360,7 +361,7 @@ def test_names_are_those_of_one_test_and_what_a_wider_scope_has_made_stays(inner
             muster.clock.freeze()
 
         def test_what_the_module_has_is_there_for_a_test_that_does_not_ask_for_it(muster):
-            assert muster.state()["topics"] == {"kept": 3, "session0-catalogue": 2, "module1-orders": 2}
+            assert muster.state()["topics"] == {"kept": 3, "test": 1, "session0-catalogue": 2, "module1-orders": 2}
             assert muster.name("module1-orders") == "module1-orders"
 
         def test_faults_and_the_clock_were_reset(muster, orders):
@@ -372,7 +373,7 @@ def test_names_are_those_of_one_test_and_what_a_wider_scope_has_made_stays(inner
     inner.makepyfile(
         test_next="""
         def test_nothing_of_the_module_is_left(muster):
-            assert set(muster.state()["topics"]) == {"kept", "session0-catalogue"}
+            assert set(muster.state()["topics"]) == {"kept", "test", "session0-catalogue"}
     """
     )
     inner.runpytest_subprocess("-q").assert_outcomes(passed=5)

@@ -356,7 +356,8 @@ setInterval(showClock, 100);
 
 function describeFault(one) {
   const on = Object.entries(one.on).filter(([, value]) => value).map(([key, value]) => `${key} ${shorten(value, 60)}`).join(", ") || "every request";
-  const effects = Object.entries(one.do).filter(([, value]) => value !== null && value !== "" && value !== 0 && value !== false);
+  const isSet = ([key, value]) => value || (key === "truncate" && value === 0);
+  const effects = Object.entries(one.do).filter(isSet);
   const held = one.held ? `, holds ${one.held}` : "";
   return `#${one.number} ${on}: ${effects.map(([key, value]) => (value === true ? key : `${key} ${value}`)).join(", ")} (${one.hits} of ${one.count ?? "any number"}${held})`;
 }

@@ -305,7 +305,12 @@ class StateVerbs:
     def seed(self, state: State) -> None:
         """Create topics and commit offsets, as a client without a group would. Raises Refusal."""
         topics = self._node().world.ledger.catalog.topics
-        missing = {name: count for name, count in state.topics.items() if name not in topics}
+        missing = dict[str, int]()
+        for name, count in state.topics.items():
+            if name not in topics:
+                missing[name] = count
+            elif (known := topics[name].partitions) != count:
+                raise Refusal(f"topic {name!r} has {known} partitions, and not {count}", is_conflict=True)
         if missing:
             wanted = tuple(CreateTopicsRequestCreatableTopic(name, count, -1) for name, count in missing.items())
             for topic in self._ask(CreateTopicsRequest(wanted, timeout_ms=1_000), 7).topics:

@@ -306,10 +306,15 @@ class Muster:
         """Return all groups of this run."""
         return self.admin.read_list(path_of("groups", prefix=self.prefix), "groups")
 
-    def topic(self, name: str, partitions: int = 1) -> str:
-        """Create a topic. Returns its name for clients."""
-        self.admin.call("POST", path_of("state"), {"topics": {self.name(name): partitions}})
-        return self.name(name)
+    def topic(self, name: str, partitions: int | None = None) -> str:
+        """Create a topic, of one partition if it is not said. Returns its name for clients.
+
+        One that exists with another number of partitions is refused; one of the server's options is what it is.
+        """
+        full_name = self.name(name)
+        if partitions is not None or full_name not in self._given:
+            self.admin.call("POST", path_of("state"), {"topics": {full_name: 1 if partitions is None else partitions}})
+        return full_name
 
     def commit(self, group: str | Group, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets, by partition, for a group without members: the state that a test begins with.
@@ -414,9 +419,16 @@ class Muster:
             self._remove_faults()
         if self.clock.is_set or (kept and not self.prefix):
             self.clock.run()
-        self.admin.call("POST", path_of("reset"), {"prefix": self.prefix, **({"keep": kept} if kept else {})})
+        self._remove(self.prefix, kept)
+        if kept:  # they are beginnings of names: what begins as a topic of the server's options is no such topic
+            for name in self._find_names():
+                if name not in self._given and not name.startswith(tuple(self._kept)):
+                    self._remove(name, [one for one in (*self._kept, *self._given) if one.startswith(name)])
         self._faults.clear()
         self._since = self._latest()
+
+    def _remove(self, prefix: str, kept: Sequence[str]) -> None:
+        self.admin.call("POST", path_of("reset"), {"prefix": prefix, **({"keep": kept} if kept else {})})
 
     def note_given_topics(self) -> None:
         """Note the topics of the server's own options: their names stay as they are."""
