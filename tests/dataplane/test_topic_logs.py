@@ -336,12 +336,16 @@ def test_a_segment_that_is_removed_under_the_server_closes_its_partition(broker:
 
 def test_a_missing_descriptor_closes_nothing_for_good(broker: Broker) -> None:
     broker.create("t", segment_ms="1")
+    sent = [batch(str(number), at_ms=NOW + 2 * number, producer_id=5, base_sequence=number) for number in range(3)]
     for number in range(3):
-        broker.produce("t", 0, batch(str(number), at_ms=NOW + 2 * number))
+        assert broker.produce("t", 0, sent[number]).base_offset == number
     broker.files.fail = {broker.files.calls + 1: errno.EMFILE}
     assert broker.fetch("t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetch("t").error_code == ErrorCode.NONE
     assert broker.plane.closed_partitions == {}
+    assert broker.produce("t", 0, sent[2]).base_offset == 2, "its producer is known as before"
+    broker.delete("t")
+    assert not broker.plane._state.logs.interrupted
 
 
 def begin_logs(broker: Broker, *partitions: tuple[str, int]) -> None:
