@@ -30,7 +30,7 @@ def replay(partition: Partition) -> Iterator[int]:
             if commits is not None:
                 shard.replay_commits(commits)
             elif header.is_control:
-                for _ in _end_transaction(partition, header.producer_id, facts[0]):
+                for _ in _end_transaction(partition, header, facts[0]):
                     yield 0
             else:
                 producer_id = header.producer_id if header.is_transactional else -1
@@ -56,10 +56,10 @@ def _read(data: bytes, at: int, header: BatchHeader) -> tuple[list[Commits] | No
     return None, record_batch.read(data, at, header, Meter())
 
 
-def _end_transaction(partition: Partition, producer_id: int, fact: LogRecord) -> Steps[None]:
+def _end_transaction(partition: Partition, header: BatchHeader, fact: LogRecord) -> Steps[None]:
     marker = read_end_marker(fact)
     if marker is not None:
-        yield from partition.shard.end_transaction(producer_id, marker.commits)
+        yield from partition.replay_end(header.producer_id, marker.commits, header.base_offset)
 
 
 def _decode(facts: list[LogRecord], source: Log) -> list[records.Record]:

@@ -27,6 +27,7 @@ class Partition:
 
     __slots__ = (
         "_batches",
+        "_ending",
         "_facts",
         "_log",
         "_make_shard",
@@ -53,6 +54,7 @@ class Partition:
         self.shard = make_shard(self.write)
         self.index = self.shard.partition
         self.served_by = NOBODY  # the broker that coordinates its groups, once they are loaded
+        self._ending: dict[int, int] = {}  # by producer, the log's end before the marker that is being applied
         self.history: CommitHistory | None = None  # of one that may move to another broker
         self._make_shard = make_shard
         self._open = open_log
@@ -134,11 +136,26 @@ class Partition:
         assert self.is_loaded, f"partition {self.index} is written to while it is loaded"
         self._seal()
         self._gather(marker, ())
+        if self.history is not None:
+            self._ending[producer_id] = self.log.end_offset  # the marker comes behind it
         changes = EndOfTransaction()
         note = note_nothing if self.history is None else changes.note
-        return self._apply_end(self.shard, self.shard.end_transaction(producer_id, committed, note), changes)
+        steps = self.shard.end_transaction(producer_id, committed, note)
+        return self._apply_end(producer_id, self.shard, steps, changes)
 
-    def _apply_end(self, shard: Shard, steps: Steps[None], changes: EndOfTransaction) -> Steps[None]:
+    def replay_end(self, producer_id: int, committed: bool, offset: int) -> Steps[None]:
+        """Apply the end of a transaction that is in the log at an offset. One that was being applied when the
+        coordinator moved is noted now."""
+        since = self._ending.get(producer_id)
+        if self.history is None or since is None or offset < since:
+            yield from self.shard.end_transaction(producer_id, committed)
+            return
+        changes = EndOfTransaction()
+        yield from self.shard.end_transaction(producer_id, committed, changes.note)
+        self.history.note_end(changes)
+        del self._ending[producer_id]
+
+    def _apply_end(self, producer_id: int, shard: Shard, steps: Steps[None], changes: EndOfTransaction) -> Steps[None]:
         """Apply the end to the offsets of a shard. One that has moved does no more, or nothing if it has not begun: the
         one in its place has found the marker in the log."""
         is_over = object()
@@ -146,6 +163,7 @@ class Partition:
             if next(steps, is_over) is is_over:
                 if self.history is not None:
                     self.history.note_end(changes)
+                self._ending.pop(producer_id, None)
                 return
             yield
 

@@ -480,6 +480,28 @@ def test_a_transactions_commit_can_be_lost(server: Cluster) -> None:
     assert server.offsets("g") == {0: 4}
 
 
+def test_a_transactions_commit_can_be_lost_that_was_being_applied_when_its_group_moved() -> None:
+    """The coordinator that takes over applies the rest of it, and it is one commit of the group, as any other."""
+    many = range(300)
+    server = Cluster(topics={"orders": len(many)})
+    assert server.commit("g", 4, *many) == ErrorCode.NONE
+    peer = server.connect(broker=server.at("x", "transaction"))
+    ids = peer.ask(InitProducerIdRequest("x", 60_000), 4)
+    producer = (ids.producer_id, ids.producer_epoch)
+    assert peer.ask(AddOffsetsToTxnRequest("x", *producer, "g"), 3).error_code == ErrorCode.NONE
+    asked = commit_in_transaction("x", "g", producer, {"orders": dict.fromkeys(many, 5)})
+    assert not server.ask_coordinator("g", asked, 3).topics[0].partitions[0].error_code
+    server.frontend.turn.seconds = 0.0
+    peer.ask(EndTxnRequest("x", *producer, committed=True), 3)
+    assert server.node.world.partitions.owner("g").shard.offsets.is_group_ending("g")
+    server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS)
+    server.rest()
+    assert set(server.offsets("g").values()) == {5}
+    server.operator.brokers.move_group("g", server.at("g"), lose_last_commits=1)
+    server.rest()
+    assert set(server.offsets("g").values()) == {4}
+
+
 # -- brokers
 
 
