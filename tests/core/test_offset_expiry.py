@@ -1,9 +1,13 @@
 """The pass over all offsets of a shard."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from coordinator.core.limits import Limits
+from coordinator.core.offsets.expiry import cut_forgotten_offsets
+from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, Record
 from coordinator.core.timers import EXPIRY, IMMEDIATELY
 from coordinator.core.topics import Topic, Topics
@@ -84,3 +88,24 @@ def test_a_retention_that_is_too_long_for_a_record_is_for_ever_and_deletions_are
     deleted = tuple(map(OffsetDeleteRequestPartition, (0, 2, 2)))
     driver.handle(OffsetDeleteRequest("g", (OffsetDeleteRequestTopic("t", deleted),)), driver.call(0))
     assert driver.shard.tally.deletions == 2 and list(driver.shard.offsets.of_topic("g", "t")) == [1]
+
+
+KEYS = st.sets(st.tuples(st.sampled_from("gh"), st.sampled_from("tuv"), st.integers(0, 3)))
+
+
+@given(committed=KEYS, pending=KEYS, gone=st.sets(st.sampled_from("tuv")), most=st.integers(1, 3))
+def test_what_is_forgotten_with_topics_is_all_that_was_committed_to_them(
+    committed: set[tuple[str, str, int]], pending: set[tuple[str, str, int]], gone: set[str], most: int
+) -> None:
+    """Whether a transaction has ended that committed it or not, and in parts of any size."""
+    store = OffsetStore()
+    for keys, producer_id in ((committed, NOT_TRANSACTIONAL), (pending, 7)):
+        store.apply_all([Record(OffsetCommitKey(*key), OffsetCommitValue(1)) for key in sorted(keys)], producer_id)
+    topics = Topics([Topic(name, name.encode() * 16, 4) for name in "tuv" if name not in gone])
+    ids = {name: {name.encode() * 16} for name in gone}
+    for group in "gh":
+        parts = list(cut_forgotten_offsets(group, store, lambda: topics, ids, most))
+        assert all(len(part) <= most for part in parts)
+        assert sorted((key.topic, key.partition) for part in parts for key in part) == sorted(
+            (topic, partition) for of, topic, partition in committed | pending if of == group and topic in gone
+        )
