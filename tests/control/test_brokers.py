@@ -73,6 +73,18 @@ def test_every_broker_tells_of_all_and_of_each_coordinator(server: Cluster) -> N
             assert old.node_id == server.at("g", kind)
 
 
+@pytest.mark.parametrize("stopped", range(BROKERS))
+def test_a_broker_that_is_stopped_is_named_by_nobody(server: Cluster, stopped: int) -> None:
+    """Neither by Metadata nor by DescribeCluster, nor is it the controller of either."""
+    server.operator.brokers.stop(stopped)
+    running = [broker for broker in range(BROKERS) if broker != stopped]
+    for broker in running:
+        peer = server.connect(broker=broker)
+        metadata, cluster = peer.ask(MetadataRequest(), 9), peer.ask(DescribeClusterRequest(), 1)
+        assert [one.node_id for one in metadata.brokers] == [one.broker_id for one in cluster.brokers] == running
+        assert metadata.controller_id == cluster.controller_id == running[0]
+
+
 def test_only_the_coordinator_serves_a_group(server: Cluster) -> None:
     assert server.commit("g", 5) == ErrorCode.NONE
     home = server.at("g")
