@@ -87,6 +87,22 @@ def test_an_import_that_fails_leaves_each_group_its_old_offsets_or_the_new_ones(
     assert errors == {0}, "no transaction of the import that failed is open"
 
 
+@pytest.mark.parametrize("group", GROUPS)
+def test_an_offset_that_the_broker_refuses_is_told_and_those_of_its_transaction_stay(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    """Many are one transaction, of which it is in the last portion. In a single commit the others are set."""
+    import_all(command, tmp_path, monkeypatch, OLD)
+    offsets: dict[str, Any] = {str(partition): {"offset": NEW} for partition in range(PARTITIONS[group])}
+    offsets[str(PARTITIONS[group] - 1)]["metadata"] = "x" * 5_000
+    file = tmp_path / "refused.json"
+    file.write_text(json.dumps({"version": 1, "topics": {"orders": 3}, "groups": {group: {"orders": offsets}}}))
+    code, _, complaint = command("offsets", "import", str(file), "--out-of-range", "commit")
+    assert code == 1
+    assert f"set the offset of {group} in orders:{PARTITIONS[group] - 1}" in complaint
+    assert committed_partitions(command, group) == ({OLD, NEW} if group == "more" else {OLD})
+
+
 def test_offsets_and_topics_and_bytes_of_one_request_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = [PlannedCommit("g", f"t{number}", 0, 0, None, "") for number in range(2_500)]
     assert [len(one) for one in offset_transfer._portions(plan)] == [1_000, 1_000, 500]
