@@ -21,6 +21,8 @@ def read_coordinator_key(name: str) -> StateKey | None:
     """Return the share partition of a name, None for a text that names none. A group's id may have colons."""
     group_id, _, rest = name.rstrip(":").rpartition(":")  # Java's split ignores what is empty at the end
     group_id, _, topic_id = group_id.rpartition(":")
+    if "+" in topic_id or "/" in topic_id:  # the other alphabet, which b64decode takes as well
+        return None
     if not group_id.strip() or not _PARTITION.fullmatch(rest) or not -(2**31) <= int(rest) < 2**31:
         return None
     try:

@@ -20,6 +20,12 @@ def test_a_name_is_read_as_what_it_was_made_of(group_id: str, topic_id: bytes, p
     assert read_coordinator_key(coordinator_key(key)) == key
 
 
+def test_a_name_has_the_topic_id_as_kafka_writes_it() -> None:
+    """`Uuid.toString`: the alphabet for URLs, without padding. Another text has another hash, and so another broker."""
+    assert coordinator_key(StateKey("g", b"\xfb\xef\xbe" * 5 + b"\xff", 3)) == "g:--------------------_w:3"
+    assert read_coordinator_key("g:++++++++++++++++++++/w:3") is None
+
+
 @pytest.mark.parametrize(
     "name",
     [
