@@ -2,6 +2,7 @@
 
 import errno
 from itertools import islice, product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -9,8 +10,14 @@ from hypothesis import strategies as st
 
 from coordinator.dataplane import topic_logs
 from protocol.errors import ErrorCode
+from protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestResource,
+)
 from storage import cleaner
 from storage.files import StorageError
+from storage.log import LogConfig
 from tests.dataplane.broker import NOW, Broker, batch
 from tests.requests import alter_configs, commit, list_offsets
 from tests.storage.crashing_disk import CrashingDisk
@@ -34,6 +41,24 @@ def test_old_records_go(broker: Broker) -> None:
     list(broker.plane.tend(NOW + 3 * HOUR_MS))
     data = broker.fetch("t", offset=3)
     assert (data.log_start_offset, data.high_watermark) == (3, 3)
+
+
+OTHERS = {"segment.bytes": "2097152", "delete.retention.ms": "7", "min.cleanable.dirty.ratio": "0.25"}
+ALL_OF_T = AlterConfigsRequestResource(
+    2, "t", tuple([AlterConfigsRequestAlterableConfig(*one) for one in OTHERS.items()])
+)
+
+
+@pytest.mark.parametrize("altered", [alter_configs(2, "t", OTHERS), AlterConfigsRequest((ALL_OF_T,))])
+def test_a_log_that_is_open_takes_the_settings_of_its_topic_at_once(broker: Broker, altered: Any) -> None:
+    for topic in ("t", "u"):
+        broker.create(topic)
+        broker.produce(topic, 0, batch("a"))
+    logs = broker.plane._state.logs
+    before = logs.log("u", 0).config
+    assert not broker.ask(altered).responses[0].error_code
+    assert logs.log("t", 0).config == LogConfig(2_097_152, delete_retention_ms=7, min_cleanable_dirty_ratio=0.25)
+    assert logs.log("u", 0).config == before
 
 
 def test_records_without_times_go_by_the_time_of_the_last_append(broker: Broker) -> None:
