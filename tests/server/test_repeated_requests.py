@@ -4,6 +4,8 @@ its offsets is."""
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.server import connection
 from protocol.apis import APIS
@@ -179,3 +181,21 @@ def test_commits_of_other_clients_and_versions_are_read(read: list[bytes]) -> No
         assert own.decode(data) == decode_request(data)
         assert own.client_id == decode_request(data).client_id
     assert read == frames
+
+
+PARTITIONS = st.lists(st.builds(OffsetCommitRequestPartition, st.integers(0, 2), st.integers(0, 3)), max_size=2)
+COMMITS = st.builds(
+    lambda topics: OffsetCommitRequest(
+        "g", topics=tuple([OffsetCommitRequestTopic(name, partitions=tuple(rows)) for name, rows in topics])
+    ),
+    st.lists(st.tuples(st.sampled_from("tu"), PARTITIONS), max_size=2),
+)
+
+
+@given(st.lists(COMMITS, min_size=2, max_size=6), st.sampled_from((6, 8, 9)))
+def test_commits_that_differ_a_little_are_read_as_they_are(commits: list[OffsetCommitRequest], version: int) -> None:
+    """Whichever of their topics and offsets are those of the commit before."""
+    own = InMemory().connect().connection
+    for number, commit in enumerate(commits):
+        data = frame(commit, version, number)
+        assert own.decode(data) == decode_request(data)
