@@ -55,10 +55,10 @@ def move_ownership(
                 epochs[partition] = epoch
     if not changed:
         return owners
-    free = [topic_id for topic_id in given_up if changed[topic_id].count(FREE) == len(changed[topic_id])]
     moved = {**owners, **changed}
-    for topic_id in free:  # nobody holds any of it
-        del moved[topic_id]
+    for topic_id in given_up:
+        if (epochs := changed[topic_id]) == array(epochs.typecode, (FREE,)) * len(epochs):  # compared without a loop
+            del moved[topic_id]
     return moved
 
 
