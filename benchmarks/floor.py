@@ -29,7 +29,7 @@ class NoNode:
     def dataplane(self) -> "NoNode":
         return self
 
-    ledger = catalog = dataplane
+    world = ledger = catalog = dataplane
 
     def next_deadline_ms(self) -> int | None:
         return None
@@ -54,19 +54,21 @@ class Floor:
     """A frontend as the poller knows it, and all parts of it that the poller asks."""
 
     has_work = False
-    node = NoNode()
+    engine = NoNode()
     turn = NoTurn()
     unsent: Budget[Connection] = Budget(1 << 62)
 
     def __init__(self) -> None:
         self._touched: list[Connection] = []
-        self.find: Callable[[int, Any], None]
 
     @property
     def connections(self) -> "Floor":
         return self
 
     authenticator = outbox = connections
+
+    def find_with(self, find: Callable[[int, Any], None]) -> None:
+        """Nobody authenticates."""
 
     def next_release_s(self) -> float | None:
         """Nothing is held back."""
@@ -84,7 +86,7 @@ class Floor:
 
     def receive_all(self, chunks: Iterable[tuple[Connection, bytes]]) -> None:
         for connection, chunk in chunks:
-            for frame in connection.receive(chunk, 0.0):
+            for frame in connection.receive(chunk, self.turn.checked_s):
                 connection.outgoing.append(_SIZE + frame[4:8] + _BODY)
             self._touched.append(connection)
 
