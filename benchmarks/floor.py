@@ -68,7 +68,7 @@ class Floor:
     authenticator = outbox = connections
 
     def find_with(self, find: Callable[[int, Any], None]) -> None:
-        """Nobody authenticates."""
+        """Forget it: no client authenticates here."""
 
     def next_release_s(self) -> float | None:
         """Nothing is held back."""

@@ -22,13 +22,19 @@ from tests.requests import commit
 DAY_MS = 86_400_000
 
 
-def test_offsets_expire_in_parts_that_follow_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass over more groups than one turn has time for goes on in the next turn, not ten minutes later."""
+def commit_in_five_groups(monkeypatch: pytest.MonkeyPatch) -> ShardDriver:
+    """Let a shard have an offset of each of five groups, of which a turn cleans two."""
     monkeypatch.setattr("coordinator.core.shard.CLEANED_AT_ONCE", 2)
     driver = ShardDriver(Limits(), Topics([Topic("t", b"t" * 16, 1)]))
     driver.load()
     for number in range(5):
         driver.handle(commit(f"g{number}", {"t": {0: 5}}), driver.call(8))
+    return driver
+
+
+def test_offsets_expire_in_parts_that_follow_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass over more groups than one turn has time for goes on in the next turn, not ten minutes later."""
+    driver = commit_in_five_groups(monkeypatch)
     driver.now_ms += 8 * DAY_MS
     seen = []
     for _ in range(6):
@@ -40,11 +46,7 @@ def test_offsets_expire_in_parts_that_follow_at_once(monkeypatch: pytest.MonkeyP
 
 def test_a_move_of_the_clock_in_the_middle_of_a_pass_begins_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The groups that the pass has seen before are looked at again, at the new time."""
-    monkeypatch.setattr("coordinator.core.shard.CLEANED_AT_ONCE", 2)
-    driver = ShardDriver(Limits(), Topics([Topic("t", b"t" * 16, 1)]))
-    driver.load()
-    for number in range(5):
-        driver.handle(commit(f"g{number}", {"t": {0: 5}}), driver.call(8))
+    driver = commit_in_five_groups(monkeypatch)
     driver.now_ms += 6 * DAY_MS
     for _ in range(3):
         driver.fire()

@@ -42,6 +42,16 @@ def shared(broker: Broker) -> Broker:
     return broker
 
 
+def share_many_partitions() -> Broker:
+    """A topic with a record in each of so many partitions that a session of them ends in steps."""
+    broker = Broker()
+    broker.create("t", MANY)
+    for partition in range(MANY):
+        begin_sharing(broker, partition=partition)
+        broker.produce("t", partition, batch("0"))
+    return broker
+
+
 def test_a_record_is_acquired_by_one_member(shared: Broker) -> None:
     a, b = Sharer(shared, "a"), Sharer(shared, "b")
     assert a.take().acquired == [(0, 3, 1)]
@@ -193,11 +203,7 @@ def test_a_session_that_is_closed_releases_what_its_member_has(shared: Broker) -
 
 def test_what_a_member_has_is_released_to_its_end_though_its_client_leaves_meanwhile() -> None:
     """The session is closed by then, so the end of its connection releases nothing more."""
-    broker = Broker()
-    broker.create("t", MANY)
-    for partition in range(MANY):
-        begin_sharing(broker, partition=partition)
-        broker.produce("t", partition, batch("0"))
+    broker = share_many_partitions()
     other, leaving, engine = Sharer(broker, "b"), Sharer(broker), broker.node.engine
     other.take()
     partitions = tuple([ShareFetchRequestPartition(index) for index in range(MANY)])
@@ -213,11 +219,7 @@ def test_what_a_member_has_is_released_to_its_end_though_its_client_leaves_meanw
 
 def test_what_a_member_acquires_after_its_return_stays_its_own() -> None:
     """Its session of before is released in steps, and it is back before they come to the partition that it reads."""
-    broker = Broker()
-    broker.create("t", MANY)
-    for partition in range(MANY):
-        begin_sharing(broker, partition=partition)
-        broker.produce("t", partition, batch("0"))
+    broker = share_many_partitions()
     before = Sharer(broker)
     partitions = tuple([ShareFetchRequestPartition(index) for index in range(MANY)])
     before.fetch(topics=(ShareFetchRequestTopic(before.topic_id, partitions),))

@@ -193,7 +193,7 @@ class GroupVerbs:
 
     def _do(self, group_id: str, verb: Verb) -> None:
         """Give a verb to the partition that owns the group. Raises Refusal."""
-        self._check_loaded(group_id)
+        self._refuse_while_loading(group_id)
         node = self._node()
         response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, self._frontend.handler.fresh_id))
         if isinstance(response, Failure):
@@ -205,11 +205,11 @@ class GroupVerbs:
         partition = self._node().world.partitions.owner(group_id)
         group = partition.shard.groups.get(group_id)
         if group is None:
-            self._check_loaded(group_id)
+            self._refuse_while_loading(group_id)
             raise Refusal(f"there is no group {group_id!r}", is_conflict=True)
         return partition, group
 
-    def _check_loaded(self, group_id: str) -> None:
+    def _refuse_while_loading(self, group_id: str) -> None:
         if self.is_loading(group_id):
             raise Refusal(f"group {group_id!r} is being loaded", is_conflict=True)
 

@@ -103,7 +103,7 @@ class Classic(Play):
         return [one for one in self.actors if one.name not in waiting]
 
     def identity(self, one: Actor, others: Sequence[Actor] = ()) -> dict[str, Any]:
-        """Who it is, or now and then somebody else."""
+        """Return the identity of a member, now and then with a field of another one."""
         known = one.identity()
         other = self.one_of(*(others or self.actors))
         if self.is_so(0.1):

@@ -156,7 +156,7 @@ class Consumer(Play):
         return self.actor()
 
     def identity(self, one: Actor) -> dict[str, Any]:
-        """Who it is, or now and then somebody else."""
+        """Return the identity of a member, now and then with a field of another one."""
         known = one.identity()
         other = self.one_of(*self.actors)
         if self.is_so(0.2):
@@ -193,16 +193,10 @@ class Consumer(Play):
         begins_none = values.get("subscribed_topic_regex") or values.get("subscribed_topic_names") == []
         if not begins_none and not self.has_interval:
             return True
-        found = self.found()
+        found = describe_quietly(self.k, self.group)
         if found.group_state == "Empty":
             return not self.has_interval
         return bool(found.group_epoch == found.assignment_epoch or not begins_none)
-
-    def found(self) -> Answer:
-        """Look at the group, without a word of it."""
-        watch = self.k.line("watch")
-        found: Answer = watch.quietly("consumer_group_describe", 1, group_ids=[self.group]).groups[0]
-        return found
 
     def live(self) -> None:
         """What a client does next."""
@@ -338,7 +332,7 @@ class Consumer(Play):
 
     def look(self) -> None:
         """Describe the group. The assignment epoch of an empty one is that of 4.4 here (docs/differences.md)."""
-        watch, found = self.k.line("watch"), self.found()
+        watch, found = self.k.line("watch"), describe_quietly(self.k, self.group)
         if found.group_state == "Empty":
             self.k.events.append({"empty": found.group_epoch, "members": len(found.members)})
         else:
@@ -417,3 +411,9 @@ class Consumer(Play):
 def owned(one: Actor) -> list[dict[str, Any]]:
     """Return what the member was told last, as a request has it."""
     return [{"topic_id": each.topic_id, "partitions": sorted(each.partitions)} for each in one.owned]
+
+
+def describe_quietly(k: Stage, group: str) -> Answer:
+    """Describe a consumer group, and write nothing down."""
+    found: Answer = k.line("watch").quietly("consumer_group_describe", 1, group_ids=[group]).groups[0]
+    return found

@@ -137,12 +137,6 @@ class Migration(Play):
             self.ask(one.line, "consumer_group_heartbeat", [one.version], one.learn, **values)
             self.has_been_modern |= one.is_in
 
-    def found(self) -> Answer:
-        """Look at the consumer group, without a word of it."""
-        watch = self.k.line("watch")
-        found: Answer = watch.quietly("consumer_group_describe", 1, group_ids=[self.group]).groups[0]
-        return found
-
     def state(self) -> str:
         """Look at the state of the classic group, without a word of it."""
         (found,) = self.k.line("watch").quietly("describe_groups", 5, groups=[self.group]).groups
@@ -162,7 +156,7 @@ class Migration(Play):
             self.ask(one.line, "heartbeat", classic.BEAT, one.heard, **one.identity())
 
     def _join(self, one: Old, **changes: Any) -> None:
-        found, learn = self.found(), one.learn
+        found, learn = consumer.describe_quietly(self.k, self.group), one.learn
         if found.error_code == "NONE" and (one.instance is None or one.version < 5):
             # The server would draw the id, by which members are assigned.
             if not one.member_id and (one.version < 4 or self.is_so(0.5)):
@@ -259,7 +253,7 @@ class Migration(Play):
 
     def may_leave(self) -> bool:
         """Whether no downgrade would leave it to the order of a map which of two members leads."""
-        kinds = [one.member_type for one in self.found().members]
+        kinds = [one.member_type for one in consumer.describe_quietly(self.k, self.group).members]
         return kinds.count(0) < 2 or kinds.count(1) != 1
 
     def leave(self) -> None:
@@ -330,7 +324,7 @@ class Migration(Play):
     def look(self) -> None:
         """Describe the group, but not the assignments after a downgrade, nor the assignment epoch of an empty group
         (docs/differences.md)."""
-        watch, found, state = self.k.line("watch"), self.found(), self.state()
+        watch, found, state = self.k.line("watch"), consumer.describe_quietly(self.k, self.group), self.state()
         if self.has_been_modern and state == "PreparingRebalance":
             self.k.events.append({"state": state})
         else:

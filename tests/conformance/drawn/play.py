@@ -4,6 +4,7 @@ A chapter is a class of `Play`: its `begin` sets the stage, and its `moves` say 
 step has dice of its own, so a story from which steps were taken out is played with the others as they were.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from random import Random
 from typing import Any, ClassVar
@@ -20,7 +21,7 @@ STEPS = 25
 Learn = Callable[[Answer], Any]
 
 
-class Play:
+class Play(ABC):
     """One drawn story while it is played."""
 
     server: ClassVar[str] = "plain"
@@ -30,12 +31,13 @@ class Play:
         self.dice = Random(seed)
         self.waiting: list[tuple[Pending, Learn]] = []
 
+    @abstractmethod
     def begin(self) -> None:
         """Set the stage."""
 
+    @abstractmethod
     def moves(self) -> Mapping[Callable[[], None], int]:
         """Return what may happen next, with weights."""
-        raise NotImplementedError
 
     def play(self, without: Collection[int] = (), steps: int = STEPS) -> None:
         """Play all steps but those taken out."""

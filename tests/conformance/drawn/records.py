@@ -185,7 +185,7 @@ class Records(Play):
 
     # Records out
 
-    def _wanted(self, topic: str, index: int) -> dict[str, Any]:
+    def _make_part(self, topic: str, index: int) -> dict[str, Any]:
         end = self.end(topic, index)
         return {
             "partition": index,
@@ -198,10 +198,10 @@ class Records(Play):
     def _topics(self, least: int = 1) -> list[dict[str, Any]]:
         topics = []
         for topic in self.some_of(sorted(self.configs), least):
-            parts = [self._wanted(topic, index) for index in self.some_of((0, 1, *[9] * self.is_so(0.05)), 1)]
+            parts = [self._make_part(topic, index) for index in self.some_of((0, 1, *[9] * self.is_so(0.05)), 1)]
             topics.append({**self.names(topic), "partitions": parts})
         if self.is_so(0.05):
-            topics.append({**self.names(self.k.name("none")), "partitions": [self._wanted("none", 0)]})
+            topics.append({**self.names(self.k.name("none")), "partitions": [self._make_part("none", 0)]})
         return topics
 
     def fetch(self) -> None:
@@ -244,7 +244,7 @@ class Records(Play):
     def fetch_late(self) -> None:
         """At the end of a partition, where the next records come."""
         topic, index = self.topic(), self.dice.randrange(2)
-        part = {**self._wanted(topic, index), "fetch_offset": self.end(topic, index), "last_fetched_epoch": -1}
+        part = {**self._make_part(topic, index), "fetch_offset": self.end(topic, index), "last_fetched_epoch": -1}
         topics = [{**self.names(topic), "partitions": [part]}]
         values = {"max_wait_ms": 60_000, "min_bytes": 1, "max_bytes": 1 << 20}
         self.ask_what_may_wait(self.free_line("late"), "fetch", FETCH, topics=topics, **values)

@@ -254,7 +254,7 @@ class Share(Play):
             return
         place = self.one_of(*one.session)
         self._fetch(one, **PATIENT)
-        known = self._asked(one, one.epoch, {}, (), ())
+        known = self._make_fetch(one, one.epoch, {}, (), ())
         pending = self._send(self.k.line(one.name), "share_fetch", FETCH, {**known, "max_wait_ms": 10_000})
         pending.silent(PROMPT_MS)
         if pending.flight.arrived_at is None:
@@ -284,7 +284,7 @@ class Share(Play):
             drawn |= PATIENT
             values = {name: value for name, value in values.items() if name not in PATIENT or "is_renew_ack" in values}
         one.is_unread &= values.get("max_records") == 0 or values.get("max_bytes") == 0
-        known = self._asked(one, epoch, batches, add, gone)
+        known = self._make_fetch(one, epoch, batches, add, gone)
         self.k.pump.run(10)  # for Kafka, which holds the partitions of a fetch for a moment after its answer
         self.ask(
             self._line(one),
@@ -298,7 +298,7 @@ class Share(Play):
     def _line(self, one: Actor) -> Any:
         return self.k.line(one.name if one.epoch == 0 or self.is_so(0.9) else f"{one.name}'")
 
-    def _asked(
+    def _make_fetch(
         self, one: Actor, epoch: int, batches: Batches, add: Sequence[Place], gone: Sequence[Place]
     ) -> dict[str, Any]:
         named = {**dict.fromkeys(add, ()), **batches}
@@ -335,7 +335,7 @@ class Share(Play):
     def _learn_fetch(self, one: Actor, epoch: int, batches: Batches, add: Sequence[Place]) -> Learn:
         def learn(answer: Answer) -> None:
             if answer.error_code == "NONE":
-                self._learn_settled(one, batches, answer, "acknowledge_error_code")
+                self._learn_fates(one, batches, answer, "acknowledge_error_code")
                 one.acquire(answer)
             one.go_on(answer, epoch, (*add, *batches))
 
@@ -347,12 +347,12 @@ class Share(Play):
 
         def learn(answer: Answer) -> None:
             if answer.error_code == "NONE":
-                self._learn_settled(one, batches, answer, "error_code")
+                self._learn_fates(one, batches, answer, "error_code")
             one.go_on(answer, epoch)
 
         self.ask(self._line(one), "share_acknowledge", SETTLE, learn, **asked)
 
-    def _learn_settled(self, one: Actor, batches: Batches, answer: Answer, error: str) -> None:
+    def _learn_fates(self, one: Actor, batches: Batches, answer: Answer, error: str) -> None:
         names = {topic_id: name for name, topic_id in self.k.topic_ids.items()}
         for topic in answer.responses:
             for part in topic.partitions:
@@ -432,7 +432,7 @@ class Share(Play):
             {"member_id": self.one_of(None, "", "x" * 37, "nobody")},
         )
         if self.is_so(0.5):
-            known = self._asked(one, wrong.get("epoch", max(one.epoch, 1)), batches, (), ())
+            known = self._make_fetch(one, wrong.get("epoch", max(one.epoch, 1)), batches, (), ())
             known |= {name: value for name, value in wrong.items() if name != "epoch"}
             known |= PATIENT
             learn = self._learn_fetch(one, known["share_session_epoch"], batches, ()) if "epoch" in wrong else id

@@ -245,11 +245,11 @@ class StreamsGroups(Play):
     def joining(self, one: Actor) -> dict[str, Any]:
         values = {**one.joining(self.known), "rebalance_timeout_ms": self.one_of(self.soon_ms, FAR_MS)}
         if self.is_so(0.3):
-            values |= self._said()
+            values |= self._draw_details()
         return values
 
-    def _said(self) -> dict[str, Any]:
-        """Something that a member says of itself."""
+    def _draw_details(self) -> dict[str, Any]:
+        """Return something that a member says of itself."""
         tags = self.one_of([], [{"key": "zone", "value": "z"}], [{"key": "b", "value": ""}, {"key": "a", "value": "x"}])
         told: list[dict[str, Any]] = [
             {"rack_id": self.one_of("r1", "r2")},
@@ -306,7 +306,7 @@ class StreamsGroups(Play):
         self.beat_as(one, **values)
 
     def _oddities(self) -> list[dict[str, Any]]:
-        """What is wrong with a heartbeat wherever it comes."""
+        """Return fields by which a heartbeat is wrong in any state of the member."""
         blanks = [{field: self.one_of("", " ")} for field in ("member_id", "group_id", "instance_id", "rack_id")]
         return [
             *blanks,
@@ -353,7 +353,7 @@ class StreamsGroups(Play):
         if one.does_next == "join":  # who asks so with the group's first join is heard here (docs/differences.md)
             self.live()
         else:
-            self.beat_as(one, **({"shutdown_application": True} if self.is_so(0.15) else self._said()))
+            self.beat_as(one, **({"shutdown_application": True} if self.is_so(0.15) else self._draw_details()))
 
     def leave(self) -> None:
         one = self.actor()
@@ -375,15 +375,15 @@ class StreamsGroups(Play):
             known |= {"generation_id_or_member_epoch": -1, "member_id": ""}
         if self.is_so(0.05):
             known["group_id"] = self.k.name("h")
-        topics = [self._committed(one, known["generation_id_or_member_epoch"])]
+        topics = [self._make_topic(one, known["generation_id_or_member_epoch"])]
         versions = self.one_of([9], [9], [10], COMMIT)
         self.ask(one.line, "offset_commit", versions, **{**known, "topics": topics, "retention_time_ms": -1})
 
     def _epoch(self, one: Actor) -> Any:
         return self.one_of(*[one.epoch] * 6, *[one.epoch - 1] * 3, one.epoch - 2, one.epoch + 1, 1, -1, 0)
 
-    def _committed(self, one: Actor, epoch: int) -> dict[str, Any]:
-        """Offsets of a topic, most often of partitions whose tasks the member has."""
+    def _make_topic(self, one: Actor, epoch: int) -> dict[str, Any]:
+        """Return a topic with offsets, most often of partitions whose tasks the member has."""
         is_too_long = epoch >= 0 and self.is_so(0.2)  # without one Kafka would make a group of it (docs/differences.md)
         held = sorted({partition for has in one.tasks().values() for partition in has})
         parts = [
@@ -414,7 +414,7 @@ class StreamsGroups(Play):
             known: dict[str, Any] = {**self.producer.me(), "group_id": self.group}
             if version >= 3 and self.is_so(0.8):
                 known |= {"member_id": one.member_id, "generation_id": epoch, "group_instance_id": None}
-            known["topics"] = [self._committed(one, known.get("generation_id", -1))]
+            known["topics"] = [self._make_topic(one, known.get("generation_id", -1))]
             self.ask(self.producer.line, "txn_offset_commit", [version], **known)
         if self.is_so(0.7):
             self.producer.end(self.is_so(0.6))

@@ -57,7 +57,7 @@ class Client:
             self.must_begin = self.is_open = self.must_abort = False
             self.added = set()
 
-    def ended(self, answer: Answer) -> None:
+    def learn_end(self, answer: Answer) -> None:
         self.learn(answer)
         self.heard(answer.error_code)
         if answer.error_code == "NONE":
@@ -170,7 +170,7 @@ class Transactions(Play):
         return one
 
     def me(self, one: Client) -> dict[str, Any]:
-        """Who it is, or now and then somebody else."""
+        """Return the identity of a producer, now and then with a field of another one."""
         known = one.me()
         if known["transactional_id"] is None:
             known["transactional_id"] = self.k.name("x")
@@ -253,10 +253,10 @@ class Transactions(Play):
     def write(self) -> None:
         """In any version, of a producer or a sequence that is wrong now and then."""
         one = self.client()
-        batches = [self._changed(one, self._next(one, index)) for index in self.some_of(range(PARTITIONS), 1)]
+        batches = [self._vary(one, self._next(one, index)) for index in self.some_of(range(PARTITIONS), 1)]
         self._write(one, batches[: self.one_of(1, 1, 2)], self.one_of(WRITE, [12, 13]))
 
-    def _changed(self, one: Client, known: Batch) -> Batch:
+    def _vary(self, one: Client, known: Batch) -> Batch:
         index, numbers, count = known
         other = self.client()
         if self.is_so(0.35):
@@ -369,7 +369,7 @@ class Transactions(Play):
             self._end(one, self.me(one), self.is_so(0.5), self.ends)
 
     def _end(self, one: Client, me: dict[str, Any], commits: bool, versions: Collection[int]) -> None:
-        learn = one.ended if me == one.me() else id
+        learn = one.learn_end if me == one.me() else id
         self.ask(one.line, "end_txn", versions, learn, **me, committed=commits)
         self.settle()
 
