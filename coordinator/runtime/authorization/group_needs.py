@@ -234,21 +234,22 @@ def hide_share_offsets(asking: Asking, response: Response) -> Steps[Response]:
     Kafka: `KafkaApis.describeShareGroupOffsetsForGroup`, `describeShareGroupAllOffsetsForGroup`.
     """
     describes, pace = need(_R.TOPIC, _O.DESCRIBE), Pace()
-    named = {group.group_id for group in asking.request.groups if group.topics is not None}
 
-    def hide(group: Entry) -> Steps[Entry]:
+    def hide(group: tuple[Entry, Entry]) -> Steps[Entry]:
+        told, wanted = group
         found, denied = [], []
-        for topic in group.topics:
+        for topic in told.topics:
             if pace.is_due():
                 yield
             if describes.is_met(asking, topic.topic_name):
                 found.append(topic)
-            elif group.group_id in named:
+            elif wanted.topics is not None:
                 denied.append(_deny_share_offsets(topic))
                 pace.is_due(len(topic.partitions))
-        return replace(group, topics=(*found, *denied))
+        return replace(told, topics=(*found, *denied))
 
-    return replace(response, groups=tuple((yield from chain_steps(response.groups, hide))))
+    groups = yield from chain_steps(zip(response.groups, asking.request.groups, strict=True), hide)
+    return replace(response, groups=tuple(groups))
 
 
 def _deny_share_offsets(topic: Entry) -> Entry:
