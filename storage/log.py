@@ -129,6 +129,8 @@ class Log:
             segment.path = f"{self.directory}/{file_name(segment.base_offset)}"
         self.segments, self.producers = report.segments, report.producers
         self._checkpoint, self.cut = report.checkpoint, report.cut
+        if self.start_offset > 0:
+            self.producers.note_deletion()
         if not self.segments:
             return
         active = self.segments[-1].open()

@@ -124,6 +124,9 @@ class Producers:
         self._open: OrderedDict[int, Producer] = OrderedDict()
         """Those with an open transaction, the one that began first in front. Every read asks for that one."""
         self._attempts: dict[int, Attempt] = {}
+        self._lacks_batches = False  # whether some may be deleted that were never read
+        self._without_batches: set[int] = set()
+        """Those that are known by end markers only, of a log that lacks batches: theirs may be among them."""
         self._total = ProducerCount()
         self.aborted: list[AbortedTransaction] = []
         """In the order of their last offsets."""
@@ -179,7 +182,7 @@ class Producers:
         if (refused := self._check_attempt(header, producer)).error:
             return refused
         expected = _after(producer.last_sequence, 1)  # 0 where only end markers of this epoch are known (KIP-360)
-        if header.base_sequence == expected:
+        if header.base_sequence == expected or self._may_lack_batches(header.producer_id, producer):
             return ACCEPTED
         message = f"Sequence {header.base_sequence} of producer {header.producer_id} where {expected} is next"
         return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
@@ -189,12 +192,18 @@ class Producers:
         attempt = self._attempts.get(header.producer_id)
         if attempt is None:
             return ACCEPTED
-        is_unknown = producer is None or not producer.batches
-        limit = 0 if attempt.begins_at_zero and is_unknown else attempt.lowest_sequence
+        is_new = (producer is None or not producer.batches) and not self._may_lack_batches(header.producer_id, producer)
+        limit = 0 if attempt.begins_at_zero and is_new else attempt.lowest_sequence
         if header.base_sequence <= limit:
             return ACCEPTED
         message = f"Sequence {header.base_sequence} of producer {header.producer_id} before sequence {limit}"
         return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
+
+    def _may_lack_batches(self, producer_id: int, producer: Producer | None) -> bool:
+        """Return whether a producer may have written batches that were deleted before the log was read."""
+        if producer is None:
+            return self._lacks_batches
+        return not producer.batches and producer_id in self._without_batches
 
     def check_marker(self, producer_id: int, epoch: int, marker: EndMarker, transaction_version: int) -> ErrorCode:
         """Return whether the end marker of somebody else than the log's own coordinator may be appended.
@@ -221,6 +230,9 @@ class Producers:
         if producer is None or header.producer_epoch != producer.epoch:
             opened = producer.first_open_offset if producer else None
             coordinator_epoch = producer.coordinator_epoch if producer else -1
+            self._without_batches.discard(header.producer_id)
+            if producer is None and header.is_control and self._lacks_batches:
+                self._without_batches.add(header.producer_id)
             producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
             producer.first_open_offset, producer.coordinator_epoch = opened, coordinator_epoch
             if opened is not None:
@@ -300,6 +312,15 @@ class Producers:
             if one >= producer_id:
                 self._forget(one)
 
+    def note_deletion(self) -> None:
+        """Note that the log, which was read, lacks batches that were deleted.
+
+        A producer that is known by markers only may go on with any sequence of its epoch. Kafka has its last one in a
+        snapshot.
+        """
+        self._lacks_batches = True
+        self._without_batches = {one for one, producer in self._producers.items() if not producer.batches}
+
     def share(self, total: ProducerCount) -> None:
         """Count the producers among those of other logs."""
         self._total.count -= len(self._producers)
@@ -316,6 +337,7 @@ class Producers:
 
     def _forget(self, producer_id: int) -> None:
         del self._producers[producer_id]
+        self._without_batches.discard(producer_id)
         self._total.count -= 1
 
     def transaction_index(self, first: int, end: int) -> bytes:
