@@ -75,7 +75,6 @@ BOUNDS: Final[Mapping[str, str]] = {
     "dataplane/withdrawal.py": "one response that rests on records that a failed disk has lost: 4 MiB",
     "runtime/authorization/group_needs.py:_deny_offsets": ENTRY,
     "runtime/authorization/group_needs.py:_deny_share_offsets": ENTRY,
-    "runtime/authorization/group_needs.py:hide_share_offsets": FRAME,
     "runtime/authorization/group_needs.py:refuse_find": "200 entries that are denied (guard), or all in one error",
     "runtime/authorization/group_needs.py:refuse_offset_delete": "200 entries that are denied (guard)",
     "runtime/authorization/refusals.py": FRAME,

@@ -58,8 +58,8 @@ SEVENTH: Final = (
     PlantedFault(
         "a client that asks for all share offsets learns the names of topics that it may not describe",
         "coordinator/runtime/authorization/group_needs.py",
-        "            elif group.group_id in named:\n",
-        "            else:\n",
+        "            elif wanted.topics is not None:\n                denied.append(_deny_share_offsets(topic))\n",
+        "            else:\n                denied.append(_deny_share_offsets(topic))\n",
         ("tests/runtime/test_authorization.py",),
         ("tests/runtime/test_authorization.py", "tests/runtime/test_share_group_offsets.py"),
         RUNTIME, NOBODY),
