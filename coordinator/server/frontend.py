@@ -15,6 +15,7 @@ the frames that are left wait in their connections for the next turn. There they
   have kept the loop for long, and those whose next request is not urgent; of a long request, one step of decoding;
 - requests that are decided in steps, and large responses, which are encoded in steps: at least one step in each turn.
 
+Where a turn has one chunk alone and nothing waits, its request is decided at once, urgent or not.
 Urgent is what the members of a group send in order to stay members (`urgency`). So a client that asks for expensive
 things is late itself, and members wait for one of its requests at most, however many clients there are.
 
@@ -174,16 +175,22 @@ class Frontend:
         if goes_on and self.connections.resumable:
             self._resume_connections()
 
-    def receive(self, connection: Connection, chunk: bytes) -> None:
+    def receive(self, connection: Connection, chunk: bytes, *, is_alone: bool = False) -> None:
         """Decide the requests that `chunk` completes, as far as there is time and they need not wait."""
-        self.receive_all(((connection, chunk),))
+        self.receive_all(((connection, chunk),), is_alone=is_alone)
 
-    def receive_all(self, chunks: Iterable[tuple[Connection, bytes]]) -> None:
-        """As `receive`, for many connections; `chunks` may read the sockets one after the other meanwhile."""
+    def receive_all(self, chunks: Iterable[tuple[Connection, bytes]], *, is_alone: bool = False) -> None:
+        """As `receive`, for many connections; `chunks` may read the sockets one after the other meanwhile.
+
+        `is_alone`: the turn has no other chunk. If nothing else waits either, there is nobody to give way to.
+        """
         turn, connections = self.turn, self.connections
         if not turn.now_ms:
             self.begin()
         touched, decide = connections.touched, self._decide
+        gives_way = not is_alone or bool(
+            connections.resumable or connections.low_priority or self.encoder.encodings or self.engine.unfinished
+        )
         for connection, chunk in chunks:
             touched[connection] = None
             frames = connection.receive(chunk, turn.began_s)
@@ -193,7 +200,7 @@ class Frontend:
                 except ProtocolError as error:
                     connections.refuse(connection, error)
             else:
-                decide(connection, frames, chunk, False)
+                decide(connection, frames, chunk, gives_way=gives_way)
             if connection.backlog or connection.frames.is_held:
                 connections.keep(connection)
             elif connections.requests.total:
@@ -298,13 +305,19 @@ class Frontend:
     # -- what waits ----------------------------------------------------------------------------------------------------
 
     def _decide(
-        self, connection: Connection, frames: Iterable[bytes], chunk: bytes = b"", only_one: bool = False
+        self,
+        connection: Connection,
+        frames: Iterable[bytes],
+        chunk: bytes = b"",
+        *,
+        gives_way: bool = True,
+        only_one: bool = False,
     ) -> float:
         """Decide requests of a connection, one after the other. This is the one loop that does.
 
         It ends where the turn is over, where the connection has to wait, has had enough of the turn, or has to give way
-        to others: unless `only_one`, at a request that is not urgent. What is left
-        waits in the backlog. Returns the processor time that it took.
+        to others: before a request that is not urgent, or unless it `gives_way`, behind that; with `only_one` behind
+        any. What is left waits in the backlog. Returns the processor time that it took.
         """
         turn, handler, outbox = self.turn, self.handler, self.outbox
         began_s, is_late = turn.checked_s, connection.heard_s != turn.began_s
@@ -322,11 +335,12 @@ class Frontend:
                     (repeated := heartbeat.repeat(frame, connection.client_id, turn.now_ms)) is not None
                 ):
                     outbox.add(connection, repeated, heartbeat.renewal.group_id)
-                    api_key = HEARTBEAT
+                    api_key, is_urgent = HEARTBEAT, True
                 else:
                     heartbeat = None
                     is_urgent = 1 < len(frame) <= URGENT_BYTES_MAX[frame[1]]  # as the function says
-                    if not (is_urgent or (only_one and self._has_room_for(frame))) or not connection.may_decide():
+                    may_be_next = is_urgent or (not gives_way and self._has_room_for(frame))
+                    if not may_be_next or not connection.may_decide():
                         connection.put_back(frame)
                         break
                     api_key = handler.decide(connection, frame) if is_urgent else self._decide_slowly(connection, frame)
@@ -335,7 +349,7 @@ class Frontend:
                         outbox.note_decided_late(api_key, connection.heard_s)
                     else:
                         outbox.decided.append(api_key)
-                if not turn.check_time() or only_one or turn.checked_s >= enough_s:
+                if not (turn.check_time() and is_urgent) or only_one or turn.checked_s >= enough_s:
                     break
             else:
                 frames = ()  # there are no more
@@ -404,7 +418,7 @@ class Frontend:
         """Decide what waits in the first connection of a queue: one request of it if `only_one`."""
         connections = self.connections
         connection = connections.dequeue(queue)
-        used_s = self._decide(connection, connection.take_backlog(), b"", only_one)
+        used_s = self._decide(connection, connection.take_backlog(), gives_way=not only_one, only_one=only_one)
         if self._watermark:
             self._watermark.add_time(connection, used_s)
         if connection.backlog:

@@ -229,7 +229,7 @@ class Poller:
         self._handshake_steps_left = HANDSHAKE_STEPS_MAX
         if not self._ready:
             self._poll()
-        frontend.receive_all(self._receive())
+        frontend.receive_all(self._receive(), is_alone=len(self._ready) == 1)
         if not (self._ready or self._polls_left):
             self._read_by_ms = self._polled_ms
         self._finish(self._read_by_ms)

@@ -145,7 +145,7 @@ class Client:
             self._connection.principal = Principal("User", wire.user)
 
     def sendall(self, data: bytes) -> None:
-        self._server.frontend.receive(self._connection, data)
+        self._server.frontend.receive(self._connection, data, is_alone=True)
 
     def receive(self, data: bytes) -> None:
         if data:

@@ -76,14 +76,14 @@ class Peer(Dialogue):
         self._server = server
         self.connection = server.attach(self, broker=broker)
 
-    def send(self, *requests: tuple[Message, int]) -> None:
+    def send(self, *requests: tuple[Message, int], is_alone: bool = False) -> None:
         """Send requests, one after the other in one chunk."""
-        self._server.frontend.receive(self.connection, self.chunk(*requests))
+        self._server.frontend.receive(self.connection, self.chunk(*requests), is_alone=is_alone)
 
     def ask(self, message: Message, version: int) -> Any:
         """Send one request, end the turn, and return its answer; None when there is none yet."""
         before = len(self.answers)
-        self.send((message, version))
+        self.send((message, version), is_alone=True)
         self._server.turn()
         return self.answers[before][1] if len(self.answers) > before else None
 

@@ -1,9 +1,10 @@
 """Turns: what is decided when, in which order it is answered, and what a client may keep of us."""
 
 import errno
+import random
 import struct
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
@@ -353,6 +354,55 @@ def test_a_burst_of_one_connection_gives_way_to_what_comes_behind_it() -> None:
     assert len(decided) > 20, "it goes on in the same turn"
     server.rest()
     assert correlation_ids(flood) == list(range(1, 41))
+
+
+METADATA = (MetadataRequest(), 12)
+BURST = (VERSIONS, METADATA, (HeartbeatRequest("nobody", 1, "m"), 4), committing(), polling(0))
+LONG = (commit("simple", {f"topic-{number}": {0: 1} for number in range(700)}), 8)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_burst_has_the_same_responses_in_its_order_whether_its_client_is_alone_or_not(seed: int) -> None:
+    dice = random.Random(seed)
+    requests = dice.choices((*BURST, LONG), (3, 3, 3, 3, 3, 2), k=dice.randint(1, 2 * BACKLOG_FRAMES // 3))
+    step_s, cuts, answers = dice.choice((0.0, 0.0001, 0.02)), dice.randint(0, 3), []
+    for is_alone in (False, True):
+        server = hurried(step_s)
+        peer = server.connect()
+        chunk = peer.chunk(*requests)
+        bounds = [0, *sorted(random.Random(seed).choices(range(len(chunk)), k=cuts)), len(chunk)]
+        for start, end in pairwise(bounds):
+            server.frontend.receive(peer.connection, chunk[start:end], is_alone=is_alone)
+            server.turn()
+        server.rest()
+        answers.append(peer.answers)
+        assert correlation_ids(peer) == list(range(1, len(requests) + 1))
+        assert not server.frontend.connections.requests.total
+    assert answers[0] == answers[1]
+
+
+def test_who_is_alone_is_answered_before_anything_else_of_the_turn() -> None:
+    server = InMemory()
+    peer, handled = server.connect(), server.record_requests()
+    peer.send(METADATA, METADATA, is_alone=True)
+    assert len(handled) == 1, "one, and others may have their turn"
+    server.rest()
+    peer.send(METADATA)
+    assert len(handled) == 2, "others may follow in this turn, and go first"
+    server.rest()
+    assert correlation_ids(peer) == [1, 2, 3]
+
+
+def test_what_waits_keeps_its_turn_before_one_that_is_alone() -> None:
+    server = hurried(step_s=0.02)
+    earlier, alone, handled = server.connect("earlier"), server.connect("alone"), server.record_requests()
+    earlier.send(*[METADATA] * 3)
+    server.turn()
+    server.frontend.begin()
+    server.frontend.turn.real_s = lambda: 0.0
+    alone.send(METADATA, is_alone=True)
+    server.rest()
+    assert [call.client_id for _, call in handled] == ["earlier", "earlier", "alone", "earlier"]
 
 
 def test_timers_wait_for_what_has_arrived_and_not_for_a_flood() -> None:

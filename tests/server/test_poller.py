@@ -17,6 +17,7 @@ from trio.testing import wait_all_tasks_blocked
 from coordinator.server.connection import RESPONSE_BYTES_MAX
 from coordinator.server.link import Link
 from coordinator.server.selector import READ, WRITE
+from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sync_group import SyncGroupRequest
@@ -261,6 +262,19 @@ async def test_a_socket_that_was_reported_goes_before_connections_that_were_inte
         calm.read()
         assert calm.turns <= 2 * len(peers), "each socket has a turn, and what was interrupted has one in between"
         assert here.server.frontend.has_work, "the others still have to wait"
+
+
+async def test_a_request_that_is_not_urgent_gives_way_to_what_other_sockets_have() -> None:
+    async with listening() as here:
+        peers = [Blocking(here) for _ in range(3)]
+        while here.poller.connections < len(peers):
+            here.poller.turn()
+        handled = here.server.record_requests()
+        for peer, request in zip(peers, ((MetadataRequest(), 12), VERSIONS, (MetadataRequest(), 12)), strict=True):
+            peer.send(request)
+        for peer in peers:
+            peer.read()
+        assert [type(request) for request, _ in handled] == [ApiVersionsRequest, MetadataRequest, MetadataRequest]
 
 
 ASKED = 3_000

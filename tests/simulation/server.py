@@ -96,6 +96,7 @@ class Server:
         self._sessions: dict[Connection, Session] = {}
         self._answers: list[tuple[Session, Request, Any]] = []
         self._inbox: list[tuple[Session, Callable[[], object]]] = []
+        self._is_alone = False  # whether the turn has begun with a single one of them
         self._boot_ms = 0
         self._frozen_s: float | None = None
         self._stalled_until_ms = 0
@@ -387,6 +388,7 @@ class Server:
         assert self.process is not None, "the server runs"
         frontend = self.process.frontend
         frontend.begin()
+        self._is_alone = len(self._inbox) == 1
         while self._inbox and not frontend.turn.is_over:
             session, act = self._inbox.pop(0)
             if not session.is_closed:
@@ -402,7 +404,7 @@ class Server:
             completes.delivered_ms = self.now_ms()
             session.outstanding.append(completes)
             self.promises.delivered(completes)
-        self.process.frontend.receive(session.connection, chunk)
+        self.process.frontend.receive(session.connection, chunk, is_alone=self._is_alone)
 
     def _deliver(self, connection: Connection) -> None:
         session = self._sessions.get(connection)
