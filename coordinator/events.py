@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from coordinator.core.events import Event
+from coordinator.core.weights import weigh_text
 from storage.files import File, Files, StorageError
 
 RECENT_MAX: Final = 10_000  # events in memory ...
@@ -93,7 +94,7 @@ class Ring:
 
 
 def _size(group: str, event: bytes) -> int:
-    return getsizeof(group) + getsizeof(event) + ENTRY_BYTES
+    return weigh_text(group) + getsizeof(event) + ENTRY_BYTES
 
 
 class EventLog:

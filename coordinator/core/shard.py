@@ -20,7 +20,6 @@ members (in the classic groups), the timers, the renewals, and the tally of offs
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from sys import getsizeof
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -73,6 +72,7 @@ from coordinator.core.timers import (
     member_of,
 )
 from coordinator.core.topics import Topics
+from coordinator.core.weights import weigh_text
 from protocol.errors import BatchTooLarge, ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.list_groups import ListGroupsResponseListedGroup
@@ -92,7 +92,7 @@ GROUP_BYTES: Final = 512  # of memory that a group without members takes beside 
 
 
 def _bytes_of(group_id: str) -> int:
-    return getsizeof(group_id) + GROUP_BYTES
+    return weigh_text(group_id) + GROUP_BYTES
 
 
 def _timer_units(group: Group | None) -> int:

@@ -1,10 +1,10 @@
 """All partitions of `__consumer_offsets`, and which of them owns a group."""
 
 from collections.abc import Callable, Iterator, Sequence
-from sys import getsizeof
 from typing import Final
 
 from coordinator.core.limits import Limits
+from coordinator.core.weights import weigh_text
 from coordinator.runtime.partition import Partition
 from protocol.java_hash import partition_of
 from storage.log import Log
@@ -22,7 +22,7 @@ class _Owners(dict[str, Partition]):
         self.bytes = 0
 
     def __missing__(self, group_id: str) -> Partition:
-        size = getsizeof(group_id) + ENTRY_BYTES
+        size = weigh_text(group_id) + ENTRY_BYTES
         if self.bytes + size > self._bytes_max:
             self.clear()
             self.bytes = 0

@@ -4,10 +4,15 @@ members subscribe to and patterns have matched, and the topologies of streams gr
 from typing import Any
 
 from coordinator.core.kinds.classic.group import Member, weigh_member
-from coordinator.core.shard import Shard
+from coordinator.core.shard import GROUP_BYTES, Shard
 from coordinator.core.weights import ENTRY_BYTES, weigh
 
 OTHERS = ("resolved", "topics", "topology")
+
+
+def weigh_groups(shard: Shard) -> int:
+    """What the groups take without their members."""
+    return sum(weigh(group_id) + GROUP_BYTES for group_id in shard.groups)
 
 
 def weigh_members(shard: Shard) -> int:

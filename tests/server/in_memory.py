@@ -26,6 +26,7 @@ from protocol.framing import FrameBuffer
 from protocol.schema import Message
 from storage.files import Files, Waker
 from storage.memory_files import MemoryFiles
+from tests.core.shard_checks import check_small_shard
 
 WALL_MS = 1_700_000_000_000
 FRAME_BYTES_MAX = 65_536
@@ -187,6 +188,7 @@ class InMemory:
         self.turn()
         while self.frontend.has_work:
             self.turn()
+        self._check()
 
     def record_requests(self) -> list[tuple[Any, Call]]:
         """Return a list of requests with their calls, to which each one that is decided from now on is added."""
@@ -205,3 +207,11 @@ class InMemory:
         self.turn()
         while self.frontend.next_deadline_ms() == IMMEDIATELY:
             self.turn()
+        self._check()
+
+    def _check(self) -> None:
+        """Check what holds of groups whatever has happened to them, but for failures of the server."""
+        if not self.node.world.edge.failures:
+            for partition in self.node.world.partitions:
+                if partition.is_loaded:
+                    check_small_shard(partition.shard)

@@ -39,7 +39,7 @@ from protocol.messages.streams_group_heartbeat import (
 )
 from tests.core.driver import ShardDriver
 from tests.core.kinds.streams.invariants import check
-from tests.core.member_timers import check_member_timers
+from tests.core.shard_checks import check_shard
 
 LIVES, STEPS = 60, 100
 PART, INFO = StreamsGroupHeartbeatRequestSubtopology, StreamsGroupHeartbeatRequestTopicInfo
@@ -166,7 +166,7 @@ class Life:
         if not isinstance(group, StreamsGroup):
             return
         check(group)
-        check_member_timers(self.driver.shard)
+        check_shard(self.driver.shard)
         assert set(group.members) == set(self.clients)
         assert group.shutdown_by == self.shutdown_by
         now_ms, delay_ms = self.driver.now_ms, self.delayed_until_ms
