@@ -386,14 +386,20 @@ class DataPlane:
                 self._append_marker(partition, log, batch, self._now_ms)
 
     def tend(self, now_ms: int) -> Iterator[None]:
-        """Delete records past their time or beyond their size, a log at each `next`. For the runtime's janitor.
+        """Delete records past their time or beyond their size, and forget idle producers, a log at each `next`. For the
+        runtime's janitor.
 
         A log that nobody has asked for since the start is opened, which reads all of it, only if it has such records.
         """
         state = self._state
         yield from state.logs.purge(is_retry=True)
         for topic, index in state.logs.on_disk():
-            if topic in _OWN_TOPICS or not state.has(topic, index):
+            if not state.has(topic, index):
+                continue
+            if topic in _OWN_TOPICS:
+                if topic == OFFSETS_TOPIC and (own := self._runtime.offsets_log(index)) is not None:
+                    own.producers.forget_idle(now_ms - PRODUCER_EXPIRATION_MS)
+                    yield
                 continue
             try:
                 is_due = yield from state.logs.look_for_upkeep((topic, index), now_ms)

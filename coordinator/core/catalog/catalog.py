@@ -132,7 +132,10 @@ class Catalog:
             case LogKey(topic, partition), LogValue(topic_id):
                 self.logs.setdefault(topic, {})[partition] = topic_id
             case LogKey(topic, partition), None:
-                self.logs.get(topic, {}).pop(partition, None)
+                noted = self.logs.get(topic, {})
+                noted.pop(partition, None)
+                if not noted:
+                    self.logs.pop(topic, None)
         return None
 
     def apply(self, records: Iterable[CatalogRecord]) -> tuple[Change, ...]:
