@@ -13,8 +13,9 @@ import pytest
 from msgspec import Struct
 
 from coordinator.core.catalog.catalog import GROUP, TOPIC
-from coordinator.core.moves import BrokerVerb, MoveGroup, MoveTransaction
+from coordinator.core.moves import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
 from coordinator.dataplane import long_polls
+from coordinator.dataplane.fetch import READS_MAX
 from coordinator.runtime.janitor import Janitor
 from protocol import record_batch
 from protocol.errors import ErrorCode
@@ -48,6 +49,7 @@ from tests.runtime.guarded import AUTHORIZER, rule
 from tests.server.in_memory import InMemory, Peer
 
 PACKAGES: Final = ("coordinator.", "storage.", "protocol.")
+COUNTS: Final = ("bytes", "count", "partitions")  # how the names of numbers end that say how much there is
 SETTINGS: Final[Mapping[str, Any]] = {
     "authorizer_class_name": AUTHORIZER, "super_users": "User:ANONYMOUS", "virtual_brokers": 2,
     "group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 1, "offsets_topic_min_dirty_bytes": 1,
@@ -58,15 +60,19 @@ DAYS: Final = 9  # until the evening's end: offsets, transactional ids and the s
 GROWS: Final = {
     "Catalog.gone": "as long as the log says that the topic was there: to the next start",
     "CommitHistory._commits": "the latest 20,000 offsets",
+    "CommitHistory._count": "as above",
+    "FreshIds.count": "of ids that were given",
     "Janitor.done": "the latest 1,000 of what was done",
     "MemoryFiles._files": "the disk",
     "Partitions._owners": "a cache, see group.owners.max.bytes",
+    "_Owners.bytes": "as above",
     "TrafficByTopic.topics": "the first 100 topics, for metrics",
 }
 
 
 def measure(*roots: Any) -> dict[str, int]:
-    """How many entries the containers have that these objects lead to, by the class and the field that hold them."""
+    """How many entries the containers have that these objects lead to, and what the counts among their fields are, by
+    the class and the field that hold them."""
     lengths: dict[str, int] = {}
     seen: set[int] = set()
     left: list[tuple[str, Any]] = [("root", one) for one in roots]
@@ -74,7 +80,7 @@ def measure(*roots: Any) -> dict[str, int]:
         name, value = left.pop()
         if isinstance(value, MethodType):
             value = value.__self__
-        if id(value) in seen:
+        if id(value) in seen and type(value) is not int:
             continue
         if isinstance(value, dict | list | set | frozenset | tuple | deque | bytearray):
             seen.add(id(value))
@@ -83,6 +89,8 @@ def measure(*roots: Any) -> dict[str, int]:
             left += [(name, one) for pair in value.items() for one in pair]
         elif isinstance(value, list | set | frozenset | tuple | deque):
             left += [(name, one) for one in value]
+        if type(value) is int and name.rpartition(".")[2].strip("_").endswith(COUNTS):
+            lengths[name] = lengths.get(name, 0) + value
         if type(value).__module__.startswith(PACKAGES):
             seen.add(id(value))
             left += [(f"{type(value).__name__}.{field}", one) for field, one in read_fields(value)]
@@ -159,6 +167,15 @@ class Life:
             peer.send((requests.fetch(self.topic, 2, max_wait_ms=500), 12))
         self.server.rest()
         self.leave(waiting[0])
+        many = dict.fromkeys(
+            range(READS_MAX + 100), 0
+        )  # which are read in steps: clients leave between any two of them
+        for turns in range(8):
+            peer = self.server.connect()
+            peer.send((requests.fetch_all(self.topic, many, max_wait_ms=500), 12))
+            for _ in range(turns):
+                self.server.turn()
+            self.leave(peer)
         self.server.advance(1)
         self.leave(*waiting[1:])
 
@@ -207,8 +224,10 @@ class Life:
         accepted = requests.share_acknowledge_topics({(topic_id, 2): ((0, 0, (1,)),)})
         told = self.ask(ShareAcknowledgeRequest(group, "m", 2, topics=accepted), 1, peer)
         assert told.responses[0].partitions[0].error_code == ErrorCode.NONE
-        self.move(group, is_group=True)
         self.leave(peer)
+        for node_id in self.server.node.world.coordinators.node_ids:
+            for verb in (StopBroker(node_id), StartBroker(node_id)):  # with all that it coordinates
+                self.command(verb)
 
     def administrate(self, *, ends: bool = False) -> None:
         """Give rights, a quota and a password, or take them."""
@@ -229,10 +248,12 @@ class Life:
     def move(self, name: str, *, is_group: bool = False) -> None:
         """Let the other broker coordinate a group or a transactional id, and the first one again."""
         for node_id in self.server.node.world.coordinators.node_ids[::-1]:
-            verb: BrokerVerb = MoveGroup(name, node_id) if is_group else MoveTransaction(name, node_id)
-            self.server.node.command(verb, self.server.clock.now_ms(), lambda: "id")
-            self.server.rest()
-            self.server.advance(0.01)
+            self.command(MoveGroup(name, node_id) if is_group else MoveTransaction(name, node_id))
+
+    def command(self, verb: BrokerVerb) -> None:
+        self.server.node.command(verb, self.server.clock.now_ms(), lambda: "id")
+        self.server.rest()
+        self.server.advance(0.01)
 
     def leave(self, *peers: Peer) -> None:
         for peer in peers:
