@@ -176,6 +176,8 @@ def check(spec: FaultSpec) -> None:
                         ("do.throttle_ms", do.throttle_ms), ("do.truncate", do.truncate or 0)):  # fmt: skip
         if not 0 <= value <= NUMBER_MAX:
             raise SpecError(f"invalid {name} {value}: expected 0 to {NUMBER_MAX}")
+    if 0 < on.nth <= on.after:
+        raise SpecError(f"invalid on.nth {on.nth}: expected more than on.after ({on.after}): both count all that agree")
     if not 0 < spec.probability <= 1:
         raise SpecError(f"invalid probability {spec.probability}: expected more than 0, and at most 1")
     if spec.count is not None and spec.count < 1:

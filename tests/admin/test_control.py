@@ -1,14 +1,19 @@
 """The control API over HTTP: what it refuses, and that a refusal changes nothing."""
 
 import json
+import re
 import socket
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import trio
 
 from coordinator.admin.control import control_operations
+from coordinator.admin.http import Request, Response
+from coordinator.admin.operations import add_operations
+from coordinator.admin.router import Router
 from coordinator.cli import main
 from coordinator.client import Client
 from coordinator.events import Ring
@@ -185,6 +190,9 @@ def test_a_wait_ends_when_what_it_waits_for_holds(muster: Muster) -> None:
     ):
         status, answer = call(muster, "POST", "/wait", {"group": "seeded", "timeout_ms": 1} | wrong)
         assert (status, missing in answer["error"]) == (408, True), answer
+    fault = call(muster, "POST", "/faults", {"do": {"hold": True}, "on": {"group": "seeded"}})[1]["number"]
+    status, answer = call(muster, "POST", "/wait", {"fault": fault, "timeout_ms": 1})
+    assert (status, "has met 0 requests, expected 1" in answer["error"]) == (408, True), answer
     assert call(muster, "POST", "/reset", {"prefix": "seeded"}) == (200, {"groups": 1, "topics": 0})
 
 
@@ -264,6 +272,12 @@ def test_the_api_can_be_to_look_at_alone(tmp_path: Any) -> None:
 def test_whatever_changes_something_is_refused_to_who_may_only_look() -> None:
     operations = control_operations(cast("Operator", None), Ring(), 0)
     assert {one.path for one in operations if one.method != "GET" and one.changes_nothing} == {"/v1/wait", "/v1/verify"}
+    router = Router()
+    add_operations(router, operations, "only to look at")
+    for one in operations:
+        if not one.changes_nothing:
+            answer = cast("Response", trio.run(router, Request(one.method, re.sub(r"{\w+}", "1", one.path), "")))
+            assert answer.status == 403, f"{one.method} {one.path}"
 
 
 def test_a_body_may_be_toml(muster: Muster) -> None:

@@ -1,6 +1,8 @@
 """The control API of a server in memory, without sockets: a call is answered while the server has its turns."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -43,10 +45,8 @@ class ControlPort:
             self._ring.add(event.group, msgspec.json.encode(event))
         self._told = len(events)
         with trio.fail_after(60):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._have_turns)
+            async with having_turns(self._server):
                 answer = await self._router(request)
-                nursery.cancel_scope.cancel()
         status, media = 200, answer.content_type
         if isinstance(answer, Response):
             status, data = answer.status, answer.body
@@ -54,12 +54,22 @@ class ControlPort:
             data = await _read(answer)
         return Answer(status, json.loads(data) if media == "application/json" else data)
 
-    async def _have_turns(self) -> None:
+
+@asynccontextmanager
+async def having_turns(server: SteeredNode) -> AsyncIterator[None]:
+    """Let the server have turns meanwhile, as long as it may serve clients."""
+
+    async def have_turns() -> None:
         while True:
-            if not self._server.poller.is_held:
-                self._server.turn()
-                self._server.operator.wake()
+            if not server.poller.is_held:
+                server.turn()
+                server.operator.wake()
             await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(have_turns)
+        yield
+        nursery.cancel_scope.cancel()
 
 
 async def _read(stream: Stream) -> bytes:

@@ -98,6 +98,7 @@ def test_a_request_is_applied_unless_its_fault_prevents_it(action: Action, appli
         (FaultSpec(Action(drop="request", hold=True)), "expected at most one of drop, hold"),
         (FaultSpec(Action(disconnect="after", truncate=0)), "expected at most one of disconnect, truncate"),
         (FaultSpec(DROP, Match(nth=2**31)), "invalid on.nth 2147483648: expected 0 to 2147483647"),
+        (FaultSpec(DROP, Match(nth=2, after=2)), "invalid on.nth 2: expected more than on.after"),
         (FaultSpec(DROP, probability=1.01), "invalid probability 1.01: expected more than 0"),
     ],
 )
@@ -117,7 +118,7 @@ RULES = st.builds(
         client=st.sampled_from(("", "", "c", "n")),
         nth=st.sampled_from((0, 0, 1, 2)),
         after=st.sampled_from((0, 0, 1, 2)),
-    ),
+    ).filter(lambda match: match.nth == 0 or match.nth > match.after),
     st.sampled_from((1, 1, 2, None)),
     st.sampled_from((1.0, 1.0, 0.3, 0.8)),
     st.integers(0, 3),

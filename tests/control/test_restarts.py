@@ -21,6 +21,7 @@ from protocol.steps import finish_steps
 from storage import pending_reset, replacement
 from storage.files import StorageError
 from storage.pending_reset import PendingReset
+from tests.control.control_port import ControlPort
 from tests.control.steered import SteeredNode
 from tests.requests import commit, fetch_offsets
 from tests.storage.crashing_disk import CrashingDisk, ProcessKill
@@ -236,6 +237,24 @@ def test_a_start_finishes_all_resets_that_were_cut_off() -> None:
     assert serve(disk.copy()).operator.state.contents() == State({"orders": 2})
 
 
+def test_a_reset_that_begins_while_the_start_finishes_another_leaves_that_one_noted() -> None:
+    """The admin port answers as soon as all is loaded: a server that is killed then must do the rest of both."""
+    for is_first_over_first in (True, False):
+        server, disk = prepare_prefixes()
+        server.pending_reset.note(msgspec.json.encode([PrefixReset("a-")]), is_synced=True)
+        state = server.operator.state
+        cut_off = state.finish_reset_in_steps()
+        next(cut_off)
+        new = state.reset_prefix_in_steps("b-", ())
+        next(new)
+        assert serve(disk.copy()).operator.state.contents() == State({"orders": 2}), "both are noted"
+        finish_steps(new if is_first_over_first else cut_off)
+        assert serve(disk.copy()).operator.state.contents() == State({"orders": 2}), "the other one still is"
+        finish_steps(cut_off if is_first_over_first else new)
+        assert not disk.exists(f"data/{pending_reset.NAME}")
+        assert state.contents() == State({"orders": 2})
+
+
 @pytest.mark.parametrize("kept", [0, 1, 10, None], ids=["nothing", "a byte", "ten bytes", "zeros"])
 def test_a_power_cut_that_loses_the_note_of_a_reset_does_not_refuse_the_start(kept: int | None) -> None:
     """Without --fsync the name of a file may be on the disk before its contents."""
@@ -302,6 +321,8 @@ def test_a_reset_of_a_prefix_that_cannot_be_noted_changes_nothing(reason: int) -
     disk.refuse = lambda operation, path: reason if pending_reset.NAME in path else 0
     with pytest.raises(Refusal, match="nothing has changed: "):
         reset_prefix(server, "a-")
+    answer = ControlPort(server).call("POST", "/reset", {"prefix": "a-"})
+    assert answer.status == (507 if reason == errno.ENOSPC else 500), answer
     disk.refuse = lambda operation, path: 0
     assert server.operator.state.contents() == before
     assert serve(disk.copy()).operator.state.contents() == before

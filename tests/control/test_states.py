@@ -19,6 +19,8 @@ SHARE_GROUPS: Final = ("a-s", "a-kept-s", "b-s")
 PREFIXES: Final = ("a", "a-", "a-k", "b", "ä", "c", "x")
 FIRST: Final = {"orders": 2}  # the topics of the start
 START: Final = {"topics": FIRST, "offsets": {}, "queues": {}}
+_PARTS: Final = {"group": st.sampled_from(GROUPS), "topic": st.sampled_from(TOPICS)}
+NAMED: Final = st.fixed_dictionaries(_PARTS) | st.fixed_dictionaries({}, optional=_PARTS)  # what a fault is about
 OFFSETS: Final = st.sampled_from((0, 1, 5, 2**63 - 1))
 
 Model = dict[str, Any]
@@ -127,8 +129,14 @@ class Play:
                 return name.startswith(prefix) and not name.startswith(tuple(keep))
 
             count = {"groups": sum(map(is_meant, self.group_names())), "topics": sum(map(is_meant, model["topics"]))}
+            named = {}
+            for on in data.draw(st.lists(NAMED, min_size=1, max_size=3)):
+                named[self.call("POST", "/faults", {"do": {"hold": True}, "on": on})["number"]] = on
             assert self.call("POST", "/reset", {"prefix": prefix, "keep": keep}) == count
             remove(model, is_meant)
+            left = [number for number, on in named.items() if not any(map(is_meant, on.values()))]
+            assert [one["number"] for one in self.call("GET", "/faults")["faults"]] == left
+            self.call("DELETE", "/faults")
         elif what == "reset":
             self.disturb(data)
             count = {"groups": len(self.group_names()), "topics": len(model["topics"])}

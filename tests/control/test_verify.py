@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coordinator.control import journal as journal_module
@@ -479,8 +479,9 @@ def test_requests_are_counted_and_the_nearest_are_named(
             assert misses == (f"; there were {shown} of the same kind but for the API" if others else "")
 
 
+CAUSES = st.sampled_from(("tasks_assigned", "tasks_assigned", "session_expired", "member_left"))
 HAPPENED = st.tuples(
-    st.sampled_from(("session_expired", "member_left", "tasks_assigned")),
+    CAUSES,
     st.sampled_from("gh"),
     st.sampled_from(("till", "tills", "")),
     st.sampled_from(("m-1", "m-2")),
@@ -489,13 +490,20 @@ HAPPENED = st.tuples(
 )
 
 
+SAME_TASK_OF_ANOTHER_GROUP = [
+    ("tasks_assigned", group, client, member, None, ("0_0",))
+    for group, client, member in (("g", "till", "m-1"), ("h", "tills", "m-2"), ("g", "", "m-3"))
+]
+
+
+@example(SAME_TASK_OF_ANOTHER_GROUP, "tasks_assigned", "g", "", "0_0", "till", 0)
 @given(
     st.lists(HAPPENED, max_size=8),
-    st.sampled_from(("session_expired", "member_left", "tasks_assigned")),
+    CAUSES,
     st.sampled_from(("", "g", "h")),
-    st.sampled_from(("", "till", "m-1", "i")),
-    st.sampled_from(("", "0_0")),
-    st.sampled_from(("", "till", "tills", "m-2")),
+    st.sampled_from(("", "", "till", "m-1", "i")),
+    st.sampled_from(("0_0", "0_0", "")),
+    st.sampled_from(("till", "tills", "m-2", "")),
     st.integers(0, 3),
 )
 @settings(max_examples=120)

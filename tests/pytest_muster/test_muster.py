@@ -56,6 +56,15 @@ def test_a_session_expires_by_the_clock(muster: Muster, client: Client) -> None:
     assert "session expired" in group.timeline_text()
 
 
+def test_a_clock_that_goes_faster_wakes_the_server_that_nobody_asks_for_anything(
+    muster: Muster, client: Client
+) -> None:
+    muster.clock.freeze()
+    classic_member(client, "billing", {muster.topic("orders", 1): (0,)})
+    muster.clock.run(10_000)
+    muster.group("billing").wait(members=0)
+
+
 @pytest.mark.parametrize("verb", ["expire", "kick", "fence"])
 def test_a_member_is_removed(muster: Muster, client: Client, verb: str) -> None:
     member_id = classic_member(client, "billing", {muster.topic("orders"): (0,)})

@@ -164,7 +164,7 @@ class StateVerbs:
         self._resets = resets
 
     def finish_reset_in_steps(self) -> Generator[None, None, None]:
-        """Do the rest of a reset that was cut off.
+        """Do the rest of a reset that was cut off. Others may begin meanwhile: the file has all of them.
 
         Without --fsync a power cut may leave the file without its contents. What it said is lost then, as records are.
         """
@@ -176,10 +176,11 @@ class StateVerbs:
         except msgspec.DecodeError as error:
             log.warning("a reset that was cut off cannot be finished: its file cannot be read (%s)", error)
             resets = []
+        self._resets = [*resets, *self._resets]
         for what in resets:
             log.warning("a reset that was cut off is finished", extra={"prefix": what.prefix})
             yield from self._remove_in_steps(what)
-        self._world.pending_reset.clear()
+        self._note_resets([one for one in self._resets if not any(one is what for what in resets)])
 
     def _remove_in_steps(self, what: PrefixReset) -> Generator[None, None, tuple[int, int]]:
         self._scenarios.remove_of(what.removes)

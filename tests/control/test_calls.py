@@ -1,0 +1,196 @@
+"""What holds of all calls of the control API, as their table has them: each field counts, and what is to be whole is whole
+though its client leaves."""
+
+import inspect
+import itertools
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+import pytest
+import trio
+from msgspec import Struct
+
+from coordinator.admin import verb_calls
+from coordinator.admin.control import control_operations
+from coordinator.admin.http import Request
+from coordinator.admin.operations import Input, Operation, Refusal
+from coordinator.events import Ring
+from coordinator.server.verbs.state import State
+from tests.control.control_port import ControlPort, having_turns
+from tests.control.steered import SteeredNode, stable_group
+from tests.requests import fetch_offsets
+
+FIELDS: Final[dict[str, Any]] = {
+    "limit": 5, "mode": "rate", "rate": 2.0, "ms": 1, "keep_alive": ["a"], "prefix": "g", "group": "g", "reason": "why",
+    "disconnect": True, "standbys": {}, "at": "join", "client": "a", "format": "json", "after": 0, "on": {"group": "g"},
+    "do": {"hold": True}, "count": 2, "probability": 0.5, "seed": 3, "name": "two steps", "bytes_max": 1 << 20,
+    "api": "JoinGroup", "topic": "orders", "in_order": True, "keep": ["g"], "topics": {"new": 1}, "offsets": {},
+    "queues": {}, "to": 1, "type": "group", "load_ms": 1, "lose_last_commits": 1, "keep_members": False, "down_ms": 1,
+    "partition": 0, "first": 0, "last": 0, "deliveries": 1, "offset": 0, "exists": True, "coordinator": 0, "fault": 1,
+    "hits": 0, "timeout_ms": 0, "state": "Stable", "generation": 1, "assigned": {}, "tasks": {}, "records": {},
+    "expect": [], "steps": [{"after": {"group": "never"}, "verb": {"rebalance": True}}],
+}  # fmt: skip
+"""A value of each field of a body or a query, whatever the call; and of those below by the path."""
+OF_PATHS: Final[dict[str, dict[str, Any]]] = {
+    "/v1/groups/{group}/target": {"members": {"a": {"orders": [0]}}},
+    "/v1/groups/{group}/records": {"do": "release"},
+    "/v1/wait": {"members": 1},
+    "/v1/brokers/rolling-restart": {"down_ms": 0, "load_ms": 0},
+}
+PATH: Final = {"group": "g", "member": "a", "number": "1", "name": "kept", "broker": "1"}
+
+
+class Names(dict[str, str]):
+    """The names in a path, which remembers those that are read."""
+
+    def __init__(self, names: dict[str, str], read: set[str]) -> None:
+        super().__init__(names)
+        self.read = read
+
+    def __getitem__(self, name: str) -> str:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+def watched(kind: type[Struct], values: dict[str, Any], read: set[str]) -> Any:
+    """A body or a query that remembers which of its fields are read."""
+
+    def get(one: Any, name: str) -> Any:
+        read.add(name)
+        return kind.__getattribute__(one, name)
+
+    given = msgspec.convert(values, kind)
+    seen = type(kind.__name__, (kind,), {"__getattribute__": get}, frozen=kind.__struct_config__.frozen)  # type: ignore[call-overload]  # options of a Struct
+    return seen(**{name: getattr(given, name) for name in kind.__struct_fields__})
+
+
+def serve() -> SteeredNode:
+    """A server with a group of one member, a fault, a scenario and a snapshot."""
+    server = SteeredNode(topics={"orders": 1}, virtual_brokers=2, journal_bytes=1 << 20)
+    if server.operator.brokers.coordinator("g").broker:
+        server.operator.brokers.move_group("g", 0)
+    stable_group(server, "a")
+    port = ControlPort(server)
+    port.call("POST", "/faults", {"do": {"error": "NOT_COORDINATOR"}, "on": {"group": "other"}})
+    port.call("POST", "/scenarios", {"steps": FIELDS["steps"]})
+    port.call("PUT", "/snapshots/kept")
+    return server
+
+
+def operations() -> list[Operation]:
+    return control_operations(SteeredNode().operator, Ring(), 0)
+
+
+@pytest.mark.parametrize("call", [f"{one.method} {one.path}" for one in operations()])
+def test_each_field_of_a_call_counts(call: str) -> None:
+    """A field that the handler never looks at is accepted, and has no effect."""
+    server = serve()
+    ring = Ring()
+    for event in server.events:
+        ring.add(event.group, msgspec.json.encode(event))
+    (operation,) = (one for one in control_operations(server.operator, ring, 0) if f"{one.method} {one.path}" == call)
+    read = {"path": set[str](), "query": set[str](), "body": set[str]()}
+    names = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
+    own = FIELDS | OF_PATHS.get(operation.path, {})
+    parts = {
+        part: watched(kind, {field.encode_name: own[field.name] for field in msgspec.structs.fields(kind)}, read[part])
+        for part, kind in (("query", operation.query), ("body", operation.body))
+    }
+    given = Input(Names({name: PATH[name] for name in names}, read["path"]), parts["query"], parts["body"])
+
+    async def ask() -> None:
+        async with having_turns(server):
+            with suppress(Refusal), trio.fail_after(20):
+                result = operation.handle(given)
+                result = await result if inspect.isawaitable(result) else result
+                if operation.is_stream:
+                    await result.next_chunk()
+
+    trio.run(ask)
+    assert read["path"] == set(names)
+    for part, kind in (("query", operation.query), ("body", operation.body)):
+        assert set(kind.__struct_fields__) <= read[part], f"never looked at: {set(kind.__struct_fields__) - read[part]}"
+
+
+WHOLE: Final = [
+    ("POST", "/v1/clock/advance", {"ms": 600_000}),
+    ("POST", "/v1/clock/step", {}),
+    ("POST", "/v1/reset", {}),
+    ("POST", "/v1/reset", {"prefix": "g"}),
+    ("POST", "/v1/snapshots/kept/restore", None),
+]
+"""Calls that are done to their end, or not at all."""
+
+
+def prepare() -> SteeredNode:
+    server = SteeredNode(topics={"orders": 1})
+    stable_group(server, "a", "b")
+    server.operator.state.seed(State({}, {f"g{number}": {"orders": {"0": 1}} for number in range(3)}))
+    server.operator.state.take_snapshot("kept")
+    server.operator.state.seed(State({"later": 1}, {"g1": {"later": {"0": 1}}}))
+    return server
+
+
+def look(server: SteeredNode) -> tuple[Any, ...]:
+    """What is to be the same of a server whose client has stayed and of one whose client has left."""
+    poller, operator = server.poller, server.operator
+    groups = [(view.group, len(view.members)) for view in operator.groups.views()]
+    is_free = not poller.is_held and not operator.clock.is_moving
+    return server.clock.now_ms(), groups, operator.state.contents(), is_free
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WHOLE, ids=lambda one: str(one))
+def test_a_call_whose_client_leaves_is_done_to_its_end_or_not_begun(
+    monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: Any
+) -> None:
+    monkeypatch.setattr(verb_calls, "thread_time", itertools.count().__next__)  # each step has used enough
+    request = Request(method, path, "", body=b"" if body is None else msgspec.json.encode(body))
+
+    def ask(leave_after: int | None) -> tuple[tuple[Any, ...], bool]:
+        """Make the call, and leave after so many passes of the loop. Returns what is left, and whether it was made."""
+        server, client = prepare(), trio.CancelScope()
+        port, is_answered = ControlPort(server), False
+
+        async def leave(after: int) -> None:
+            for _ in range(after):
+                await trio.lowlevel.checkpoint()
+            client.cancel()
+
+        async def run() -> None:
+            nonlocal is_answered
+            async with trio.open_nursery() as nursery:
+                if leave_after is not None:
+                    nursery.start_soon(leave, leave_after)
+                with client:
+                    await port.answer(request)
+                    is_answered = True
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+        return look(server), is_answered
+
+    begun, (done, _) = look(prepare()), ask(None)
+    assert begun != done
+    found, is_answered, after = [], False, 0
+    while not is_answered:
+        state, is_answered = ask(after)
+        assert state in (begun, done), f"its client left after {after} passes"
+        found.append(state == done)
+        after += 1 + after // 4
+    assert found == sorted(found) and found[-1]
+
+
+def test_requests_in_a_new_journal_count_whatever_the_number_of_those_before_a_reset() -> None:
+    """A new journal numbers requests from 1 again."""
+    server = SteeredNode(topics={"orders": 1}, journal_bytes=1 << 20)
+    port, tool = ControlPort(server), server.connect("tool")
+    expected = {"expect": [{"api": "OffsetFetch", "group": "g", "times": 1}]}
+    for number in range(3):
+        tool.ask(fetch_offsets("g"), 8)
+        assert port.call("POST", "/verify", expected).status == (409 if number else 200)
+    for prefix in ("g", ""):
+        assert port.call("POST", "/reset", {"prefix": prefix}).status == 200
+        assert port.call("PUT", "/journal", {"bytes_max": 1 << 20}).status == 200
+        server.connect("tool").ask(fetch_offsets("g"), 8)
+        assert port.call("POST", "/verify", expected).status == 200
