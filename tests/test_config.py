@@ -1,10 +1,13 @@
 """Settings: where they come from, which are taken, and what is said of those that are not."""
 
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.cli import main
 from coordinator.config import (
@@ -118,6 +121,43 @@ def test_a_listener_may_have_several_values_of_its_own() -> None:
         *((name, value, "none") for name, value in own.items()),
         ("listener.name.in.ssl.key.password", "x", ""),
     ]
+
+
+REAUTHENTICATION = "connections.max.reauth.ms"
+OWN = [
+    f"{OF_LISTENER}{listener}.{mechanism}"
+    for listener in ("in", "out")
+    for mechanism in ("", "plain.", "scram-sha-256.")
+]
+
+
+@given(st.dictionaries(st.sampled_from(["", *OWN]), st.integers(1, 9)))
+def test_of_the_names_of_a_setting_of_a_listener_the_most_precise_one_counts(given_by: dict[str, int]) -> None:
+    config = Config({f"{name}{REAUTHENTICATION}": value for name, value in given_by.items()})
+    for listener, mechanism in product(("IN", "OUT"), ("", "PLAIN", "SCRAM-SHA-256")):
+        wide = f"{OF_LISTENER}{listener.lower()}."
+        names = [f"{wide}{mechanism.lower()}.", wide, ""] if mechanism else [wide, ""]
+        expected = next((given_by[name] for name in names if name in given_by), BY_NAME[REAUTHENTICATION].default)
+        assert config.of_listener(listener, REAUTHENTICATION, mechanism) == expected
+        assert config.lookup(f"{names[0]}{REAUTHENTICATION}") == expected
+
+
+VALUES = st.dictionaries(
+    st.sampled_from(("num.partitions", "group.max.size", "group.min.session.timeout.ms")), st.integers(1, 9)
+)
+
+
+@given(VALUES, VALUES, VALUES)
+def test_what_is_set_goes_before_what_is_preset(
+    given_by: dict[str, int], preset: dict[str, int], changed: dict[str, int]
+) -> None:
+    """And an override before both."""
+    config = Config(given_by, dict.fromkeys(given_by, "--set")).preset(preset, "--fast")
+    for name in ("num.partitions", "group.max.size", "group.min.session.timeout.ms"):
+        expected = [(one[name], source) for one, source in ((given_by, "--set"), (preset, "--fast")) if name in one]
+        value, source = (*expected, (BY_NAME[name].default, ""))[0]
+        assert (config[name], config.source(name), config.is_set(name)) == (value, source, bool(expected))
+        assert config.override(changed)[name] == changed.get(name, value)
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,19 @@ def test_a_file_is_put_aside_once_it_is_full(room: int) -> None:
     assert files.exists("data/events.1.jsonl") == (room <= 0)
 
 
+def test_a_file_is_full_however_often_it_was_opened() -> None:
+    files, _ = made()
+    for _ in range(11):
+        log = EventLog(files, "data", bytes_max=100, files_max=3)
+        log.add(b"x" * 29)
+        log.close()
+    assert all(
+        len(lines) <= 4
+        for lines in (files.open(f"data/{one}").pread(0, 1_000).splitlines() for one in files.list("data"))
+    )
+    assert files.list("data") == ["events.1.jsonl", "events.2.jsonl", "events.jsonl"]
+
+
 def test_events_of_earlier_runs_have_numbers_up_to_zero() -> None:
     ring = Ring(bytes_max=2_000)
     ring.restore([("g", b"1"), ("h", b"2"), ("g", b"3")])
