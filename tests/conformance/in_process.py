@@ -22,7 +22,7 @@ from storage.files import Files
 from storage.memory_files import MemoryFiles
 from tests.conformance.client import Flight, Pump, Wire, is_over
 from tests.conformance.servers import pairs
-from tests.core.shard_checks import check_shard
+from tests.core.shard_checks import check_shard, check_views
 from tests.server.in_memory import InMemory
 from tests.simulation.promises import check_replay
 
@@ -85,6 +85,7 @@ class InProcess(Pump):
         assert not world.edge.failures, world.edge.failures
         for partition in world.partitions:
             check_shard(partition.shard)
+            check_views(partition.shard)
         settings = {**self._settings, "topics": {}}
         twin = InMemory(copy.deepcopy(server.files), is_loaded=False, wall_ms=server.clock.now_ms(), **settings)
         check_replay(world, twin.node.world)
@@ -110,8 +111,6 @@ class InProcess(Pump):
 
     def _advance(self, seconds: float) -> None:
         self._server.advance(seconds)
-        for partition in self._server.node.world.partitions:
-            check_shard(partition.shard)
 
     def _until_due_s(self) -> float:
         """Return how long nothing is due; never zero."""

@@ -14,7 +14,7 @@ A block is as many commands as belong together; blocks are parted by empty lines
 
 from pathlib import Path
 
-from tests.core.shard_checks import check_shard
+from tests.core.shard_checks import check_shard, check_views
 from tests.core.world import World
 
 DASHES = "----"
@@ -36,6 +36,7 @@ def _played(block: str, world: World, path: Path) -> str:
             try:
                 told += world.run(command)
                 check_shard(world.shard)
+                check_views(world.shard)
             except Exception as error:
                 raise AssertionError(f"{path.name}: {command}: {type(error).__name__}: {error}") from error
     if not told:

@@ -213,5 +213,5 @@ class InMemory:
         """Check what holds of groups whatever has happened to them, but for failures of the server."""
         if not self.node.world.edge.failures:
             for partition in self.node.world.partitions:
-                if partition.is_loaded:
+                if partition.shard.groups and partition.is_loaded:
                     check_small_shard(partition.shard)

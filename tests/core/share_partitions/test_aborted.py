@@ -1,10 +1,12 @@
 """Records of aborted transactions are archived, and not told to the member that has acquired what is around them."""
 
+from itertools import accumulate
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.share_partitions.aborted import leave_out
-from coordinator.core.share_partitions.acquire import Acquisition, BatchOffsets, Wish, acquire
+from coordinator.core.share_partitions.acquire import Acquisition, BatchOffsets, Wish, acquire, next_fetch_offset
 from coordinator.core.share_partitions.locks import release_member
 from coordinator.core.share_partitions.values import TERMINAL, Limits, Run, SharePartition
 from coordinator.core.share_state.values import DeliveryState
@@ -38,6 +40,29 @@ def test_exactly_the_records_of_aborted_batches_are_left_out(
     assert gone.issuperset(range(partition.start_offset)), "only what is done is below the start offset"
     assert not partition.runs or partition.runs[0].state not in TERMINAL
     assert partition.complete_count == sum(run.size for run in partition.runs if run.state in TERMINAL)
+
+
+WISHES = st.lists(st.tuples(st.integers(1, 6), st.booleans(), st.booleans()), min_size=1, max_size=6)
+
+
+@given(SIZES, WISHES)
+def test_wherever_an_acquisition_begins_nothing_of_an_aborted_batch_is_told(
+    sizes: list[tuple[int, bool]], wishes: list[tuple[int, bool, bool]]
+) -> None:
+    """In the midst of a batch too: what was cut off before, or given back."""
+    ends = list(accumulate(size for size, _ in sizes))
+    log = [BatchOffsets(end - size, end - 1) for end, (size, _) in zip(ends, sizes, strict=True)]
+    aborted = [batch for batch, (_, is_aborted) in zip(log, sizes, strict=True) if is_aborted]
+    gone = {offset for batch in aborted for offset in range(batch.first_offset, batch.last_offset + 1)}
+    partition, limits = SharePartition(0), Limits()
+    for number, (most, is_exact, gives_back) in enumerate(wishes, 1):
+        at = next_fetch_offset(partition)
+        wish = Wish("a", most, 1, is_exact, number)
+        fetched = [batch for batch in log if batch.last_offset >= at]
+        acquired = acquire(partition, wish, fetched, limits, 0)
+        found = leave_out(acquired, [batch for batch in aborted if batch.last_offset >= at])
+        assert offsets(found.acquired) == [offset for offset in offsets(acquired.acquired) if offset not in gone]
+        partition = release_member(found.partition, "a", limits, number).partition if gives_back else found.partition
 
 
 def test_what_is_left_out_is_not_delivered_after_a_release() -> None:

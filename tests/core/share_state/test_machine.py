@@ -1,5 +1,6 @@
 """The states of share partitions: what is answered, what is written, and that the log alone tells them again."""
 
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -88,6 +89,10 @@ def weigh_states(machine: StateMachine) -> int:
 def code(answer: Any) -> ErrorCode:
     assert isinstance(answer, Refusal)
     return answer.error
+
+
+def code_of(answer: Any) -> ErrorCode:
+    return ErrorCode.NONE if answer is None else code(answer)
 
 
 def test_what_is_written_is_read() -> None:
@@ -321,7 +326,7 @@ def test_a_state_is_what_was_written_record_by_record_and_the_log_tells_it(
             case _:
                 here.do(here.machine.delete(KEY, TOPICS))
                 plain = None
-        assert (ErrorCode.NONE if answer is None else code(answer)) == expected
+        assert code_of(answer) == expected
         assert expected == ErrorCode.NONE or len(here.log) == before
         assert here.held_bytes == sum(entry.counted_bytes for entry in here.machine.entries.values())
     if plain is not None:
@@ -334,6 +339,29 @@ def test_a_state_is_what_was_written_record_by_record_and_the_log_tells_it(
     for key in tuple(here.machine.entries):  # each is written as a whole, and nothing waits to be combined
         here.initialize(9, 0, key)
     assert here.held_bytes == here.machine.bytes == here.replayed().bytes == weigh_states(here.machine)
+
+
+def test_updates_that_wait_to_be_combined_take_memory() -> None:
+    here = Driver(updates_per_snapshot=100)
+    here.initialize(start_offset=0)
+    taken = [here.machine.bytes]
+    for number in range(20):
+        here.write(StateBatch(3 * number, 3 * number, 2, 1))
+        taken.append(here.machine.bytes)
+    assert [more - less for less, more in pairwise(taken)] == [entries.BATCH_BYTES] * 20
+
+
+def test_whatever_epochs_come_an_older_one_than_the_latest_is_refused() -> None:
+    for first, second, third in product(range(-1, 3), repeat=3):
+        here, plain = Driver(), Plain(first, 0)
+        here.initialize(first, 0)
+        for epoch in (second, third):
+            expected = plain.refusal(-1, epoch)
+            assert code_of(here.initialize(epoch, 0)) == expected
+            if expected == ErrorCode.NONE:
+                plain.begin_anew(epoch, 0)
+        for epoch in range(-1, 3):
+            assert code_of(here.write(StateBatch(0, 4, 2, 1), state=epoch)) == plain.refusal(-1, epoch)
 
 
 def test_a_state_of_a_partition_that_is_no_more_is_neither_read_nor_written() -> None:

@@ -443,6 +443,24 @@ def test_an_answer_that_is_lost_is_asked_for_again_after_a_while() -> None:
     assert driver.asked[0][1] == driver.asked[1][1]
 
 
+def test_what_happens_to_other_topics_does_not_put_off_that_a_topic_is_asked_for_again() -> None:
+    driver, names = ShareDriver(), {name.encode() * 16: name for name in NAMES}
+    first, second = NAMES[:2]
+    one = driver.beat("m", 0, (first,)).member_epoch
+    driver.wait(RETRY_MS // 2)
+    two = driver.beat("n", 0, (second,)).member_epoch  # which writes the states of both
+    for wait_ms, expected in (
+        (RETRY_MS // 2 - 1, []),
+        (1, [first]),
+        (RETRY_MS // 2, [second]),
+        (RETRY_MS // 2, [first]),
+    ):
+        driver.asked.clear()
+        driver.wait(wait_ms)
+        one, two = driver.beat("m", one).member_epoch, driver.beat("n", two).member_epoch
+        assert [names[topic_id] for _, asked in driver.asked for topic_id in asked] == expected
+
+
 def test_a_target_that_waits_for_its_interval_does_not_raise_the_epoch_again() -> None:
     driver = ShareDriver()
     epoch = driver.beat("m", 0, ("a",)).member_epoch

@@ -39,7 +39,7 @@ from protocol.messages.streams_group_heartbeat import (
 )
 from tests.core.driver import ShardDriver
 from tests.core.kinds.streams.invariants import check
-from tests.core.shard_checks import check_shard
+from tests.core.shard_checks import check_shard, check_views
 
 LIVES, STEPS = 60, 100
 PART, INFO = StreamsGroupHeartbeatRequestSubtopology, StreamsGroupHeartbeatRequestTopicInfo
@@ -167,6 +167,7 @@ class Life:
             return
         check(group)
         check_shard(self.driver.shard)
+        check_views(self.driver.shard)
         assert set(group.members) == set(self.clients)
         assert group.shutdown_by == self.shutdown_by
         now_ms, delay_ms = self.driver.now_ms, self.delayed_until_ms
