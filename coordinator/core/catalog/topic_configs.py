@@ -203,7 +203,7 @@ def append_words(text: str, words: Iterable[str]) -> str:
     """Append to a LIST the words that it does not contain."""
     held = [word for word in text.split(",") if word]
     known = set(held)
-    return ",".join([*held, *(word for word in words if word not in known)])
+    return ",".join([*held, *dict.fromkeys(word for word in words if word not in known)])
 
 
 def subtract_words(text: str, words: Iterable[str]) -> str:

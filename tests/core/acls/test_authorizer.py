@@ -116,6 +116,28 @@ def test_what_is_removed_leaves_no_trace(acls: list[AclKey], data: st.DataObject
         assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, name) == wanted
 
 
+def test_of_two_rules_the_one_that_stays_decides_alone() -> None:
+    """Whatever the other one was about, also where there are rights without rules."""
+    parts = (
+        ("a", "ab", "*"), (Pattern.LITERAL, Pattern.PREFIXED), ("User:alice", "User:bob"),
+        (Operation.ALL, Operation.READ), tuple(Permission),
+    )  # fmt: skip
+    every = [
+        acl(name, operation, pattern_type=pattern, principal=principal, permission_type=permission)
+        for name, pattern, principal, operation, permission in product(*parts)
+    ]
+    for one, other in product(every, repeat=2):
+        rules = rules_of(one, other)
+        rules.remove(other)
+        kept = [one] if one != other else []
+        for name in ("a", "ab", "b"):
+            for default in (False, True):
+                wanted = plainly(kept, Operation.READ, Resource.TOPIC, name, default)
+                authorizer = Authorizer(rules, allows_without_acls=default)
+                rules.decisions.clear()
+                assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, name) == wanted, (one, other, name)
+
+
 PREFIXES = st.lists(st.text("ab", max_size=6), max_size=12)
 
 

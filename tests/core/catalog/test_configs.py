@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from coordinator.core.catalog.alterations import APPEND, SET, SUBTRACT
 from coordinator.core.catalog.catalog import BROKER, FORMATTED, TOPIC, Catalog
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.catalog.settings import BrokerSetting, Settings
@@ -16,6 +19,11 @@ from protocol.messages.alter_configs import (
     AlterConfigsRequestResource,
 )
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestResource,
+)
 from tests.core.decide import decide_all
 from tests.requests import alter_configs
 
@@ -98,6 +106,37 @@ def test_most_of_the_broker_cannot_change_while_it_runs(catalog: Catalog) -> Non
     refused = "Cannot update these configs dynamically: Set(group.max.size)"
     assert change(catalog, BROKER, "0", "group.max.size", "9") == refused
     assert "Not a number" in (change(catalog, BROKER, "0", "log.retention.ms", "x") or "")
+
+
+WORDS = st.lists(st.sampled_from(("0:1", "0:10", "1:1")), min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(st.booleans(), WORDS), max_size=4))
+@settings(max_examples=40)
+def test_a_list_is_what_was_appended_to_it_and_not_subtracted_since(changes: list[tuple[bool, list[str]]]) -> None:
+    name, expected, text = "leader.replication.throttled.replicas", list[str](), ""
+    catalog = Catalog(Settings())
+    catalog.replay(CatalogRecord(TopicKey("t"), TopicValue(b"t" * 16, 1, 1)))
+    for appends, words in changes:
+        config = IncrementalAlterConfigsRequestAlterableConfig(name, APPEND if appends else SUBTRACT, ",".join(words))
+        resource = IncrementalAlterConfigsRequestResource(TOPIC, "t", (config,))
+        assert not ask(catalog, IncrementalAlterConfigsRequest((resource,))).responses[0].error_code
+        if appends:
+            expected += dict.fromkeys(word for word in words if word not in expected)
+        else:
+            expected = [word for word in expected if word not in words]
+        text = catalog.configs[TOPIC, "t"][name]
+    assert text == ",".join(expected)
+
+
+def test_what_is_appended_for_a_broker_is_beside_what_was_set_before(catalog: Catalog) -> None:
+    for operation, word, expected in ((SET, "compact", "compact"), (APPEND, "delete", "compact,delete"),
+                                      (SUBTRACT, "compact", "delete")):  # fmt: skip
+        config = IncrementalAlterConfigsRequestAlterableConfig("log.cleanup.policy", operation, word)
+        for name in ("0", ""):
+            resource = IncrementalAlterConfigsRequestResource(BROKER, name, (config,))
+            assert not ask(catalog, IncrementalAlterConfigsRequest((resource,))).responses[0].error_code
+            assert describe(catalog, BROKER, name)["log.cleanup.policy"].value == expected
 
 
 def test_the_old_way_replaces_all_settings(catalog: Catalog) -> None:

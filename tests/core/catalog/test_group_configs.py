@@ -38,6 +38,23 @@ def test_limits_of_a_group_are_its_own_within_the_broker_s_bounds() -> None:
     assert group_configs.limits_with(own, {}, Settings()) is own
 
 
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+def test_a_session_is_longer_than_the_interval_of_its_heartbeats_whoever_has_set_it(kind: str) -> None:
+    """Both by the group, or one of them by the broker's file."""
+    names = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+    bounds = [BrokerSetting(f"group.{kind}.{bound}.{name.partition('.')[2]}", value, 3, "")
+              for name in names for bound, value in (("min", "1"), ("max", "100000"))]  # fmt: skip
+    for session, heartbeat in ((7_000, 6_999), (7_000, 7_000), (7_000, 7_001)):
+        for by_broker in ((), names[:1], names[1:]):
+            values = dict(zip(names, (session, heartbeat), strict=True))
+            filed = tuple(
+                BrokerSetting(f"group.{name}", str(values[name]), 3, "", is_default=False) for name in by_broker
+            )
+            own = {name: str(value) for name, value in values.items() if name not in by_broker}
+            reason = group_configs.reason_invalid(own, Settings(broker=(*bounds, *filed)))
+            assert (reason is None) == (session > heartbeat), (by_broker, heartbeat, reason)
+
+
 def test_limits_of_a_share_group_are_its_own_within_the_broker_s_bounds() -> None:
     stored = {
         "share.record.lock.duration.ms": "1000",
