@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from pipeline.decode import cluster
-from pipeline.decode.headers import Headers, chain
+from pipeline.decode.headers import Array, Headers, chain
 from pipeline.decode.layout import HEADER_BYTES, segment_path, segments, spans
 from pipeline.decode.logs import START, LogDir, Position, Segment, Span
 
@@ -27,12 +27,12 @@ def newest(log: LogDir, start: Position = START, max_bytes: int | None = None) -
     left = max_bytes
     at = start
     for i, segment in enumerate(found):
-        if segment.base_offset < start.segment:
+        if i + 1 < len(found) and found[i + 1].base_offset <= start.next_offset:
             continue
-        begin = start.pos if segment.base_offset == start.segment and start.pos <= segment.size else 0
+        begin = _find_begin(log, segment, start, is_closed=i + 1 < len(found))
         size = segment.size - begin
         is_closed = i + 1 < len(found)
-        if not is_closed or (left is not None and size > left):
+        if not is_closed or (left is not None and size >= left):
             reached = _walk(log, segment, begin, left, at)
             if not is_closed or reached.pos > begin:
                 return reached
@@ -56,17 +56,27 @@ def find_unread(log: LogDir, position: Position) -> tuple[int, int, int] | None:
     return position.segment, position.pos, length
 
 
+def _find_begin(log: LogDir, segment: Segment, start: Position, *, is_closed: bool) -> int:
+    """Return the byte of a segment at which the offset of a position begins, or at which no batch begins any more."""
+    if segment.base_offset >= start.next_offset:
+        return 0
+    if segment.base_offset == start.segment and _leads_on(log, segment, start, is_closed=is_closed):
+        return start.pos
+    pos = 0
+    while pos < segment.size:
+        data, found, stop = _read_batches(log, segment, pos)
+        later = found[Headers.at(data, found).last_offset >= start.next_offset]
+        if len(later) or not len(found):
+            return pos + int(later[0]) if len(later) else pos
+        pos += stop
+    return pos
+
+
 def _walk(log: LogDir, segment: Segment, begin: int, limit: int | None, at: Position) -> Position:
     """Follow the headers from `begin` to the last whole batch, but stop once `limit` bytes are passed."""
     pos, next_offset = begin, at.next_offset
     while pos < segment.size and (limit is None or pos - begin < limit):
-        want = WALK_BYTES
-        data = log.store.read(segment.path, pos, want)
-        found, stop = chain(data, 0, len(data))
-        if not len(found) and len(data) == want and len(data) > 12:
-            want = 12 + int.from_bytes(data[8:12], "big")  # a batch larger than a step
-            data = log.store.read(segment.path, pos, want)
-            found, stop = chain(data, 0, len(data))
+        data, found, stop = _read_batches(log, segment, pos)
         if not len(found):
             break
         if limit is not None:
@@ -79,6 +89,16 @@ def _walk(log: LogDir, segment: Segment, begin: int, limit: int | None, at: Posi
         if limit is not None and pos - begin >= limit:
             break
     return Position(next_offset, segment.base_offset, pos)
+
+
+def _read_batches(log: LogDir, segment: Segment, pos: int) -> tuple[bytes, Array, int]:
+    """Read some of a segment; return its bytes, where whole batches begin in them, and where the last of these ends."""
+    data = log.store.read(segment.path, pos, WALK_BYTES)
+    found, stop = chain(data, 0, len(data))
+    if not len(found) and len(data) == WALK_BYTES and len(data) > 12:
+        data = log.store.read(segment.path, pos, 12 + int.from_bytes(data[8:12], "big"))  # a batch larger than a step
+        found, stop = chain(data, 0, len(data))
+    return data, found, stop
 
 
 def between(log: LogDir, start: Position, end: Position | None = None, split_bytes: int = 32 << 20) -> list[Span]:
@@ -97,10 +117,13 @@ def between(log: LogDir, start: Position, end: Position | None = None, split_byt
         if (
             span.segment.base_offset == start.segment
             and span.start <= start.pos <= cut.end
-            and _leads_on(log, cut, start)
+            and _leads_on(log, span.segment, start, is_closed=span.ceiling is not None)
         ):
             cut = msgspec.structs.replace(cut, start=start.pos, floor=start.next_offset)
-        if cut.start < cut.end:
+        # Without bytes, too, the last one says how far the log has been read.
+        is_last = span.ceiling is None or (end is not None and span.ceiling >= end.next_offset)
+        reached = span.floor if end is None else end.next_offset
+        if cut.start < cut.end or (is_last and (result or reached > start.next_offset)):
             result.append(cut)
     return result
 
@@ -116,11 +139,13 @@ def _cut_at_end(span: Span, end: Position) -> Span:
     )
 
 
-def _leads_on(log: LogDir, span: Span, start: Position) -> bool:
-    """Return whether the byte of a position still is where its offset begins."""
-    if start.pos >= span.end:
-        return True
-    head = log.store.read(span.segment.path, start.pos, HEADER_BYTES)
+def _leads_on(log: LogDir, segment: Segment, start: Position, *, is_closed: bool) -> bool:
+    """Return whether the byte of a position still is where its offset begins.
+
+    The newest segment may end there, or with a batch that is being written. In another one a cleaner has then taken
+    what was before that byte, and what was not read yet may lie there.
+    """
+    head = log.store.read(segment.path, start.pos, HEADER_BYTES) if start.pos < segment.size else b""
     if len(head) < HEADER_BYTES:
-        return True  # a batch that is being written: nothing to read yet
+        return not is_closed
     return head[16] == 2 and int.from_bytes(head[:8], "big", signed=True) >= start.next_offset
