@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from coordinator.core import records as facts
 from coordinator.core.share_state import records as states
-from coordinator.core.share_state.values import StateBatch
+from coordinator.core.share_state.values import StateBatch, StateKey
 from pipeline.decode import kernels, plain, replay
 from pipeline.decode.codecs import NAMES, InflateError, inflate
 from pipeline.decode.headers import chain
@@ -25,6 +25,7 @@ from pipeline.decode.logs import Position
 from pipeline.decode.positions import between
 from pipeline.decode.rows import Options, read_table
 from pipeline.decode.schema import OFFSET_COMMITS
+from pipeline.history.shares import _record as record_of
 from pipeline.synth import Plan, Writer, commit, compress, fact, write_logs
 from protocol import record_batch
 from protocol.java_hash import partition_of
@@ -195,10 +196,16 @@ _VALUES = st.builds(
     lambda version, epoch, length, tail, tags: struct.pack(">hq", version, 7) + (epoch if version > 2 else b"") + length + tail + tags,
     st.integers(-1, 6), st.sampled_from([bytes(4), b"\xff" * 4]), _LENGTHS, st.sampled_from([bytes(8), bytes(7), b"\xff" * 8]), _TAGS,
 ) | st.binary(max_size=40)  # fmt: skip
+_WHOLE_TAGS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([b"", b"x", b"y" * 15, b"z" * 16, b"z" * 17])), max_size=3)  # fmt: skip
+_TAGGED = st.builds(
+    lambda version, tags: struct.pack(">hqi", version, 7, 1) + b"\3hi" + bytes(8) + bytes([len(tags)])
+    + b"".join(bytes([tag, len(value)]) + value for tag, value in tags),
+    st.integers(4, 6), _WHOLE_TAGS,
+)  # fmt: skip
 
 
 @settings(max_examples=100)
-@given(st.lists(st.tuples(commits, st.none() | _VALUES | st.integers(0, 80)), min_size=1, max_size=30))
+@given(st.lists(st.tuples(commits, st.none() | _TAGGED | _VALUES | st.integers(0, 80)), min_size=1, max_size=30))
 def test_values_of_any_bytes(
     tmp_path_factory: pytest.TempPathFactory, made: list[tuple[Record, bytes | int | None]]
 ) -> None:
@@ -292,34 +299,81 @@ def test_group_records_go_through_the_servers_schemas(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_least", [False, True])
 def test_the_states_of_share_partitions_may_have_any_numbers(tmp_path: Path, is_least: bool) -> None:
-    """Each column holds what the field of the record holds, for topics that are many years old as well."""
+    """Each column holds what the field of the record holds, and no other one: a history makes the record of the row."""
+    given = 0
 
     def limit(bits: int) -> int:
-        return -(2 ** (bits - 1)) if is_least else 2 ** (bits - 1) - 1
+        """A number near the limit, another one each time."""
+        nonlocal given
+        given += 1
+        return given - 2 ** (bits - 1) if is_least else 2 ** (bits - 1) - given
 
-    int32, int64 = limit(32), limit(64)
-    batch = StateBatch(limit(64), limit(64), limit(8), limit(16))
-    snapshot = states.ShareSnapshotValue(int32, int32, int32, int64, int32, int64, int64, (batch,))
-    update = states.ShareUpdateValue(int32, int32, int64, int32, (batch,))
+    def numbers(*bits: int) -> list[int]:
+        return [limit(one) for one in bits]
+
+    place = ("g", b"t" * 16, 2**31 - 1)
+    batches = [StateBatch(*numbers(64, 64, 8, 16)) for _ in range(3)]
+    snapshot = states.ShareSnapshotValue(*numbers(32, 32, 32, 64, 32, 64, 64), tuple(batches[:2]))
+    update = states.ShareUpdateValue(*numbers(32, 32, 64, 32), (batches[2],))
+    wanted = [
+        states.StateRecord(kind(*place), value)
+        for kind, value in (
+            (states.ShareSnapshotKey, snapshot), (states.ShareUpdateKey, update), (states.ShareSnapshotKey, None)
+        )
+    ]  # fmt: skip
     writer = Writer(tmp_path / "__share_group_state-0")
-    for key, value in ((states.ShareSnapshotKey, snapshot), (states.ShareUpdateKey, update)):
-        written = states.encode(states.StateRecord(key("g", b"t" * 16, 2**31 - 1), value))
-        writer.append([Record(*written, timestamp=1_000)])
-    first, second = read_rows(tmp_path, "share_records")
-    told = {"first_offset": int64, "last_offset": int64, "delivery_state": limit(8), "delivery_count": limit(16)}
-    for row in (first, second):
-        assert (row["group"], row["partition"], row["start_offset"], row["batches"]) == ("g", 2**31 - 1, int64, [told])
-        assert (row["snapshot_epoch"], row["leader_epoch"], row["delivery_complete_count"]) == (int32,) * 3
-    assert (first["state_epoch"], first["create_ts"], first["write_ts"]) == (int32, int64, int64)
+    for record in wanted:
+        writer.append([Record(*states.encode(record), timestamp=1_000)])
+    found = read_rows(tmp_path, "share_records")
+    assert [record_of(StateKey(*place), row) for row in found] == wanted
+    assert {(row["group"], bytes.fromhex(row["topic_id"]), row["partition"]) for row in found} == {place}
+    assert (found[0]["create_ts"], found[0]["write_ts"]) == (snapshot.create_timestamp, snapshot.write_timestamp)
 
 
 def test_keeping_some_groups_and_times_only_leaves_rows_out(tmp_path: Path) -> None:
     write_logs(tmp_path, Plan(records=2000))
     everything = rows(tmp_path)
-    middle = everything[len(everything) // 2][2]
-    kept = rows(tmp_path, groups=frozenset({"group-3"}), since_ms=middle)
-    assert kept == [row for row in everything if row[3] == "group-3" and row[2] >= middle]
-    assert kept
+    times = sorted(row[2] for row in everything)
+    first, last = times[len(times) // 3], times[len(times) // 2]
+    for group, since_ms, until_ms in (("group-3", first, None), ("group-4", first, last), (None, None, last), (None, last, last + 1)):  # fmt: skip
+        kept = rows(tmp_path, groups=group and frozenset({group}), since_ms=since_ms, until_ms=until_ms)
+        assert kept == [
+            row
+            for row in everything
+            if (group is None or row[3] == group)
+            and (since_ms is None or row[2] >= since_ms)
+            and (until_ms is None or row[2] < until_ms)
+        ]
+        assert kept
+
+
+@pytest.mark.parametrize("damaged", [{"group"}, {"topic"}, {"metadata"}, {"group", "topic", "metadata"}, set()])
+def test_text_that_is_no_utf8_is_read_and_reported(tmp_path: Path, damaged: set[str]) -> None:
+    """Wherever it stands; what is beside it is as it was."""
+    texts = {name: f"{name} ü" for name in ("group", "topic", "metadata")}
+    whole = commit((texts["group"], texts["topic"], 0), 1, 1_000, metadata=texts["metadata"])
+    key, value = whole.key or b"", whole.value or b""
+    for name in damaged:
+        key, value = (part.replace(f"{name} ü".encode(), f"{name} ".encode() + b"\xc3x") for part in (key, value))
+    Writer(tmp_path / "__consumer_offsets-0").append([whole, Record(key, value, timestamp=1_000), whole])
+    before, row, after = read_rows(tmp_path, "offset_commits")
+    assert [before[name] for name in texts] == [after[name] for name in texts] == list(texts.values())
+    assert {name: row[name] for name in texts} == {
+        name: f"{name} \ufffdx" if name in damaged else text for name, text in texts.items()
+    }
+    problems = [(one["kind"], one["from_offset"], one["to_offset"]) for one in read_rows(tmp_path, "log_problems")]
+    assert problems == ([("bad_utf8", 1, 1)] if damaged else [])
+
+
+def test_batches_of_a_chunk_inflate_to_a_bound_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them may be far below the bound of one."""
+    monkeypatch.setattr("pipeline.decode.records.CHUNK_INFLATED_MAX", 4_000)
+    writer = Writer(tmp_path / "__consumer_offsets-0")
+    for number in range(8):
+        writer.append([commit(("g", "t", 0), number, number, metadata="m" * 900)], codec=4)
+    assert [row["committed_offset"] for row in read_rows(tmp_path, "offset_commits")] == [0, 1, 2]
+    problems = [(one["kind"], one["from_offset"]) for one in read_rows(tmp_path, "log_problems")]
+    assert problems == [("decompress_failed", number) for number in range(3, 8)]
 
 
 def test_groups_live_where_java_would_put_them() -> None:
