@@ -105,7 +105,7 @@ def between(log: LogDir, start: Position, end: Position | None = None, split_byt
     """Return the spans that hold the offsets from `start` to `end` (exclusive; None: all there is)."""
     if log.is_on_cluster:
         return cluster.between(log, start, end, split_bytes)
-    result = []
+    result: list[Span] = []
     for span in spans(log, split_bytes):
         if span.ceiling is not None and span.ceiling <= start.next_offset:
             continue
