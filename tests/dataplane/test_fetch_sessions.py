@@ -27,6 +27,7 @@ FETCH = st.tuples(
     st.sampled_from([0, 0, 0, 1, 90]), st.sampled_from([100, 10_000, 10_000]), st.booleans(), st.booleans(),
     st.sampled_from(["", "", "", "", "t", "u"]), st.sampled_from([None, None, 0, 1, 2]),
     st.sampled_from([(-1, -1), (-1, -1), (-1, -1), (0, 0), (0, -1), (9, -1), (-1, 9)]),
+    st.sampled_from([10_000, 10_000, 10_000, 1, 160, 240]),
 )  # fmt: skip
 ACTS = st.one_of(
     st.tuples(st.just("produce"), st.integers(0, 2), st.integers(1, 2)),
@@ -34,8 +35,10 @@ ACTS = st.one_of(
     st.tuples(st.just("make_anew"), st.sampled_from(["t", "u"])),
     st.tuples(st.just("open"), st.integers(0, 1), st.sampled_from([0b111] * 20 + [*range(1, 32)])),
 )
-Asked = tuple[int, int, int]  # an offset, the epoch of the leader, and the one that was fetched last
-FROM_0: Asked = (0, -1, -1)
+Asked = tuple[
+    int, int, int, int
+]  # an offset, the epoch of the leader, the one that was fetched last, and bytes at most
+FROM_0: Asked = (0, -1, -1, 10_000)
 Key = tuple[str, bytes, int]  # the name, the id and the partition, as the client has named them
 
 
@@ -67,9 +70,9 @@ def topics_of(asked: dict[Key, Asked]) -> tuple[FetchRequestTopic, ...]:
     """A topic for each partition: the order is that of the partitions."""
     return tuple(
         FetchRequestTopic(
-            name, topic_id, (FetchRequestPartition(index, leader, offset, fetched, partition_max_bytes=10_000),)
+            name, topic_id, (FetchRequestPartition(index, leader, offset, fetched, partition_max_bytes=most),)
         )
-        for (name, topic_id, index), (offset, leader, fetched) in asked.items()
+        for (name, topic_id, index), (offset, leader, fetched, most) in asked.items()
     )
 
 
@@ -128,15 +131,15 @@ class Play:
         self.compare(who, self.ask(who, request), 10_000, "", is_full=True)
 
     def fetch(self, number: int, named: int, forgotten: int, offset: int, max_bytes: int, waits: bool, goes_on: bool,
-              denied: str, meanwhile: int | None, epochs: tuple[int, int]) -> None:  # fmt: skip
+              denied: str, meanwhile: int | None, epochs: tuple[int, int], most: int) -> None:  # fmt: skip
         """The next request of a session. A client that goes on has read what it was given."""
         who = self.consumers[number]
         if not who.session:
             self.open(number, 0b111)
-        changes = {self.key(place): (offset, *epochs) for place in range(len(PLACES)) if named >> place & 1}
+        changes = {self.key(place): (offset, *epochs, most) for place in range(len(PLACES)) if named >> place & 1}
         if goes_on:
             ends = {
-                key: (end, -1, -1)
+                key: (end, -1, -1, most)
                 for key, (end, _) in who.known.items()
                 if key in who.asked and end > who.asked[key][0]
             }

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from coordinator.config import Config
 from coordinator.core.catalog.topic_configs import BOOLEAN, INT, INT_MAX, LONG, LONG_MAX, TOPIC_CONFIGS, TopicConfig
+from coordinator.dataplane.settings import own_log_config
 from coordinator.runtime.janitor import Janitor
 from protocol import record_batch
 from protocol.compression import Meter
@@ -146,3 +148,16 @@ def play(seed: int) -> bool:
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_the_limits_of_settings_and_of_times_end_nothing(first: int) -> None:
     assert sum(play(seed) for seed in range(first, first + 10)) >= 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field"),
+    [
+        ("offsets.topic.segment.bytes", 2_000_000, "segment_bytes"),
+        ("log.cleaner.delete.retention.ms", 5, "delete_retention_ms"),
+        ("log.cleaner.min.cleanable.ratio", 0.25, "min_cleanable_dirty_ratio"),
+        ("offsets.topic.min.dirty.bytes", 7, "compaction_bytes_min"),
+    ],
+)
+def test_the_coordinator_s_own_logs_go_by_its_settings(name: str, value: float, field: str) -> None:
+    assert own_log_config(Config({name: value})) == replace(own_log_config(Config()), **{field: value})

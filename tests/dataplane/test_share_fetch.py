@@ -1,5 +1,7 @@
 """ShareFetch and ShareAcknowledge by hand: who gets which records, when, and what becomes of them."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -134,6 +136,32 @@ def test_a_fetch_waits_for_records_that_are_released(shared: Broker) -> None:
     a.settle((1, 2, RELEASE))
     ((ticket, answer),) = shared.replies()
     assert (ticket, got(answer).acquired) == (7, [(1, 2, 2)])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(broker: Broker, seed: int) -> None:
+    """However they come: appended a few at a time, or released by a member that had them."""
+    random, held = Random(seed), [0, 1, 2]
+    begin_sharing(broker)
+    for _ in held:
+        broker.produce("t", 0, batch("x" * random.randint(1, 200)))
+    a, b = Sharer(broker, "a"), Sharer(broker, "b")
+    a.take()
+    first, wanted = len(held), random.randint(1, 900)
+    assert b.fetch(max_wait_ms=500, min_bytes=wanted, ticket=7) is None
+    for _ in range(30):
+        if held and random.random() < 0.4:
+            released = held.pop(random.randrange(len(held)))
+            a.settle((released, released, RELEASE))
+            first = min(first, released)
+        else:
+            broker.produce("t", 0, batch("x" * random.randint(1, 200)))
+        there = len(broker.fetch("t", 0, first, partition_max_bytes=2**20).records)
+        if there >= wanted:
+            break
+        assert broker.replies() == [], (there, wanted)
+    ((ticket, answer),) = broker.replies()
+    assert (ticket, got(answer).acquired[0][0]) == (7, first)
 
 
 def test_a_fetch_waits_until_its_time_is_over(broker: Broker) -> None:

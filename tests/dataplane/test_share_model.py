@@ -149,6 +149,7 @@ class Play:
             self.broker.node.engine.disconnect(connection, self.model.now_ms)
             self.broker.node.engine.flush()
             self.finish_steps()
+            assert not self.broker.plane.share.is_watched(connection)
             for member, session in list(self.model.sessions.items()):
                 if session.connection == connection:
                     del self.model.sessions[member]
@@ -197,6 +198,7 @@ class Play:
         self.broker.node.engine.fire(self.model.now_ms)
         self.broker.node.engine.flush()
         self.finish_steps()
+        assert all(map(self.is_away, self.broker.plane.share.awaited)), "what is served is waited for no more"
         later, self.later = self.later, []
         for member, session, keys in later:
             self.release_keys(member, session, keys)

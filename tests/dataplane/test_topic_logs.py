@@ -140,7 +140,9 @@ def test_an_idle_producers_sequence_is_forgotten(broker: Broker) -> None:
     broker.create("t")
     broker.produce("t", 0, batch("a", producer_id=1, producer_epoch=0, base_sequence=0))
     gap = batch("b", producer_id=1, producer_epoch=0, base_sequence=7)
-    assert broker.produce("t", 0, gap).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for after_ms in (0, HOUR_MS, 24 * HOUR_MS):
+        list(broker.plane.tend(NOW + after_ms))
+        assert broker.produce("t", 0, gap).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     list(broker.plane.tend(NOW + 24 * HOUR_MS + 1))
     assert broker.produce("t", 0, gap).error_code == ErrorCode.NONE
 
