@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from coordinator.core.principal import ANONYMOUS, Principal
 from coordinator.dataplane.long_polls import deadline_ms
 from coordinator.server.connection import BACKLOG_FRAMES
-from protocol.codec import encode_response
+from protocol.apis import BY_NAME
+from protocol.codec import encode_request, encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -505,3 +506,18 @@ def test_a_peer_is_shown_as_kafka_shows_it(address: str, host: str) -> None:
     """A slash and the literal address, without the zone of a link-local one."""
     server = InMemory()
     assert server.frontend.connect(address, server.listener).host == host
+
+
+def test_all_that_wait_for_the_encoder_go_on_when_it_has_room() -> None:
+    here = InMemory()
+    connections, waiting = here.frontend.connections, [here.connect().connection for _ in range(3)]
+    connections.set_encoder_full(True)
+    for connection in waiting:
+        connection.keep([encode_request(BY_NAME["Metadata"].key, 9, 1, "test", MetadataRequest())[4:]])
+        connections.enqueue(connection)
+    assert list(connections.awaiting_encoder) == waiting
+    connections.set_encoder_full(True)
+    assert list(connections.awaiting_encoder) == waiting
+    connections.set_encoder_full(False)
+    assert not connections.awaiting_encoder
+    assert set(connections.undecided_connections()) == set(waiting)

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from coordinator.dataplane.brokers import Broker
-from coordinator.server.listener import address, encode_host, format_address, listen
+from coordinator.server.listener import address, encode_host, format_address, listen, listen_again, suspend
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,16 @@ def test_ipv6() -> None:
     with listener.sock:
         assert listener.sock.family == socket.AF_INET6
         assert listener.address == f"[::1]:{listener.port}"
+
+
+def test_a_listener_that_is_suspended_keeps_its_address_and_refuses_clients() -> None:
+    listener = listen("127.0.0.1:0")
+    where = listener.sock.getsockname()
+    for _ in range(2):
+        listener = suspend(listener)
+        assert listener.sock.getsockname() == where, "nobody who asks for any free port gets it"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(where, timeout=10)
+        listener = listen_again(listener)
+        socket.create_connection(where, timeout=10).close()
+    listener.sock.close()

@@ -177,6 +177,13 @@ def test_the_time_of_requests_is_counted_and_waits_are_bounded() -> None:
     server.frontend.turn.real_s = lambda: server.seconds + next(ticks) / 1e5
     assert 0 < server.connect("r").ask(*BEAT).throttle_time_ms <= 1_000
     assert server.connect("s").ask(*BEAT).throttle_time_ms == 0
+    waiting = server.connect("r")
+    assert waiting.ask(*fetching(1, 9_000)) is None
+    server.connect("filler").ask(*producing(1))
+    server.turn()
+    assert 0 < waiting.answers[-1][1].throttle_time_ms <= 1_000, "its response came later"
+    assert waiting.answers[-1][1].responses, "its records count for another quota"
+    assert waiting.ask(*BEAT) is None and waiting.connection.is_muted
 
 
 def test_a_topic_costs_as_many_tokens_as_it_gets_partitions() -> None:
@@ -385,6 +392,15 @@ async def test_so_many_connections_of_one_address_and_no_more() -> None:
         await (await here.connect()).ask()
         await second.ask()
         assert here.server.stats.connections_closed["max.connections.per.ip"] == 1
+
+
+def test_the_zone_of_an_address_is_none_of_it() -> None:
+    admission, rules = Admission(Config({"max.connections.per.ip": 1})), QuotaRules()
+    for host in ("fe80::1%eth0", "fe80::2", "fe80::1%eth1"):
+        reason = admission.refuse(host, rules, 0.0)
+        assert reason == ("max.connections.per.ip" if host.endswith("eth1") else None)
+    admission.leave("/fe80::1")
+    assert admission.refuse("fe80::1%eth1", rules, 0.0) is None
 
 
 async def test_an_override_is_for_its_address() -> None:

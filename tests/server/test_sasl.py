@@ -8,7 +8,8 @@ import threading
 import time
 from math import inf, nan
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import trio
@@ -20,6 +21,7 @@ from joserfc.jwk import OctKey
 from coordinator.config import Config
 from coordinator.control.journal import Filter
 from coordinator.core.scram import SHA_256
+from coordinator.server.authentication import Authentication
 from coordinator.server.authenticator import LINGER_S
 from coordinator.server.sasl.issuer import Issuer
 from coordinator.server.sasl.listener import Sasl
@@ -369,6 +371,16 @@ def test_tokens_that_are_not_accepted(issuer: Issuer) -> None:
             verifier.verify(token)
 
 
+@pytest.mark.parametrize(("audience", "is_meant"), [("a", True), (["c", "b"], True), (["a", "b"], True), ("c", False)])
+def test_a_token_is_for_one_of_several_audiences(issuer: Issuer, audience: Any, is_meant: bool) -> None:
+    verifier, token = Verifier(issuer.keys, Rules(audiences=("a", "b"))), signed(issuer._key, claims(aud=audience))
+    if is_meant:
+        assert verifier.verify(token).user == "carol"
+    else:
+        with pytest.raises(InvalidToken, match="the token is for another audience"):
+            verifier.verify(token)
+
+
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
@@ -479,6 +491,17 @@ def test_a_client_authenticates_again_in_time() -> None:
     here.advance(0.2)
     assert peer.ask(*VERSIONS) is None
     assert peer.connection.closing
+
+
+@given(st.sampled_from((0, 1, 5_000, 60_000)), st.none() | st.integers(-5, 90))
+def test_an_authentication_counts_until_the_earlier_of_its_bounds(reauth_ms: int, token_s: int | None) -> None:
+    """And the client is told of that one."""
+    authentication = Authentication(cast("Sasl", SimpleNamespace(max_reauth_ms=lambda mechanism: reauth_ms)))
+    success = Success("alice", expires_s=None if token_s is None else 1_000.0 + token_s)
+    told_ms = authentication.complete(success, 50.0, lambda: 1_000.0)
+    bounds = [reauth_ms] * (reauth_ms > 0) + ([] if token_s is None else [max(0, 1_000 * token_s)])
+    assert told_ms == min(bounds, default=0)
+    assert authentication.expires_s == (50.0 + min(bounds) / 1_000 if bounds else inf)
 
 
 def test_a_client_that_is_late_may_still_authenticate_and_nothing_else() -> None:
