@@ -1,0 +1,146 @@
+"""Each argument of each method reaches the server, whatever the method asks it for."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pytest
+from pytest_muster import Muster
+from pytest_muster import muster as module
+from pytest_muster.admin import Admin
+from pytest_muster.muster import Clock, Fault, Group, Member, Records
+
+ARGUMENTS: Final[dict[str, Any]] = {
+    "ms": 4001, "keep_alive": ["till"], "rate": 2.5, "limit": 53, "reason": "why", "disconnect": True, "count": 59,
+    "timeout_ms": 4007, "state": "available", "member": "m-1", "members": {"m-1": {"t": [7]}},
+    "standbys": {"m-2": {"u": [9]}}, "at": "join", "client": "c-1", "topic": "orders", "after": 19, "to": 71,
+    "load_ms": 23, "lose_last_commits": 29, "keep_members": False, "hits": 31, "group": "shop", "offsets": {3: 37},
+    "start": 41, "records": [{"first": 43}], "partition": 17, "broker": 73, "down_ms": 47, "do": {"error": "E"},
+    "on": {"api": "A"}, "name": "one", "partitions": 61, "in_order": True,
+}  # fmt: skip
+FURTHER: Final = {"wait": {"members": 67}, "fault": {"seed": 79}, "requests": {"api": "B"}, "verify": {}}
+EXPECTED: Final = ({"event": "e-1"}, {"event": "e-2"})  # what is verified
+MAKES: Final = {
+    "Clock": lambda admin: Clock(admin),
+    "Member": lambda admin: Member(admin, "shop", "m-9"),
+    "Records": lambda admin: Records(admin, "shop", "orders", 17, (11, 13)),
+    "Group": lambda admin: Group(admin, "shop"),
+    "Fault": lambda admin: Fault(admin, 83),
+}
+OF_THE_OBJECT: Final = {
+    "Member": ("shop", "m-9"), "Records": ("shop", "orders", 17, 11, 13), "Group": ("shop",), "Fault": (83,),
+}  # fmt: skip
+ONLY_OF_THE_FIRST: Final = {"Records.deliveries": 13}
+NO_CALLS: Final = {
+    "Group.member", "Group.records", "Muster.narrow", "Muster.name", "Muster.group", "Muster.note_given_topics",
+    "Muster.remove_leftovers", "Muster.reset", "Muster.timelines", "Muster.groups", "Muster.state",
+}  # fmt: skip
+"""Methods that ask for nothing by themselves, or for what has no arguments of the caller's."""
+
+
+class Recorder(Admin):
+    """An admin port that keeps what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__("localhost")
+        self.asked: list[str] = []
+
+    def read(self, method: str, path: str, body: Mapping[str, Any] | None = None, wait_s: float = 0.0) -> bytes:
+        self.asked.append(f"{method} {unquote(path)} {json.dumps(body)}")
+        lists = ("deadlines", "partitions", "deliveries", "events", "brokers", "requests", "findings")
+        return json.dumps({name: [] for name in lists} | {"offsets": {}, "number": 1, "hits": 0, "now_ms": 0}).encode()
+
+
+def make(kind: str) -> tuple[Any, Recorder]:
+    admin = Recorder()
+    if kind != "Muster":
+        return MAKES[kind](admin), admin
+    muster = Muster("", "localhost")
+    muster.admin = admin
+    return muster, admin
+
+
+def methods() -> Iterator[str]:
+    for kind in (Clock, Member, Records, Group, Fault, Muster):
+        for name, method in vars(kind).items():
+            if inspect.isfunction(method) and not name.startswith("_") and f"{kind.__name__}.{name}" not in NO_CALLS:
+                yield f"{kind.__name__}.{name}"
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from (key, *leaves(inner))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from leaves(inner)
+    else:
+        yield value
+
+
+def arguments_of(method: Callable[..., Any]) -> dict[str, Any]:
+    kinds = inspect.signature(method).parameters.values()
+    return {one.name: ARGUMENTS[one.name] for one in kinds if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
+
+
+def ask(name: str, **changed: Any) -> str:
+    """Return what a method asks the server for, with every argument."""
+    kind, _, called = name.partition(".")
+    made, admin = make(kind)
+    method = getattr(made, called)
+    further = FURTHER.get(called, {}) if kind in ("Group", "Muster") else {}
+    method(*(EXPECTED if called == "verify" else ()), **{**arguments_of(method), **further, **changed})
+    assert admin.asked, name
+    return "\n".join(admin.asked)
+
+
+@pytest.mark.parametrize("name", methods())
+def test_each_argument_of_a_method_is_in_what_the_server_is_asked_for(name: str) -> None:
+    kind, _, called = name.partition(".")
+    asked = ask(name)
+    given = arguments_of(getattr(make(kind)[0], called))
+    further = FURTHER.get(called, {}) if kind in ("Group", "Muster") else {}
+    wanted = list(leaves([list(given.values()), further]))
+    wanted += OF_THE_OBJECT.get(kind, ()) + (tuple(leaves(EXPECTED)) if called == "verify" else ())
+    for value in wanted:
+        if isinstance(value, bool):
+            continue
+        is_there = re.search(rf"(?<![\w.]){re.escape(str(value))}(?![\w.])", asked)
+        assert is_there or ONLY_OF_THE_FIRST.get(name) == value, f"{value} is not in {asked}"
+    for argument, value in given.items():
+        if isinstance(value, bool):
+            assert ask(name, **{argument: not value}) != asked, argument
+
+
+def test_records_and_members_are_those_that_are_named() -> None:
+    _, admin = make("Group")
+    group = Group(admin, "shop")
+    group.records("orders", 11, 13, partition=17).accept()
+    group.records("orders", 11).reject()
+    group.member("m-9").kick("why")
+    (path, *_), *_ = (line.rsplit(" ", 1) for line in admin.asked)
+    assert path.startswith("POST /v1/groups/shop/records ")
+    bodies = [json.loads(line.split(" ", 2)[2]) for line in admin.asked]
+    where = {"topic": "orders", "first": 11}
+    assert bodies[:2] == [
+        {**where, "partition": 17, "last": 13, "do": "accept"}, {**where, "partition": 0, "last": 11, "do": "reject"},
+    ]  # fmt: skip
+    assert "/members/m-9/kick" in admin.asked[2]
+
+
+@pytest.mark.parametrize("count", range(9))
+def test_all_pages_of_requests_are_read(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [{"number": 10 + number} for number in range(count)]
+    muster, admin = make("Muster")
+    monkeypatch.setattr(module, "PAGE_MAX", 3)
+
+    def give(path: str, name: str) -> list[dict[str, int]]:
+        after = int(re.search(r"after=(\d+)", path)[1])  # type: ignore[index]  # each request has it
+        return [one for one in kept if one["number"] > after][:3]
+
+    monkeypatch.setattr(admin, "read_list", give)
+    for after in range(8, 20):
+        assert muster.requests(after=after) == [one for one in kept if one["number"] > after]
