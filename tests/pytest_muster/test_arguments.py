@@ -97,7 +97,7 @@ def ask(name: str, **changed: Any) -> str:
     return "\n".join(admin.asked)
 
 
-@pytest.mark.parametrize("name", methods())
+@pytest.mark.parametrize("name", list(methods()))
 def test_each_argument_of_a_method_is_in_what_the_server_is_asked_for(name: str) -> None:
     kind, _, called = name.partition(".")
     asked = ask(name)
@@ -129,6 +129,15 @@ def test_records_and_members_are_those_that_are_named() -> None:
         {**where, "partition": 17, "last": 13, "do": "accept"}, {**where, "partition": 0, "last": 11, "do": "reject"},
     ]  # fmt: skip
     assert "/members/m-9/kick" in admin.asked[2]
+
+
+@pytest.mark.parametrize(("since", "after", "asked"), [(91, 0, 91), (91, 99, 99), (0, 19, 19)])
+def test_a_timeline_begins_with_the_test(since: int, after: int, asked: int) -> None:
+    _, admin = make("Group")
+    group = Group(admin, "shop", since)
+    group.timeline(after)
+    group.timeline_text(after)
+    assert [re.findall(r"after=(\d+)", line) for line in admin.asked] == [[str(asked)]] * 2
 
 
 @pytest.mark.parametrize("count", range(9))
