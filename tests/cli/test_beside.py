@@ -10,8 +10,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 
 from coordinator.cli import Parser
+from coordinator.cli.beside import Beside
 from coordinator.cli.options import read_options
 from coordinator.cli.serve import add_arguments
 from coordinator.control.timeline import EVENTS_MAX, GROUPS_MAX, format_timelines
@@ -94,6 +96,17 @@ def test_a_signal_ends_the_command_and_then_the_server() -> None:
         server.terminate()
         assert server.stdout.readline() == "told\n"
         assert server.wait(WAIT_SECONDS) == 3
+
+
+async def test_a_signal_that_comes_before_the_command_has_begun_is_for_the_command() -> None:
+    """All but Ctrl-C, of which a terminal tells the command by itself."""
+    beside = Beside(["sleep", "600"], {})
+    assert beside.pass_on(signal.SIGINT) and beside.pass_on(signal.SIGTERM)
+    assert beside.exit_code is None
+    with trio.fail_after(30):
+        assert await beside.run() == (128 + signal.SIGTERM, "")
+    assert beside.exit_code == 128 + signal.SIGTERM
+    assert not beside.pass_on(signal.SIGTERM), "nobody is there any more"
 
 
 def test_a_command_that_has_not_run_to_its_end_has_not_succeeded() -> None:
