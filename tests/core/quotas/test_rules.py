@@ -1,5 +1,7 @@
 """Which quota counts for a client, and what is kept of them."""
 
+from itertools import product
+
 import pytest
 
 from coordinator.core.catalog import records
@@ -44,6 +46,18 @@ def test_the_most_precise_quota_counts() -> None:
     assert rules.count == 0 and not rules.items()
 
 
+def test_quotas_are_counted_however_often_they_are_set() -> None:
+    rules, held = QuotaRules(), dict[tuple[Entity, str], float]()
+    for entity, key, value in product(ORDER[:2], (PRODUCER, CONSUMER), (1.0, None, None, 2.0, 2.0, 3.0)):
+        rules.put(entity, key, value)
+        if value is None:
+            held.pop((entity, key), None)
+        else:
+            held[entity, key] = value
+        assert len(rules) == len(held)
+        assert {(of, name): one for of, values in rules.items() for name, one in values.items()} == held
+
+
 def test_a_quota_of_a_default_name_is_one_for_each_name() -> None:
     rules = QuotaRules()
     rules.put((("client-id", None),), PRODUCER, 1.0)
@@ -61,7 +75,7 @@ def test_an_address_has_its_own_quota_or_that_of_all() -> None:
     assert (rules.find_address(CONNECTIONS, "10.0.0.1"), rules.find_address(CONNECTIONS, "10.0.0.2")) == (7.0, 5.0)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 0.0, 1e-7, 0.9999999 / 2, -1.0, 1.5])
 def test_no_rate_is_no_number(value: float) -> None:
     assert refuse_value((("user", "u"),), PRODUCER, value) is not None
 

@@ -1,5 +1,6 @@
 """Transactions as the stories do not show them: whatever happens, many at once, and those that nobody uses."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -232,6 +233,24 @@ def test_a_producer_that_was_fenced_with_the_last_epoch_gets_another_id(at_its_e
     assert [at_its_end.init(producer=LAST), at_its_end.init(producer=LAST)] == [(1, 0), (1, 0)]
 
 
+EPOCHS_ASKED = (-1, 0, 1, 2, 3)  # -1: a new instance, which names none
+
+
+def test_no_two_instances_have_one_epoch() -> None:
+    """Who names the current epoch, or the one before if it was given away for that one, is told the next or the same."""
+    for asked in product(EPOCHS_ASKED, repeat=4):
+        driver = TransactionsDriver()
+        current, exchanged = driver.begun()[1], -1  # the epoch that the current one was given in exchange for
+        for epoch in asked:
+            found = driver.init(producer=(0, epoch) if epoch >= 0 else (-1, -1))
+            if epoch in (-1, current):
+                current, exchanged = current + 1, epoch
+            elif epoch != exchanged:
+                assert found == ErrorCode.PRODUCER_FENCED, asked
+                continue
+            assert found == (0, current), asked
+
+
 def test_a_zombie_that_has_the_id_before_is_fenced(at_its_end: TransactionsDriver) -> None:
     """Of that id, only the last epoch may be that of the producer itself, which missed the response."""
     assert at_its_end.init() == (1, 0)
@@ -364,15 +383,32 @@ STEPS = st.lists(
 )
 
 
+def compare_with_before(before: Transaction, after: Transaction, now_ms: int, version: int) -> None:
+    """A transaction began when it was opened, or with its end where none was open, which is by the protocol of the end."""
+    has_begun = after.state is State.ONGOING or after.state.is_prepared
+    if has_begun and before.state is not after.state:
+        assert after.started_ms == (before.started_ms if before.state is State.ONGOING else now_ms)
+    elif after.state is not State.EMPTY:
+        assert after.started_ms == before.started_ms
+    if after.state.is_prepared and not before.state.is_prepared:
+        assert after.protocol == (2 if version == V2 else 0)
+
+
 @settings(max_examples=300, deadline=None)
-@given(STEPS)
-def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[tuple[str, int, int]]) -> None:
+@given(STEPS, st.booleans())
+def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(
+    steps: list[tuple[str, int, int]], is_near_the_end: bool
+) -> None:
     """Every end has its markers once; every id and epoch that was answered is newer than those before; a transaction
     has the timeout that its producer has asked for last, and none is open for longer; a transaction read back from the
     log is the one that wrote it, at every step."""
     driver, producer = TransactionsDriver(), (-1, -1)
     newest, timeout_ms = (-1, -1), 60_000
+    if is_near_the_end:  # of the epochs of the producer's id
+        newest = producer = (driver.begun()[0], EPOCH_MAX - 3)
+        driver.take(Result(records=(replace(driver.at(), producer_epoch=EPOCH_MAX - 3).record,)))
     for step, partition, version in steps:
+        before = driver.transactions.by_id.get("x")
         match step:
             case "init" | "resume":
                 asked_ms = 15_000 * (partition + 1)
@@ -397,6 +433,9 @@ def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[
                 driver.time_out(driver.now_ms)
         for one in driver.transactions.by_id.values():
             assert one.timeout_ms == timeout_ms
+            assert one.next_producer_id == -1 or not one.state.is_over, "nothing is to follow"
+            if before is not None:
+                compare_with_before(before, one, driver.now_ms, version if step in ("commit", "abort") else V2)
             assert one.state is not State.ONGOING or driver.now_ms - one.started_ms < timeout_ms
             assert one.state is not State.EMPTY or one.started_ms == -1, "it has not begun"
             assert not one.state.is_over or not one.partitions
