@@ -16,6 +16,7 @@ from protocol.messages.alter_share_group_offsets import (
 )
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -212,9 +213,9 @@ def pair() -> tuple[InMemory, Peer, Peer, list[str]]:
     """A group of two members, whose leader has yet to send the assignment that the other one waits for."""
     server = InMemory(frame_bytes_max=1 << 23)
     one, two = server.connect(), server.connect()
-    first = one.ask(join("g"), 3).member_id
-    two.ask(join("g"), 3)
-    one.ask(join("g", first), 3)
+    first = one.ask(join("g", rebalance_ms=60_000), 3).member_id
+    two.ask(join("g", rebalance_ms=60_000), 3)
+    one.ask(join("g", first, rebalance_ms=60_000), 3)
     members = [first, two.answers[-1][1].member_id]
     two.ask(SyncGroupRequest("g", 2, members[1]), 2)
     return server, one, two, members
@@ -223,12 +224,16 @@ def pair() -> tuple[InMemory, Peer, Peer, list[str]]:
 def test_an_assignment_that_the_log_does_not_take_is_given_up_and_the_group_rebalances(
     pair: tuple[InMemory, Peer, Peer, list[str]],
 ) -> None:
-    """Kafka: UNKNOWN_SERVER_ERROR for all who wait, and another rebalance."""
+    """Kafka: UNKNOWN_SERVER_ERROR for all who wait, and another rebalance. They have a session from then on."""
     server, one, two, members = pair
+    for _ in range(3):  # for longer than the session of who waits
+        server.advance(5)
+        assert one.ask(HeartbeatRequest("g", 2, members[0]), 3).error_code == 0
     log_bytes, waiting = server.node.log_bytes(), len(two.answers)
     large = tuple([SyncGroupRequestAssignment(member, bytes(600_000)) for member in members])
     assert one.ask(SyncGroupRequest("g", 2, members[0], assignments=large), 2).error_code == -1
     assert [answer.error_code for _, answer in two.answers[waiting:]] == [-1]
+    server.rest()
     group = server.node.world.partitions.owner("g").shard.groups["g"]
     assert group.state == "PreparingRebalance"
     assert server.node.log_bytes() == log_bytes
