@@ -242,6 +242,24 @@ LIVES = st.lists(
 )
 
 
+def test_each_group_is_ending_until_its_own_transaction_has_ended() -> None:
+    store, ends, most = OffsetStore(), dict[int, Steps[None]](), 3 * pace.UNITS
+    for producer in range(4):
+        for partition in range(most):
+            store.apply(Record(OffsetCommitKey(f"g{producer}", "t", partition), OffsetCommitValue(1)), producer)
+    left = set[int]()
+    for producer in (2, 0, 3, 1):
+        ends[producer] = store.end_transaction(producer, producer != 3)
+        left.add(producer)
+        next(ends[producer])
+        assert {one for one in range(4) if store.is_group_ending(f"g{one}")} == left
+    for producer in (0, 1, 2, 3):
+        finish_steps(ends[producer])
+        left.discard(producer)
+        assert {one for one in range(4) if store.is_group_ending(f"g{one}")} == left
+    assert store.count == 3 * most
+
+
 class EndingGroup:
     """Two stores: in one, group g ends at once and gives its offsets back in steps, in the other all of them go."""
 
