@@ -14,6 +14,7 @@ A block is as many commands as belong together; blocks are parted by empty lines
 
 from pathlib import Path
 
+from coordinator.core.records import OffsetCommitKey, decode
 from tests.core.shard_checks import check_shard, check_views
 from tests.core.world import World
 
@@ -24,7 +25,16 @@ def played(path: Path) -> str:
     """The script as it reads when its commands have been run, one after the other, in one world."""
     world = World()
     blocks = path.read_text().strip("\n").split("\n\n")
-    return "\n\n".join(_played(block, world, path) for block in blocks) + "\n"
+    text = "\n\n".join(_played(block, world, path) for block in blocks) + "\n"
+    check_tally(world)
+    return text
+
+
+def check_tally(world: World) -> None:
+    """Check that nothing is counted that the log does not have; it may have more, from before a restart."""
+    offsets = [one[1] for one in world.log if len(one) == 3 and isinstance(decode(one[0], one[1]).key, OffsetCommitKey)]
+    gone, tally = offsets.count(None), world.shard.tally
+    assert tally.commits <= len(offsets) - gone and tally.deletions + tally.expirations <= gone
 
 
 def _played(block: str, world: World, path: Path) -> str:
