@@ -21,6 +21,11 @@ class LivingLog:
         self._unwritten = 0  # bytes of the last batch
         self._write(0)
 
+    @property
+    def whole_offset(self) -> int:
+        """The offset behind the last whole batch."""
+        return max(self.segments[max(self.segments)]) if self._unwritten else self.next_offset
+
     def live(self, dice: Random) -> None:
         """One of these happens."""
         self.finish()

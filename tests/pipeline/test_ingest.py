@@ -508,6 +508,18 @@ def test_files_are_merged_once_there_are_many_small_ones(
     assert known.files["offset_commits"] != follower.known.files["offset_commits"] or not merged
 
 
+def test_files_that_hold_the_same_rows_stand_where_the_first_of_the_others_stood() -> None:
+    """So rows stay in order, whichever files are merged."""
+    files = tuple("abcdef")
+    for number in range(1, 2 ** len(files)):
+        old = tuple(file for at, file in enumerate(files) if number >> at & 1)
+        known = manifest.Manifest(files={"batches": files, "offset_commits": files})
+        after = known.replace_files("batches", old, ("new", "newer"))
+        first = files.index(old[0])
+        kept = [tuple(file for file in some if file not in old) for some in (files[:first], files[first:])]
+        assert after.files == {"batches": (*kept[0], "new", "newer", *kept[1]), "offset_commits": files}
+
+
 def test_optimize_puts_any_time_into_a_directory(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     writer = Writer(logs / f"{TOPIC}-0")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -81,6 +82,56 @@ def test_a_store_that_fails_once_does_not_end_the_claim(tmp_path: Path, monkeypa
     claim.renew(ended)
     assert failed.is_set()
     assert claim.store.read(claim.path).endswith(b" 2")
+
+
+@pytest.mark.parametrize(("renewed_at_s", "is_alive"), [(39.0, True), (None, False)])
+def test_a_claim_that_is_renewed_late_is_alive_until_its_lease_ends(
+    renewed_at_s: float | None, is_alive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, now = Store.of(tmp_path), 0.0
+    other, mine = Claim(store, f"{CLAIMS}/{BUILDER}"), Claim(store, f"{CLAIMS}/{BUILDER}")
+    other.write()
+    mine.write()
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        if renewed_at_s is not None and now - seconds < renewed_at_s <= now:
+            other.write()
+
+    monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=lambda: now, sleep=wait))
+    if is_alive:
+        with pytest.raises(TablesInUseError):
+            mine.acquire(lambda _line: None)
+        assert other.name in claims(store)
+    else:
+        mine.acquire(lambda _line: None)
+        assert claims(store) == [mine.name]
+        assert locks.LEASE_S < now < locks.LEASE_S + locks.RENEW_S
+
+
+def test_a_renewal_that_goes_on_while_the_lock_is_given_back_leaves_no_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep others out for a lease."""
+    monkeypatch.setattr(locks, "RENEW_S", 0.01)
+    begun, removed, write, remove = threading.Event(), threading.Event(), Claim.write, Store.remove
+
+    def write_slowly(claim: Claim) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            begun.set()
+            removed.wait(0.1)
+        write(claim)
+
+    def remove_and_tell(store: Store, path: str) -> None:
+        remove(store, path)
+        removed.set()
+
+    monkeypatch.setattr(Claim, "write", write_slowly)
+    monkeypatch.setattr(Store, "remove", remove_and_tell)
+    with hold_claim(Store.of(tmp_path), BUILDER):
+        assert begun.wait(30)
+    assert claims(Store.of(tmp_path)) == []
 
 
 def test_of_many_at_once_at_most_one_has_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
