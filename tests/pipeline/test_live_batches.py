@@ -143,6 +143,14 @@ class Written:
     one_by_one=False,
     settles=False,
 )
+@example(
+    said=[("plain", [(what, "shop", 1)]) for what in ("generation", "delete group", "epoch")],
+    from_batch=0,
+    further=0,
+    wanted=None,
+    one_by_one=True,
+    settles=True,
+)
 def test_batches_of_every_kind(
     said: list[tuple[str, list[tuple[str, str, int]]]],
     from_batch: int,

@@ -56,6 +56,10 @@ def test_each_record_is_read_once_and_no_step_goes_beyond_its_limit(seed: int, t
     assert [row for row in rows if row["severity"] == "problem"] == []
 
 
+def read_tasks(reader: Any, tasks: Any) -> list[tuple[str, int]]:
+    return [tuple(row.values()) for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
+
+
 def positions_of(offset: dict[str, str]) -> dict[str, int]:
     return {name: position.next_offset for name, position in positions(offset).items()}
 
@@ -106,8 +110,7 @@ def test_a_stream_reads_each_record_once_and_no_trigger_goes_beyond_its_limit(
             for log in there.values():  # before its tasks are planned
                 log.live(dice)
         before, after = positions_of(start), positions_of(end)
-        tasks = stream.partitions(start, end)
-        found = [tuple(row.values()) for task in tasks for batch in stream.read(task) for row in batch.to_pylist()]
+        found = read_tasks(stream, stream.partitions(start, end))
         expected = [(name, at) for name, log in there.items() for at in log.offsets(before.get(name, 0), after[name])]
         assert sorted(found) == sorted(expected)
         assert after.keys() == before.keys() | there.keys()
@@ -120,3 +123,11 @@ def test_a_stream_reads_each_record_once_and_no_trigger_goes_beyond_its_limit(
         if hidden:
             (logs / "elsewhere").rename(logs / f"{TOPIC}-1")
         start, stream = end, open_stream() if is_available_now else stream
+    for log in living.values():
+        log.finish()
+    starting = {name: msgspec.structs.astuple(position) for name, position in positions(start).items()}
+    batch = KafkaLog({"path": str(logs), "starting": json.dumps(starting)}).reader(columns)
+    expected = [
+        (name, at) for name, log in living.items() for at in log.offsets(positions_of(start)[name], log.next_offset)
+    ]
+    assert sorted(read_tasks(batch, batch.partitions())) == sorted(expected), "a batch may go on from a stream"

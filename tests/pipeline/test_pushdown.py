@@ -1,14 +1,20 @@
-"""Filters of Spark that are pushed down keep just the rows that they and the options ask for."""
+"""What Spark asks of a reader: filters that are pushed down keep just the rows, and columns just what they may hold."""
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, Not
+from pyspark.sql.types import LongType, StructField, StructType
 
+from pipeline.decode.layout import TOPIC
+from pipeline.errors import UsageError
 from pipeline.options import SourceOptions, parse
 from pipeline.pushdown import narrow
+from pipeline.source import KafkaLog
+from pipeline.synth import Writer, commit
 
 Row = tuple[str, int, int]
 """Group, partition of the log, time."""
@@ -64,3 +70,20 @@ def test_all_filters_hold_together_with_the_options(seed: int) -> None:
         narrowed = narrow(options, [*(one for one, _ in filters), not_understood])
         wanted = [row for row in ROWS if is_read(options, row) and all(keeps(row) for _, keeps in filters)]
         assert [row for row in ROWS if is_read(narrowed, row)] == wanted, (given, filters)
+
+
+@pytest.mark.parametrize("tombstones", range(4))
+@pytest.mark.parametrize("nullable", [True, False])
+def test_a_column_without_nulls_has_none_in_any_row(tombstones: int, nullable: bool, tmp_path: Path) -> None:
+    """Spark would read a number where there is none."""
+    offsets = [None] * tombstones + [1] * (3 - tombstones)
+    records = [commit(("g", "t", number), offset, 1) for number, offset in enumerate(offsets)]
+    Writer(tmp_path / f"{TOPIC}-0").append(records)
+    columns = StructType([StructField("committed_offset", LongType(), nullable)])
+    reader = KafkaLog({"path": str(tmp_path)}).reader(columns)
+    (task,) = reader.partitions()
+    if tombstones and not nullable:
+        with pytest.raises(UsageError, match="invalid column committed_offset NOT NULL"):
+            list(reader.read(task))
+    else:
+        assert [row["committed_offset"] for batch in reader.read(task) for row in batch.to_pylist()] == offsets
