@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from coordinator.cli import main
+from coordinator.core.catalog.names import SHARE_STATE_TOPIC
+from coordinator.core.share_state import records as states
 from pipeline import commands, locks, manifest, published
 from pipeline.arguments import add_commands
 from pipeline.decode.layout import TOPIC
@@ -21,6 +23,7 @@ from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.errors import TablesInUseError, UsageError
 from pipeline.session import JavaNotFoundError
 from pipeline.synth import Writer, commit
+from protocol.records import Record
 from tests.commands import Shell, shell_fixture
 from tests.pipeline.group_logs import fill, flip
 
@@ -444,3 +447,87 @@ def test_without_java_it_says_so(monkeypatch: pytest.MonkeyPatch, muster: Shell,
     monkeypatch.setattr("pipeline.session.java_home", none)
     manifest.save(tmp_path, manifest.Manifest())
     assert "no Java 17 or 21 here" in muster(2, "build", "--out", tmp_path)
+
+
+@pytest.mark.parametrize(("hurt", "code"), [("nothing", 0), ("unfinished", 0), ("checksum", 3)])
+def test_what_is_lost_is_an_exit_code_and_what_is_only_worth_a_word_is_none(
+    hurt: str, code: int, tmp_path: Path, muster: Shell
+) -> None:
+    """A batch that is being written is not lost."""
+    logs = tmp_path / "logs"
+    fill(Writer(logs / f"{TOPIC}-0"), range(5))
+    (file,) = logs.rglob("*.log")
+    if hurt == "unfinished":
+        file.write_bytes(file.read_bytes()[:-20])
+    elif hurt == "checksum":
+        flip(file, 200)
+    found = muster.json(code, "scan", logs)["problems"]
+    assert [one["severity"] for one in found] == {"nothing": [], "unfinished": ["info"], "checksum": ["problem"]}[hurt]
+    muster(code, "verify", logs)
+    for words in (("ingest",), ("follow", "--once")):
+        said = muster.json(code, *words, logs, "--out", tmp_path / words[0])
+        assert said["problems"] == (code == 3)
+
+
+@pytest.mark.parametrize(
+    ("first", "are_events"),
+    [
+        (b"", True), (b'{"at_ms":1,"group":"g"}\n{', True), (b'{"lost":3}\n', True), (b'{"at":1}\n', False),
+        (b"[]\n", False), (b"\xff\n", False), (b"at_ms\n", False),
+    ],
+)  # fmt: skip
+def test_a_file_of_events_is_told_by_its_first_line(first: bytes, are_events: bool, tmp_path: Path) -> None:
+    """A server that began to write when events had been lost says so first."""
+    (tmp_path / "events").write_bytes(first)
+    assert commands._holds_events(tmp_path / "events") == are_events
+
+
+@pytest.mark.parametrize(
+    ("size", "master", "is_small"), [(999, None, True), (1_000, None, False), (999, "local[2]", False)]
+)
+def test_a_build_of_little_data_starts_spark_for_that_unless_it_is_told_which(
+    size: int, master: str | None, is_small: bool, read_tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "SMALL_BYTES", 1_000)
+    (read_tables / "raw/batches").mkdir(parents=True)
+    (read_tables / "raw/batches/a").write_bytes(bytes(size))
+    asked: list[bool] = []
+
+    def note(_: object, is_small: bool, __: object) -> None:
+        asked.append(is_small)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(commands, "_settings", note)
+    args = SimpleNamespace(events=[], ends=None, master=master)
+    with pytest.raises(UsageError, match="enough"):
+        commands._build(args, str(read_tables), commands.Progress())  # type: ignore[arg-type]  # what it looks at
+    assert asked == [is_small]
+
+
+def test_a_segment_is_dumped_by_the_topic_that_is_named_or_else_by_its_directory(tmp_path: Path, muster: Shell) -> None:
+    key, value = states.ShareSnapshotKey("queue", b"t" * 16, 1), states.ShareSnapshotValue(snapshot_epoch=7)
+    written = states.encode(states.StateRecord(key, value))
+    Writer(tmp_path / f"{SHARE_STATE_TOPIC}-0").append([Record(*written)])
+    (own,) = tmp_path.rglob("*.log")
+    copy = tmp_path / own.name
+    copy.write_bytes(own.read_bytes())
+    expected = muster(0, "dump", own).splitlines()[1:]
+    assert '"snapshotEpoch":7' in expected[-1]
+    assert muster(0, "dump", copy, "--topic", SHARE_STATE_TOPIC).splitlines()[1:] == expected
+    assert muster(0, "dump", copy).splitlines()[1:] != expected
+    assert muster(0, "dump", own, "--topic", TOPIC).splitlines()[1:] != expected
+
+
+@pytest.mark.parametrize("option", ["", "option"])
+@pytest.mark.parametrize("variable", [None, "variable"])
+def test_a_file_of_client_settings_is_named_by_the_address_the_option_or_the_environment(
+    option: str, variable: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In this order, and for clusters alone."""
+    monkeypatch.chdir(tmp_path)
+    if variable is not None:
+        monkeypatch.setenv(commands.COMMAND_CONFIG_VARIABLE, variable)
+    given = ["kafka://broker:9092", "kafka://broker:9092?command_config=/own", "/directory", "s3://bucket/directory"]
+    named = f"?command_config={tmp_path / (option or variable or '')}" if option or variable else ""
+    found = commands._with_settings(given, argparse.Namespace(command_config=option or None))
+    assert found == [f"kafka://broker:9092{named}", *given[1:]]
