@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from coordinator.cli import main
 from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from coordinator.core.share_state import records as states
 from pipeline import commands, locks, manifest, published
-from pipeline.arguments import add_commands
+from pipeline.arguments import _seconds, add_commands
 from pipeline.decode.layout import TOPIC
 from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.errors import TablesInUseError, UsageError
@@ -531,3 +532,29 @@ def test_a_file_of_client_settings_is_named_by_the_address_the_option_or_the_env
     named = f"?command_config={tmp_path / (option or variable or '')}" if option or variable else ""
     found = commands._with_settings(given, argparse.Namespace(command_config=option or None))
     assert found == [f"kafka://broker:9092{named}", *given[1:]]
+
+
+def test_the_help_of_an_option_ends_with_its_default() -> None:
+    """In brackets; a word there that is no number says where the default comes from."""
+    parser = argparse.ArgumentParser()
+    add_commands(parser)
+    (jobs,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    numbers = {}
+    for job, sub in jobs.choices.items():
+        for action in sub._actions:
+            told = re.search(r"\(([0-9]+)\)$", action.help or "")
+            is_number = isinstance(action.default, int | float) and not isinstance(action.default, bool)
+            assert is_number == bool(told), (job, action.dest)
+            if told:
+                numbers[job, action.dest] = (int(told[1]), action.default)
+    assert len(numbers) > 5
+    assert {of: said for of, (said, default) in numbers.items() if said != default} == {}
+
+
+@pytest.mark.parametrize("text", ["0", "1.5", "1e3", "inf", "-inf", "nan", "-0.1", "1_0", "", "1s"])
+def test_seconds_are_a_number_that_ends(text: str) -> None:
+    if text in ("0", "1.5", "1e3"):
+        assert _seconds(text) == float(text)
+    else:
+        with pytest.raises(argparse.ArgumentTypeError, match="expected seconds"):
+            _seconds(text)

@@ -287,6 +287,21 @@ def test_that_nothing_was_new_is_noted_every_ten_seconds(tmp_path: Path, clock: 
     assert noted == [0, 0, 0, 10, 10, 10, 21]
 
 
+def test_a_clock_that_goes_back_does_not_take_back_up_to_when_the_logs_were_read(tmp_path: Path, clock: Clock) -> None:
+    """Log ends of between would look like lag."""
+    out, writer = tmp_path / "out", Writer(tmp_path / "logs" / f"{TOPIC}-0")
+    noted, latest = [], 0.0
+    with Follower([str(tmp_path / "logs")], out).lock_tables() as follower:
+        for number, at_s in enumerate((0, 20, 5, 6, 30, 29, 41)):
+            clock.now = 1_000_000.0 + at_s
+            if number % 3 != 2:
+                fill(writer, [number])
+            follower.step()
+            latest = max(latest, at_s)
+            noted.append((manifest.load(out).read_ms / 1000 - 1_000_000, latest))
+    assert [read for read, _ in noted] == [latest for _, latest in noted]
+
+
 def test_the_logs_share_what_is_read_at_a_time(tmp_path: Path) -> None:
     for number in range(3):
         fill(Writer(tmp_path / "logs" / f"{TOPIC}-{number}"), range(40))

@@ -5,10 +5,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from pipeline.session import Settings, _as_zip, _configuration, _is_configured, quiet
+from pipeline.session import SMALL, Settings, _as_zip, _configuration, _is_configured, quiet, session
 from tests.pipeline.conftest import SharedSession, is_alive
 
 
@@ -33,6 +34,62 @@ def test_what_spark_was_told_elsewhere_is_left_as_it_is() -> None:
     assert not made.keys() & configured.keys()
     assert "spark.sql.shuffle.partitions" not in made, "the cores of the driver say nothing about a cluster's"
     assert "spark.driver.host" not in made
+
+
+@pytest.mark.parametrize(
+    ("master", "is_local"),
+    [("local", True), ("local[2]", True), ("local[*]", True), ("local-cluster[2,1,1024]", True), ("yarn", False)],
+)
+@pytest.mark.parametrize("is_small", [True, False])
+@pytest.mark.parametrize("is_configured", [True, False])
+def test_a_session_of_one_machine_shares_work_out_among_its_cores(
+    master: str, is_local: bool, is_small: bool, is_configured: bool
+) -> None:
+    """Whoever has named the master. Of a cluster nothing is known, and nothing is said."""
+    settings = Settings(None if is_configured else master, is_small=is_small)
+    made = _configuration(settings, {"spark.master": master} if is_configured else {})
+    parts = "1" if is_small else str(2 * (os.cpu_count() or 1))
+    assert made.get("spark.sql.shuffle.partitions") == (parts if is_local else None)
+    assert made.get("spark.driver.bindAddress") == ("127.0.0.1" if is_local else None)
+    assert (made.items() >= SMALL.items()) == (is_local and is_small)
+
+
+@pytest.mark.parametrize("given", [None, "/other/python"])
+@pytest.mark.parametrize("path", ["", "/first", "/first:/second"])
+def test_workers_have_the_python_and_the_paths_of_the_program_and_then_this_package(
+    given: str | None, path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What is set is left as it is, also when a second session starts."""
+
+    class Builder:
+        """Starts no Spark."""
+
+        def appName(self, _: str) -> "Builder":
+            return self
+
+        def config(self, _: str, __: str) -> "Builder":
+            return self
+
+        def getOrCreate(self) -> None:
+            return None
+
+    monkeypatch.setattr("pyspark.sql.SparkSession", SimpleNamespace(builder=Builder()))
+    monkeypatch.setattr("pipeline.session.java_home", lambda: tmp_path)
+    monkeypatch.setattr("pipeline.source.register", lambda _: None)
+    for name in ("JAVA_HOME", "SPARK_LOCAL_HOSTNAME", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, "")  # so that each is as before in the end
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.setenv("PYSPARK_PYTHON", given or "")
+    if given is None:
+        monkeypatch.delenv("PYSPARK_PYTHON")
+    for _ in range(2):
+        session(settings=Settings("local[1]"))
+        wanted = given or sys.executable
+        assert (os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"]) == (wanted, wanted)
+        assert os.environ["JAVA_HOME"] == str(tmp_path)
+        root = str(Path(__file__).resolve().parents[2])
+        assert os.environ["PYTHONPATH"] == os.pathsep.join([*filter(None, path.split(":")), root])
 
 
 def test_what_is_asked_for_goes_before_all() -> None:
