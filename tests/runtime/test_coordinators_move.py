@@ -13,11 +13,13 @@ from coordinator.core.share_state.keys import coordinator_key
 from coordinator.core.share_state.values import StateKey
 from coordinator.core.verbs import VerbResponse
 from protocol.errors import ErrorCode
+from protocol.java_hash import partition_of
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
+from protocol.messages.metadata import MetadataRequest
 from protocol.messages.read_share_group_state import (
     ReadShareGroupStateRequest,
     ReadShareGroupStateRequestPartitionData,
@@ -27,6 +29,7 @@ from tests.requests import commit, commit_in_transaction, fetch_offsets
 from tests.server.in_memory import InMemory
 
 BROKERS: Final = (0, 1, 2)
+PARTITIONS: Final = 4
 LOAD_MS: Final = 5_000
 TIMEOUT_MS: Final = 60_000
 NAMES: Final = tuple("abcdef")
@@ -39,8 +42,8 @@ class Brokers:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.server = InMemory(virtual_brokers=len(BROKERS), offsets_topic_num_partitions=4,
-                               share_coordinator_state_topic_num_partitions=4)  # fmt: skip
+        self.server = InMemory(virtual_brokers=len(BROKERS), offsets_topic_num_partitions=PARTITIONS,
+                               share_coordinator_state_topic_num_partitions=PARTITIONS)  # fmt: skip
         self.peers = [self.server.connect(broker=node_id) for node_id in BROKERS]
         self.topic_id = self.server.node.world.ledger.catalog.topics_by_name["orders"].id
         self.stopped: set[int] = set()
@@ -160,6 +163,7 @@ class Brokers:
                 for node_id in self.running:
                     code = self.use(node_id, key_type, name)
                     assert code in (allowed if node_id == at else (NOT_HERE,)), (key_type, name, node_id, at)
+        self.compare_leaders()
         for request, version, entries in ((ListGroupsRequest(), 5, "groups"),
                                           (ListTransactionsRequest(), 1, "transaction_states")):  # fmt: skip
             answers = [self.ask(node_id, request, version) for node_id in self.running]
@@ -167,6 +171,21 @@ class Brokers:
             listed = [len(getattr(answer, entries)) for answer in answers]
             if not is_loading:
                 assert sum(listed) == self.count(entries)
+
+    def compare_leaders(self) -> None:
+        """Metadata names the brokers that run, and who coordinates groups and states as the leaders of their logs."""
+        leaders: dict[tuple[str | None, int], int] = {}
+        for node_id in self.running:
+            told = self.ask(node_id, MetadataRequest(None), 12)
+            assert [one.node_id for one in told.brokers] == self.running
+            assert told.controller_id in self.running
+            leaders = {(topic.name, one.partition_index): one.leader_id
+                       for topic in told.topics for one in topic.partitions}  # fmt: skip
+            assert set(leaders.values()) <= set(self.running)
+        states = [coordinator_key(StateKey(name, self.topic_id, 0)) for name in NAMES]
+        for topic, key_type, names in (("__consumer_offsets", GROUP, NAMES), ("__share_group_state", SHARE, states)):
+            for name, at in zip(names, self.find(key_type, tuple(names)), strict=True):
+                assert leaders[topic, partition_of(name, PARTITIONS)] == at
 
     def count(self, entries: str) -> int:
         world = self.server.node.world
