@@ -3,6 +3,7 @@
 import re
 import sys
 import uuid
+from random import Random
 
 import pytest
 import trio
@@ -58,3 +59,25 @@ async def test_an_alarm_by_a_clock_of_any_rate_never_rings_too_early(
         assert 0 <= clock.now_ms() - max(due_ms, began_ms) <= 1 + 2 * rate
     else:
         assert rate < left_ms / 1e12, "it rings one day"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_clock_that_is_steered_goes_on_as_it_is_told_and_never_back(seed: int) -> None:
+    random, seconds, rate = Random(seed), 100.0, 1.0
+    clock = CoordinatorClock(Clock(1_000_000, lambda: seconds))
+    for _ in range(60):
+        before_ms = expected_ms = clock.now_ms()
+        match random.randrange(4):
+            case 0:
+                rate = random.choice([0.0, 0.5, 1.0, 8.0])
+                clock.set_rate(rate)
+            case 1:
+                to_ms = before_ms + random.choice([-10_000, -1, 0, 1, 10_000])
+                clock.jump_to(to_ms)
+                expected_ms = max(before_ms, to_ms)
+            case _:
+                passed_ms = random.randint(0, 5_000)
+                seconds += passed_ms / 1_000
+                expected_ms += int(passed_ms * rate)
+        assert clock.now_ms() >= before_ms
+        assert abs(clock.now_ms() - expected_ms) <= 1 + rate, "to the rounding of real time"

@@ -1,0 +1,68 @@
+"""What topics cost of `controller_mutation_rate`: as much as they have partitions, however a request says which."""
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasRequestOpData,
+)
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from protocol.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestCreatableReplicaAssignment,
+    CreateTopicsRequestCreatableTopic,
+)
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
+from protocol.schema import Message
+from protocol.wire import ZERO_UUID
+from tests.server.in_memory import InMemory
+
+DEFAULT = 3  # num.partitions
+OLD = 4  # partitions of the topic that is there
+RATE, SAVED_S = 0.1, 11  # tokens a second, and of how many seconds they are there to begin with
+
+
+def request(way: str, server: InMemory) -> tuple[Message, int, int]:
+    """A request, its version, and how many partitions it makes or removes."""
+    topic, old_id = CreateTopicsRequestCreatableTopic, server.node.world.ledger.catalog.topics_by_name["old"].id
+    assigned = tuple(CreateTopicsRequestCreatableReplicaAssignment(at, (0,)) for at in range(6))
+    by_id, by_name = (DeleteTopicsRequestDeleteTopicState(*one) for one in ((None, old_id), ("old", ZERO_UUID)))
+    return {
+        "created": (CreateTopicsRequest((topic("a", 7, 1),)), 7, 7),
+        "created by default": (CreateTopicsRequest((topic("a", -1, -1),)), 7, DEFAULT),
+        "assigned": (CreateTopicsRequest((topic("a", -1, -1, assigned),)), 7, 6),
+        "added": (CreatePartitionsRequest((CreatePartitionsRequestTopic("old", 9, None),)), 3, 9 - OLD),
+        "deleted by name": (DeleteTopicsRequest((by_name,)), 6, OLD),
+        "deleted by id": (DeleteTopicsRequest((by_id,)), 6, OLD),
+        "deleted by an older client": (DeleteTopicsRequest(topic_names=("old",)), 5, OLD),
+    }[way]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "created",
+        "created by default",
+        "assigned",
+        "added",
+        "deleted by name",
+        "deleted by id",
+        "deleted by an older client",
+    ],
+)
+def test_each_partition_takes_a_token(way: str) -> None:
+    server = InMemory(topics={"old": OLD}, num_partitions=DEFAULT)
+    peer = server.connect()
+    everybody = (AlterClientQuotasRequestEntityData("user", None),)
+    rate = AlterClientQuotasRequestOpData("controller_mutation_rate", RATE)
+    peer.ask(AlterClientQuotasRequest((AlterClientQuotasRequestEntryData(everybody, (rate,)),)), 1)
+    message, version, partitions = request(way, server)
+    peer.send((message, version))
+    server.rest()
+    told = peer.answers[-1][1]
+    entries = next(found for name in ("topics", "results", "responses") if (found := getattr(told, name, None)))
+    assert {one.error_code for one in entries} == {ErrorCode.NONE}
+    assert told.throttle_time_ms == round((partitions / RATE - SAVED_S) * 1_000)
