@@ -8,7 +8,9 @@ from coordinator.cli import main
 from coordinator.client import Client, ClientError
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.metadata import MetadataRequest
-from tests.live import Muster
+from tests.live import Muster, wait_until
+
+UPKEEP = {"retention", "transactional_ids", "share_states"}
 
 
 def look(server: Muster, at: int) -> tuple[str, list[int], list[str]]:
@@ -20,6 +22,10 @@ def look(server: Muster, at: int) -> tuple[str, list[int], list[str]]:
         [one.node_id for one in found.brokers],
         sorted(one.name for one in found.topics if not one.is_internal),
     )
+
+
+def kinds_of_deadlines(server: Muster) -> set[str]:
+    return {one["kind"] for one in server.steer("GET", "/clock?limit=1000")["deadlines"]}
 
 
 def take_producer_id(server: Muster) -> int:
@@ -60,6 +66,7 @@ def test_a_process_that_is_reset_and_restored_is_the_same_cluster(
                 journal = tmp_path / "journal.jsonl"
                 journal.write_text(server.get("/v1/journal/file"))
                 assert main(["replay", str(journal)]) == 0, capsys.readouterr().out
+        wait_until("the node of now is looked after", lambda: kinds_of_deadlines(server) >= UPKEEP)
         assert len(set(producer_ids)) == len(producer_ids), "a producer of before may write yet"
         assert numbers == sorted(set(numbers)), "they go on"
         assert '"ready": true' in server.get("/readyz")

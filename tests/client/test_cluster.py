@@ -170,7 +170,12 @@ def test_the_first_broker_that_responds_is_taken_and_a_wrong_password_is_tried_o
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Client, "to", connect)
         if counts and failures[counts[0]] is None:
-            assert Cluster([*map(str, range(len(failures)))]).any is tried[-1]
+            cluster = Cluster([*map(str, range(len(failures)))])
+            assert cluster.any is tried[-1]
+            before, failures = list(tried), [None] * len(failures)
+            for at, broker in enumerate(before):  # one that was closed is connected to anew, once it is needed
+                assert (cluster._connect_to(str(at)) is broker) == (broker is cluster.any)
+            del tried[len(before) :]
         else:
             with pytest.raises(AuthenticationError if counts else ClientError):
                 Cluster([*map(str, range(len(failures)))])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from random import Random
@@ -19,6 +20,7 @@ from coordinator.client.connection import AuthenticationError
 from coordinator.client.log_reader import BYTES_LEAST, BYTES_MAX, LogReader, LogTruncatedError, cut_whole_batches
 from coordinator.client.offsets import EARLIEST, LATEST
 from protocol import record_batch
+from protocol.messages.fetch import FetchResponsePartitionData
 from tests.client.scripted_cluster import TOPIC, ScriptedCluster, batch
 from tests.client.slow_link import SlowLink
 
@@ -112,6 +114,23 @@ def test_offsets_that_a_cleaner_has_removed_are_no_hole(cluster: ScriptedCluster
         cluster.ends[2], before = 60, len(cluster.fetches)
         (passed,) = reader.read({2: 50}, {2: 60}, 10)
         assert (passed.next_offset, len(cluster.fetches) - before) == (60, module.EMPTY_MOST), "it is as sure as before"
+
+
+def test_only_empty_responses_in_a_row_show_that_nothing_lies_ahead() -> None:
+    """Else records that a slow broker has not sent yet would be passed over."""
+    for seed in range(30):
+        dice, reader, in_a_row, at = Random(seed), object.__new__(LogReader), 0, 0
+        reader.positions, reader._empty = {0: at}, defaultdict(int)
+        for _ in range(40):
+            records, is_sure = dice.choice((batch(at, b"x"), b"", b"", b"")), dice.random() < 0.8
+            data = FetchResponsePartitionData(0, high_watermark=at + 5, records=records)
+            fetched = reader._take(data, is_sure=is_sure)
+            in_a_row = 0 if records else in_a_row + is_sure
+            moved = 1 if records else 5 if in_a_row == module.EMPTY_MOST else 0
+            in_a_row %= module.EMPTY_MOST
+            assert (fetched is not None) == (moved > 0)
+            at += moved
+            assert reader.positions == {0: at}
 
 
 def test_what_retention_has_removed_is_told_and_passed(cluster: ScriptedCluster) -> None:
