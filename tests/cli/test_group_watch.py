@@ -4,7 +4,7 @@ from argparse import Namespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coordinator.cli import group_watch as module
@@ -58,7 +58,13 @@ def rebalance(group: str, at_ms: int, cause: str) -> Rebalance:
     return Rebalance(group, "classic", 1, at_ms, 0, [cause], "", 0, 1, [], [])
 
 
+THREE_LOOKS: list[dict[str, Any]] = [
+    {"changes": [], "listed": {"a"}, "lags": {"a": lag}, "seconds": 2.0} for lag in (1, 5, 5)
+]
+
+
 @settings(max_examples=40)
+@example([], THREE_LOOKS)
 @given(
     st.lists(st.tuples(st.sampled_from(GROUPS), st.integers(1, 9), st.just("join")), max_size=3),
     st.lists(ROUND, max_size=6),

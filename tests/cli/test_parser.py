@@ -3,6 +3,7 @@
 import argparse
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from coordinator.addresses import parse_addresses
 from coordinator.cli import COMMANDS, build_parser
 from coordinator.cli.parser import Parser, expect, one_of, rewrite
+from coordinator.cli.since import Since, parse_since
 from coordinator.cli.style import emphasize_headings, paint
 
 
@@ -142,3 +144,19 @@ def test_only_the_modules_of_the_commands_that_are_named_are_imported() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False False\n"
     assert len(COMMANDS) > 10
+
+
+@pytest.mark.parametrize(
+    ("text", "since"),
+    [
+        ("beginning", Since()), ("0", Since(offset=0)), ("70", Since(offset=70)), ("90s", Since(90_000)),
+        ("15m", Since(900_000)), ("2h", Since(7_200_000)), ("3d", Since(259_200_000)),
+        *((text, None) for text in ("", "now", "-1", "1w", "1.5h", "h", "1 h", "٣", "1234567890s")),
+    ],
+)  # fmt: skip
+def test_how_far_back_a_command_looks(text: str, since: Since | None) -> None:
+    if since is None:
+        with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+            parse_since(text)
+    else:
+        assert parse_since(text) == since
