@@ -1,11 +1,15 @@
 """A directory that is no log, and an output that ends early."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from coordinator.cli import main
+from storage.log import Log
+from storage.real_files import RealFiles
 from tests.commands import Shell, shell_fixture
 from tests.live import Muster
 
@@ -34,3 +38,22 @@ def test_an_output_that_ends_early_is_nobodys_mistake() -> None:
     command = f"{sys.executable} -m coordinator decode 000000170012000300000001000474657374000574657374023100 | head -1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "is_refused"), [(["compact"], True), (["repair", "--accept-loss"], True), (["verify"], False)]
+)
+def test_what_changes_logs_is_refused_while_a_server_has_them(
+    words: list[str], is_refused: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    (data / "__consumer_offsets-0").mkdir(parents=True)
+    Log.open(RealFiles(), str(data / "__consumer_offsets-0")).close()
+    lock = RealFiles().lock(str(data / "muster.lock"))
+    action, *options = words
+    code = main(["log", action, str(data), *options])
+    assert (code, f"held by process {os.getpid()}" in capsys.readouterr().err) == (
+        (1, True) if is_refused else (0, False)
+    )
+    lock.release()
+    assert main(["log", action, str(data), *options]) == 0
