@@ -18,7 +18,7 @@ from coordinator.control.share_lint import find_late_members
 from coordinator.core.share_partitions.operate import RecordAction
 from coordinator.core.share_state.values import StateBatch, StateKey, StateUpdate
 from coordinator.dataplane.share.operating import SharePartitionView
-from coordinator.server.verbs.clock import keep_everybody
+from coordinator.server.verbs.clock import keep_everybody, keep_nobody
 from coordinator.server.verbs.queues import Queue as SeededQueue
 from coordinator.server.verbs.queues import QueueRecords
 from coordinator.server.verbs.records import STATES
@@ -26,11 +26,16 @@ from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
 from protocol import record_batch
 from protocol.errors import ErrorCode
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopic,
+)
 from protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
 )
+from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeRequestAcknowledgementBatch,
@@ -51,7 +56,7 @@ from protocol.messages.share_fetch import (
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.records import Record
 from tests.control.frames import note
-from tests.control.steered import SteeredNode
+from tests.control.steered import SteeredNode, stable_group
 from tests.requests import create_topics, produce
 
 GROUP, TOPIC = "mail", "letters"
@@ -147,6 +152,31 @@ def test_a_lock_that_is_ended_gives_its_records_again(queue: Queue) -> None:
     assert queue.fetch() == [(3, 4, 2)]
     tally = queue.server.node.world.dataplane.share.tally
     assert (tally.acquired, tally.redelivered, tally.expired, tally.released) == (12, 2, 2, 0)
+
+
+def test_a_step_goes_to_the_first_of_all_deadlines_whatever_has_it(queue: Queue) -> None:
+    """A lock, a transaction, a session: those that the clock lists are those that it stops at."""
+    clock, server = queue.server.operator.clock, queue.server
+    queue.fetch()
+    clock.advance(7, keep_everybody)
+    init = InitProducerIdRequest("tx", transaction_timeout_ms=20_000)
+    (producer,) = (server.connect("producer").ask(init, 4),)
+    begin = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="tx", v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=(AddPartitionsToTxnRequestTopic(TOPIC, (0,)),),
+    )  # fmt: skip
+    server.connect("producer").ask(begin, 3)
+    clock.advance(3, keep_everybody)
+    stable_group(server, "a")
+    kinds = set[str]()
+    for _ in range(8):
+        listed = clock.state().deadlines
+        first_ms = min(one.at_ms for one in listed)
+        moved = clock.step(keep_nobody)
+        assert moved.now_ms == first_ms, f"it passes by {listed[0]}"
+        kinds |= {one.kind for one in moved.fired}
+    assert {"transaction", "lock", "session"} <= kinds
 
 
 def test_a_clock_that_is_moved_past_a_lock_says_so(queue: Queue) -> None:
