@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from coordinator.core.catalog.catalog import GROUP
 from coordinator.core.events import Cause
 from coordinator.core.share_state.values import StateKey
 from coordinator.dataplane.brokers import NOBODY
@@ -18,9 +19,11 @@ from protocol.errors import ErrorCode
 from protocol.messages.list_groups import ListGroupsRequest
 from tests.control.cluster import BROKERS, Cluster
 from tests.members import ConsumerMember
+from tests.requests import alter_configs
 
 GROUPS, STATES = 4, 5  # partitions
 LOAD_MS = 1_000
+SESSION_MS = 45_001  # of the first group; each has its own
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 NAMES = tuple("abcdefgh")
 ACTS = st.one_of(
@@ -89,6 +92,8 @@ class Play:
         self.keys = [StateKey(name, topic_id, 0) for name in NAMES]
         for number, name in enumerate(NAMES):
             assert self.server.commit(name, number) == ErrorCode.NONE
+            request = alter_configs(GROUP, name, {"consumer.session.timeout.ms": str(SESSION_MS + number)})
+            assert self.server.connect(name).ask(request, 1).responses[0].error_code == 0
             code = self.server.node.engine.share_states.initialize(self.keys[number], 0, number, self.begin_ms)
             assert code == ErrorCode.NONE
         for name in NAMES[::2]:
@@ -145,6 +150,8 @@ class Play:
         self.server.rest()
         node, model = self.server.node, self.model
         for number, (name, key) in enumerate(zip(NAMES, self.keys, strict=True)):
+            limits = node.world.partitions.limits_of(name)
+            assert limits.group_consumer_session_timeout_ms == SESSION_MS + number, "settings stay wherever a group is"
             index = node.world.coordinators.partition_of(name)
             group, transactional = model.groups[index], model.transactions[index]
             state = model.states[node.engine.share_states.partition_of(key)]
