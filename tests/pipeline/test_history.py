@@ -442,11 +442,28 @@ def test_a_group_migrates_and_its_members_stay() -> None:
     script.generation(20, 2, a=[0])
     script.end()
     assert script.causes() == [["join"], ["migrated"], ["join"], ["migrated", "leave_or_timeout"]]
+    assert script.moves(script.offset) == {0: ("gained", None)}, (
+        "who had it before it was a consumer group is long past"
+    )
     ended = [(row.type, row.member_id, row.end_reason) for row in script.rows if isinstance(row, Session)]
     assert sorted(ended, key=str) == [
         ("classic", "a", "migrated"), ("classic", "a", None), ("classic", "b", "migrated"),
         ("consumer", "a", "migrated"), ("consumer", "b", "leave_or_timeout"), ("consumer", "new", "leave_or_timeout"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("instance", ["i", None])
+def test_a_static_member_may_come_back_with_the_classic_protocol(instance: str | None) -> None:
+    """Where it was the last one of the newer protocol, the group goes on as a classic one."""
+    script = Script()
+    script.member(0, "a", instance)
+    script.epoch(0, 1)
+    script.record(10, 5, None, "a")
+    script.record(10, 3, None)
+    script.generation(10, 2, a2=[0], instances={"a2": instance} if instance else None)
+    # How long a session of the newer protocol lasts, no record of the group says.
+    other = ["static_rejoin_or_join"] if instance else ["leave_or_timeout", "join"]
+    assert script.end().causes() == [["join"], ["migrated", *other]]
 
 
 def test_a_static_member_of_a_consumer_group_comes_back() -> None:
