@@ -54,6 +54,7 @@ class Life:
         if gone := self._some(which, size):
             for member in gone:
                 self._go(member, "leave_or_timeout")
+                self._wait(which)
             self._begin_epoch(["leave_or_timeout"], left=gone)
 
     def swap(self, which: int, size: int) -> None:
@@ -61,6 +62,7 @@ class Life:
         gone = self._some(which, size)
         for member in gone:
             self._go(member, "leave_or_timeout")
+        self._wait(which)
         came = [self._come(f"i{next(self._names)}" if which % 2 else None)]
         self.digest += 1
         self._begin_epoch(["leave_or_timeout"] * bool(gone) + ["join"], joined=came, left=gone)
@@ -87,6 +89,7 @@ class Life:
     def look_in(self, which: int, size: int) -> None:
         """A member comes and goes before there is an epoch."""
         before, visitor = len(self.members), self._come(None)
+        self._wait(which)
         self._go(visitor, "leave_or_timeout")
         self._begin_epoch(["leave_or_timeout"], left=[visitor], before=before + 1)
 
@@ -94,6 +97,7 @@ class Life:
         """A member goes and comes again under the same id before there is an epoch."""
         for member in [one for one in self._some(which, 1) if self.members[one]["instance_id"] is None]:
             self._go(member, "leave_or_timeout")
+            self._wait(which)
             self._come(None, member)
             self._begin_epoch(["leave_or_timeout", "join"], joined=[member], left=[member])
 
@@ -131,14 +135,15 @@ class Life:
         self._begin_epoch(["unknown"])
 
     def settle(self, which: int, size: int) -> None:
-        """Members reach the epoch, or late the one before, one after the other: the last one counts."""
+        """Members reach the epoch, or late the one before, one after the other: the last one counts. The clock may go
+        back meanwhile."""
         epoch = self.epoch - (which % 3 == 0)
         for member in self._some(which, size):
-            self.at += 1000
+            self.at += -3000 if which == 5 else 1000
             self.write(Role.CURRENT, {}, member, epoch)
             if epoch in self.targets:
                 since, row = self.targets[epoch]
-                self.expected[row][-1] = self.at - since
+                self.expected[row][-1] = max(0, self.at - since)
 
     def delete(self, which: int, size: int) -> None:
         """The group is deleted, with whoever is still in it; one of that name is a new one."""
@@ -153,6 +158,10 @@ class Life:
         self.join(which, size)
 
     # How it is written
+
+    def _wait(self, which: int) -> None:
+        """Some time passes, or none: a membership ends where its record says so, whenever that is understood."""
+        self.at += 300 * (which % 3)
 
     def _some(self, which: int, size: int) -> list[str]:
         known = sorted(self.members)
@@ -185,6 +194,7 @@ class Life:
         instances = [self.members[member]["instance_id"] for member in static]
         for member in static:
             self._go(member, "static_rejoin")
+        self._wait(which)
         return [self._come(instance) for instance in reversed(instances)]
 
     def _begin_epoch(

@@ -226,3 +226,20 @@ def test_commits_in_transactions_renew_no_session() -> None:
         assert [one.causes for one in found[:1]] == [["join"]]
         causes.append(found[1].causes)
     assert causes == [["leave", "join"], ["leave_or_timeout", "join"]]
+
+
+def test_a_subscription_is_the_same_in_any_order_and_whatever_is_owned() -> None:
+    """Other topics, or another rack, are another one."""
+
+    def read(topics: tuple[str, ...], owned: tuple[int, ...] = (), rack: str | None = None) -> str:
+        own = (embedded.ConsumerProtocolSubscriptionTopicPartition("t", owned),) if owned else ()
+        said = embedded.write(embedded.ConsumerProtocolSubscription(topics, owned_partitions=own, rack_id=rack), 3)
+        member = types.GroupMetadataValueMember("m", None, "c", "/h", 1, 2, said, b"")
+        value = to_json_value(facts.Record(types.GroupMetadataKey("g"), types.GroupMetadataValue(members=(member,))))
+        found: str = value["members"][0]["subscription"]
+        return found
+
+    same = [read(("t", "u")), read(("u", "t")), read(("t", "u"), (0, 1)), read(("u", "t"), (2,))]
+    others = [read(("t",)), read(("t", "u", "v")), read(("t", "u"), rack="r"), read(("t", "u"), rack="s")]
+    assert len(set(same)) == 1
+    assert len({*same, *others}) == 1 + len(others)
