@@ -18,7 +18,7 @@ Generation = tuple[int, frozenset[str], Mapping[int, str]]
 def generations(draw: st.DrawFn) -> list[Generation]:
     made, at_ts = list[Generation](), 0
     for _ in range(draw(st.integers(2, 6))):
-        at_ts += draw(st.sampled_from([1, 1, 20, 21, 41, 81]))
+        at_ts += draw(st.sampled_from([1, 1, 20, 21, 40, 41, 80, 81]))
         members = frozenset(draw(st.sampled_from(["abc", "abc", "ab", "bc", "a", ""])))
         owners = {one: draw(st.sampled_from([None, None, *sorted(members)])) for one in PARTITIONS}
         made.append((at_ts, members, {one: owner for one, owner in owners.items() if owner is not None}))
