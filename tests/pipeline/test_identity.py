@@ -45,12 +45,14 @@ def test_a_log_that_only_grew_is_the_same(tmp_path: Path) -> None:
     assert find_replacement(log, identity, position) is None
 
 
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 1000])
 @pytest.mark.parametrize("records", [10, 50, 60])
-def test_a_log_that_was_made_anew_is_another(tmp_path: Path, records: int) -> None:
+def test_a_log_that_was_made_anew_is_another(tmp_path: Path, records: int, segment_bytes: int) -> None:
+    """Also where the segment in which reading stopped is there again, and is not the last one any more."""
     directory = tmp_path / f"{TOPIC}-0"
     position, identity = reading(write(directory, 50, 1000))
     clear(directory)
-    assert find_replacement(write(directory, records, 5000), identity, position)
+    assert find_replacement(write(directory, records, 5000, segment_bytes), identity, position)
 
 
 @pytest.mark.parametrize("more", [0, 30])
