@@ -112,8 +112,9 @@ def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: in
     header = record_batch.header_at(data)
     if (refusal := _check_header(data, header, rules)) is not None:
         return refusal
+    bounds = _time_bounds(rules, now_ms)
     try:
-        walk = yield from _begin_walk(data, header, rules, now_ms, allowance)
+        walk = yield from _begin_walk(data, header, rules, bounds, allowance)
         is_behind = False
         while not is_behind:
             if walk.index:
@@ -127,7 +128,7 @@ def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: in
     except ProtocolError as error:
         code = ErrorCode.UNKNOWN_SERVER_ERROR if header.compression else ErrorCode.INVALID_RECORD
         return Refusal(code, str(error), is_of_log=True)
-    refusal = _check_records(header, walk, rules, now_ms, allowance.named)
+    refusal = _check_records(header, walk, rules, bounds, allowance.named)
     if refusal is not None:
         allowance.named -= len(refusal.records)
         return refusal
@@ -135,14 +136,14 @@ def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: in
 
 
 def _begin_walk(
-    data: bytes, header: BatchHeader, rules: Rules, now_ms: int, allowance: Allowance
+    data: bytes, header: BatchHeader, rules: Rules, bounds: tuple[int, int], allowance: Allowance
 ) -> Generator[None, None, RecordWalk]:
     """Unpack the records, and stand before the first. Raises ProtocolError if that cannot be."""
     if header.count > allowance.records:
         raise TooManyRecords(f"the request holds more than {REQUEST_RECORDS_MAX} records")
     allowance.records -= header.count
     # Where another time stands for those of the records, they need only be times: they are kept, and count some day.
-    first, last = _time_bounds(rules, now_ms) if header.append_time_ms is None else _ALL_TIMES
+    first, last = bounds if header.append_time_ms is None else _ALL_TIMES
     base = header.base_timestamp
     times = (first - base, last - base, record_batch.NO_TIMESTAMP - base)
     limit = rules.decompressed_bytes_max
@@ -242,7 +243,9 @@ def _check_header(data: bytes, header: BatchHeader, rules: Rules) -> Refusal | N
     return None
 
 
-def _check_records(header: BatchHeader, walk: RecordWalk, rules: Rules, now_ms: int, named_max: int) -> Refusal | None:
+def _check_records(
+    header: BatchHeader, walk: RecordWalk, rules: Rules, bounds: tuple[int, int], named_max: int
+) -> Refusal | None:
     """Return offsets without holes, keys where the topic is compacted, times near now where they count."""
     if walk.misplaced is not None:
         return _invalid(f"Record {walk.misplaced} does not have its place as its offset")
@@ -260,7 +263,7 @@ def _check_records(header: BatchHeader, walk: RecordWalk, rules: Rules, now_ms: 
         return _refuse_records(ErrorCode.INVALID_TIMESTAMP, message, [(index, reason) for index in every])
     if rules.is_log_append_time:
         return None
-    first, last = _time_bounds(rules, now_ms)
+    first, last = bounds
     untimely = walk.untimely
     if (time_ms := header.append_time_ms) is not None:  # which stands for the times of all records, as in Kafka
         is_timely = first <= time_ms <= last

@@ -225,6 +225,11 @@ class DataPlane:
         """Whether a log was written to since `begin_sync`."""
         return self._state.logs.has_written
 
+    @property
+    def has_begun_logs(self) -> bool:
+        """Whether there is something for `take_begun_logs`."""
+        return self._state.logs.has_begun
+
     def forget_writes(self) -> None:
         """Forget what was written since the last sync: no sync of it is needed."""
         self._state.logs.forget_writes()

@@ -88,11 +88,13 @@ def _produce(state: State, request: ProduceRequest, call: Call) -> Steps[Outcome
 
 def _validate_request(state: State, request: ProduceRequest, call: Call) -> Refusal | None:
     """Validate the request as a whole. The error is returned for each of its partitions."""
-    if request.transactional_id is None and any(
-        is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data
-    ):
-        message = "Transactional records need the transactional id of their producer"
-        return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message)
+    if request.transactional_id is None:
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                if is_transactional(data.records):
+                    message = "Transactional records need the transactional id of their producer"
+                    return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message)
+        return None
     if len(_find_transactional_producers(state, request, call)) > 1:
         message = "Transactional records contained more than one producer ID"
         return Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message, is_told=True)
@@ -103,8 +105,6 @@ def _find_transactional_producers(state: State, request: ProduceRequest, call: C
     """Find the producers, with their epochs, of the transactional batches that are to be appended: a request speaks
     for one. Kafka: `ReplicaManager.handleProduceAppend`."""
     found: set[tuple[int, int]] = set()
-    if request.transactional_id is None:
-        return found
     for topic in request.topic_data:
         name = state.name_of(topic.topic_id) if call.version >= BY_ID_SINCE else topic.name
         for data in topic.partition_data:

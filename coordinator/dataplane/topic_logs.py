@@ -200,8 +200,13 @@ class TopicLogs:
 
     @property
     def has_written(self) -> bool:
-        """Whether a log was written to since `begin_sync`, or begun since `take_begun`."""
-        return bool(self._dirty or self._new)
+        """Whether a log was written to since `begin_sync`."""
+        return bool(self._dirty)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a log was begun since `take_begun`."""
+        return bool(self._new)
 
     def forget_writes(self) -> None:
         """Forget what was written since the last sync: no sync of it is needed."""

@@ -339,8 +339,10 @@ class Engine:
         self.world.dataplane.end_turn()
         if self.is_synced:
             self.group_commit.continue_syncs()
-        elif self.group_commit.has_gathered:
+            return
+        if self.group_commit.has_unwritten:
             self.append()
+        if self.world.dataplane.has_written:
             self.world.dataplane.forget_writes()
 
     def append(self) -> None:

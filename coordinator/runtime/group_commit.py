@@ -99,10 +99,15 @@ class GroupCommit:
     @property
     def has_gathered(self) -> bool:
         """Whether something was decided that no sync covers which has begun."""
+        return self.has_unwritten or self._world.dataplane.has_written
+
+    @property
+    def has_unwritten(self) -> bool:
+        """The same, records of topics apart, which are in their logs already."""
         world = self._world
-        if world.dirty:
+        if world.dirty or world.dataplane.has_begun_logs:
             return True
-        return self._share_states.has_gathered or world.ledger.has_gathered or world.dataplane.has_written
+        return self._share_states.has_gathered or world.ledger.has_gathered
 
     @property
     def has_gathered_much(self) -> bool:

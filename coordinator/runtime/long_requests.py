@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from coordinator.control.inputs import Kind, StepInput
-from coordinator.core.decision import PARKED, SILENT, Outcome, Parked, Steps
+from coordinator.core.decision import PARKED, SILENT, InSteps, Outcome, Parked, Steps, begin
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.error_response import failure_outcome
 from coordinator.runtime.steps import UnfinishedRequest, UnfinishedRequests
@@ -21,13 +21,17 @@ class LongRequests:
         self._replies: Replies = []
 
     def begin(self, name: str, ticket: int, request: Any, version: int, steps: Steps[Outcome]) -> Outcome:
-        """Do the first step of a request, which is parked if there are further ones."""
+        """Do the first step of a request, which is parked if there are more. Most have not even a checkpoint."""
+        decision = self._world.edge.attempt(name, begin, steps)
+        if isinstance(decision, Failure):
+            return failure_outcome(request, version, decision.code)
+        if not isinstance(decision, InSteps):
+            return decision
         unfinished = UnfinishedRequest(name, ticket, request, version, steps)
         self._unfinished.meter.begin()
-        outcome = self._advance(unfinished, StepInput(ticket), 1)
-        if outcome is None and not self._unfinished.meter.is_over():
-            noted = self._note_step(unfinished)
-            outcome = self._advance(unfinished, noted, None)
+        outcome = None
+        if not self._unfinished.meter.is_over():
+            outcome = self._advance(unfinished, self._note_step(unfinished), None)
         if outcome is None:
             self._unfinished.keep(unfinished)
             return PARKED

@@ -19,6 +19,7 @@ from protocol.apis import BY_NAME, keys_with
 from protocol.codec import decode_request
 from protocol.framing import SIZE, SIZE_BYTES, FrameBuffer
 from protocol.header import Request
+from protocol.repeated_records import RepeatedRecords, find_records
 from protocol.repeated_rows import RepeatedRows, find_rows
 from protocol.traits import Trait
 from storage.file_range import FileRange
@@ -31,7 +32,8 @@ RESPONSE_BYTES_MAX: Final = 1_048_576  # that have not left; with more of them, 
 BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time; the rest of the chunk is left as it is
 REPEATED: Final = keys_with(Trait.REPEATS)
 OFFSET_COMMIT: Final = BY_NAME["OffsetCommit"].key  # clients repeat it with other offsets
-REPEATED_BYTES_MAX: Final = 256  # of a request that is kept in case it is repeated; a commit's offsets do not count
+PRODUCE: Final = BY_NAME["Produce"].key  # and this with other records
+REPEATED_BYTES_MAX: Final = 256  # of a request that is kept in case it is repeated; offsets and records do not count
 HEAVY_FACTOR: Final = 8.0  # a heavy connection gives way to others for so many times as long as it kept the loop
 
 
@@ -125,6 +127,7 @@ class Connection:
         "principal",
         "repeated",
         "repeated_commit",
+        "repeated_produce",
         "required_sync",
     )
 
@@ -153,6 +156,7 @@ class Connection:
         self.heartbeat: RepeatedHeartbeat | None = None  # the latest successful one
         self.repeated: DecodedRequest | None = None  # the latest of `REPEATED`
         self.repeated_commit: RepeatedRows | None = None  # the latest OffsetCommit, without its offsets
+        self.repeated_produce: RepeatedRecords | None = None  # the latest Produce, without its records
         self.closing = False  # no further request is decided; the connection is closed once its responses have left
         self.is_blocked = False  # the socket takes no more data for now
         self.is_muted = False  # the client is over a quota, and has to wait
@@ -166,10 +170,10 @@ class Connection:
         """Decode the next request. Raises ProtocolError.
 
         If a request is the same as before except for its correlation id, only that is read; if a commit is the same
-        except for its offsets, only these are read.
+        except for its offsets, or a Produce except for its records, only these are read.
         """
         before = self.repeated
-        if before is not None and frame[8:] == before.tail and frame[:4] == before.head:
+        if before is not None and frame[:4] == before.head and frame[8:] == before.tail:
             same = before.request
             self.client_id = same.client_id
             (correlation_id,) = _read_correlation_id(frame, 4)
@@ -177,16 +181,27 @@ class Connection:
         if (commit := self.repeated_commit) is not None and (again := commit.read(frame)) is not None:
             self.client_id = again.client_id
             return again
-        request = self.accept(decode_request(frame))
+        if (produce := self.decode_repeated_produce(frame)) is not None:
+            return produce
+        request = self.accept(decode_request(frame), frame)
         if request.api_key in REPEATED and len(frame) <= REPEATED_BYTES_MAX:
             self.repeated = DecodedRequest(request, frame[:4], frame[8:])
         elif request.api_key == OFFSET_COMMIT:
             self.repeated_commit = find_rows(request, frame, REPEATED_BYTES_MAX)
         return request
 
-    def accept(self, request: Request) -> Request:
-        """Take the next request, which was decoded in steps, and return it."""
+    def decode_repeated_produce(self, frame: bytes) -> Request | None:
+        """Decode the next request if it is the same Produce as before except for its records, else return None."""
+        if self.repeated_produce is None or (again := self.repeated_produce.read(frame)) is None:
+            return None
+        self.client_id = again.client_id
+        return again
+
+    def accept(self, request: Request, frame: bytes) -> Request:
+        """Take the next request, which was decoded of the whole frame, and return it."""
         self.client_id = request.client_id
+        if request.api_key == PRODUCE:
+            self.repeated_produce = find_records(request, frame, REPEATED_BYTES_MAX)
         if member_id := getattr(request.body, "member_id", ""):
             self.member = request.body.group_id, member_id
         return request

@@ -366,6 +366,8 @@ class Frontend:
         """
         request, authentication = None, connection.authentication
         if len(frame) > LONG_BYTES and (authentication is None or authentication.is_complete):
+            if (produce := connection.decode_repeated_produce(frame)) is not None:
+                return self.handler.decide(connection, frame, produce)
             try:
                 request = self._long_requests.decode(connection, frame, self.engine.unfinished.meter)
             except UnsupportedVersion:
@@ -373,6 +375,7 @@ class Frontend:
             if request is None:
                 connection.put_back(frame)
                 return -1
+            connection.accept(request, frame)
         return self.handler.decide(connection, frame, request)
 
     def _has_room_for(self, frame: bytes) -> bool:

@@ -91,7 +91,7 @@ class RequestHandler:
                 return decided
         gated = None
         try:
-            request = connection.decode(frame) if request is None else connection.accept(request)
+            request = connection.decode(frame) if request is None else request
             api_key, listener = request.api_key, connection.listener
             call = Call(
                 self._next_ticket(),

@@ -20,7 +20,7 @@ IN_A_CHILD = "test_amplification.py::test_r15_the_worst_legal_frame_of_each_api_
 
 
 ELSEWHERE = ("server/test_repeated_requests.py", "core/test_offset_records.py")
-"""Tests of `repeated_rows` through a connection, and of `PlainBatch` through the records of commits."""
+"""Tests of `repeated_rows` and `repeated_records` through a connection, and of `PlainBatch` through the records of commits."""
 
 
 @pytest.mark.long

@@ -41,6 +41,7 @@ WRITERS: Final = {
     "principal": "connections",
     "repeated": OWN,
     "repeated_commit": OWN,
+    "repeated_produce": OWN,
     "required_sync": "outbox",
 }
 """By field, the module of `coordinator/server/` that writes it. Own fields are written by the class alone."""

@@ -29,6 +29,8 @@ from tests.server.in_memory import FRAME_BYTES_MAX, InMemory, Peer
 from tests.server.listening import VERSIONS
 from tests.storage.crashing_disk import CrashingDisk
 
+METADATA = (MetadataRequest(), 12)
+
 
 def joining(group: str = "shop") -> tuple[Message, int]:
     return join(group, rebalance_ms=60_000), 3
@@ -139,6 +141,16 @@ def test_nobody_hears_of_what_could_not_be_written() -> None:
     with pytest.raises(StorageError):
         server.turn()
     assert len(peer.answers) == 1
+
+
+def test_without_fsync_no_turn_leaves_anything_unwritten() -> None:
+    server = InMemory(group_initial_rebalance_delay_ms=0)
+    peer = server.connect()
+    for request in ((produce("orders", {0: batch("x")}), 9), METADATA, committing(), joining()):
+        peer.send(request)
+        server.turn()
+        world = server.node.world
+        assert not (world.dirty or world.dataplane.has_written or world.dataplane.has_begun_logs), request
 
 
 def test_a_client_that_does_not_take_its_answers_is_not_decided_for() -> None:
@@ -357,7 +369,6 @@ def test_a_burst_of_one_connection_gives_way_to_what_comes_behind_it() -> None:
     assert correlation_ids(flood) == list(range(1, 41))
 
 
-METADATA = (MetadataRequest(), 12)
 BURST = (VERSIONS, METADATA, (HeartbeatRequest("nobody", 1, "m"), 4), committing(), polling(0))
 LONG = (commit("simple", {f"topic-{number}": {0: 1} for number in range(700)}), 8)
 

@@ -1,5 +1,5 @@
 """A request that a client sends again as it was is not read again, but for its correlation id; of a commit, nothing but
-its offsets is."""
+its offsets is, and of a Produce nothing but its records."""
 
 from typing import Any
 
@@ -17,6 +17,8 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from tests.dataplane.broker import batch
 from tests.server.in_memory import Dialogue, InMemory
 
 BEAT = HeartbeatRequest("g", 1, "m")
@@ -199,3 +201,131 @@ def test_commits_that_differ_a_little_are_read_as_they_are(commits: list[OffsetC
     for number, commit in enumerate(commits):
         data = frame(commit, version, number)
         assert own.decode(data) == decode_request(data)
+
+
+def producing(
+    *partitions: tuple[int, bytes | None], name: str = "t", acks: int = -1, timeout_ms: int = 9, of: str | None = None
+) -> ProduceRequest:
+    data = tuple([ProduceRequestPartitionData(*partition) for partition in partitions])
+    return ProduceRequest(of, acks, timeout_ms, (ProduceRequestTopicData(name, b"t" * 16, data),))
+
+
+PRODUCE_VERSIONS = range(APIS[0].versions.start, APIS[0].versions.stop)
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_of_a_produce_that_is_sent_again_only_the_partition_and_the_records_are_read(
+    version: int, read: list[bytes]
+) -> None:
+    """Whatever their size: a varint of it has one byte to four."""
+    sizes = [8, 62, 63, 64, 126, 127, 128, 1_000, 16_382, 16_383, 16_384, 70_000, 2_097_150, 2_097_151]
+    for first in (61, 126, 127, 16_382, 16_383):
+        own = InMemory().connect().connection
+        read.clear()
+        frames = [frame(producing((0, b"f" * first)), version, 1)]
+        frames += [frame(producing((number, bytes(size))), version, number) for number, size in enumerate(sizes)]
+        assert [own.decode(data) for data in frames] == [decode_request(data) for data in frames]
+        assert read == frames[:1]
+
+
+PRODUCED = (producing((0, b"one" * 40)), producing((3, b"other" * 50)))
+
+
+@pytest.mark.parametrize("version", [8, 10, 13])
+@pytest.mark.parametrize(
+    "other",
+    [
+        producing((0, b"one" * 40), name="s"),
+        producing((0, b"one" * 40), acks=1),
+        producing((0, b"one" * 40), timeout_ms=10),
+        producing((0, b"one" * 40), of="producer"),
+        producing((0, b"one" * 40), (1, b"one" * 40)),
+        producing((0, None)),
+        producing(),
+        ProduceRequest(None, -1, 9, (*PRODUCED[0].topic_data, *PRODUCED[1].topic_data)),
+        ProduceRequest(None, -1, 9),
+    ],
+)
+def test_a_produce_that_differs_in_more_is_read(other: ProduceRequest, version: int, read: list[bytes]) -> None:
+    if version == 13 and other.topic_data[:1] and other.topic_data[0].name == "s":
+        other = producing((0, b"one" * 40), timeout_ms=8)  # its topics have no names
+    own = InMemory().connect().connection
+    frames = [frame(each, version, 1) for each in (PRODUCED[0], other, *PRODUCED)]
+    for data in frames:
+        assert own.decode(data) == decode_request(data)
+    assert read[:2] == frames[:2] and frames[3] not in read
+
+
+@given(st.data(), st.sampled_from((7, 9, 10, 13)), st.sampled_from((70, 200, 17_000)))
+def test_what_becomes_of_a_produce_is_read_as_it_is_or_refused(data: st.DataObject, version: int, size: int) -> None:
+    """Bytes are changed, cut out and put in, before the records and behind them."""
+    own = InMemory().connect().connection
+    own.decode(frame(producing((0, bytes(range(1, 64)) * 3)), version, 1))
+    changed = bytearray(frame(producing((1, bytes(size)), of=data.draw(st.sampled_from((None, "p")))), version, 2))
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, 60) | st.integers(len(changed) - 6, len(changed)))
+        changed[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    try:
+        expected = decode_request(bytes(changed))
+    except ProtocolError as error:
+        with pytest.raises(type(error)):
+            own.decode(bytes(changed))
+    else:
+        assert own.decode(bytes(changed)) == expected
+        assert own.client_id == expected.client_id
+
+
+def test_a_produce_that_ends_otherwise_is_read(read: list[bytes]) -> None:
+    """There is not one of the tagged fields that are announced. What is behind a request is ignored."""
+    own, (first, second) = InMemory().connect().connection, [frame(each, 9, 1) for each in PRODUCED]
+    own.decode(first)
+    with pytest.raises(ProtocolError):
+        own.decode(second[:-1] + b"\1")
+    assert own.decode(second + b"\0") == decode_request(second)
+    assert len(read) == 3
+
+
+def test_produces_of_other_clients_and_versions_are_read(read: list[bytes]) -> None:
+    """The bytes of Produce 9 and 10 are the same."""
+    own = InMemory().connect().connection
+    frames = [frame(PRODUCED[0], 9, 1), frame(PRODUCED[1], 10, 1), frame(PRODUCED[1], 10, 1, client_id="d")]
+    for data in frames:
+        assert own.decode(data) == decode_request(data)
+        assert own.client_id == decode_request(data).client_id
+    assert read == frames
+
+
+def test_a_client_id_that_looks_like_records_is_not_taken_for_them() -> None:
+    own, records = InMemory().connect().connection, b"x" * 64 + b"y" * 10
+    data = frame(producing((0, records)), 9, 1, client_id="AAAA" + chr(len(records) + 1) + "x" * 64)
+    for _ in range(2):
+        assert own.decode(data).body.topic_data[0].partition_data[0].records == records
+
+
+def test_of_a_produce_little_is_kept(read: list[bytes]) -> None:
+    own = InMemory().connect().connection
+    own.decode(frame(PRODUCED[0], 9, 1) + bytes(256))
+    assert own.repeated_produce is None
+    read.clear()
+    long = producing((0, bytes(500)), name="t" * 249)
+    for _ in range(2):
+        own.decode(frame(long, 9, 1))
+    assert len(read) == 2 and own.repeated_produce is None
+    own.decode(frame(producing((0, bytes(5_000))), 9, 1))
+    kept = own.repeated_produce
+    assert kept is not None and not kept.request.body.topic_data and not kept.topic.partition_data
+    assert len(kept.before) + len(kept.after) < 256
+
+
+def test_a_long_produce_that_is_sent_again_is_not_read_in_steps() -> None:
+    server = InMemory(frame_bytes_max=1 << 20)
+    server.frontend.turn.seconds = 0
+    peer, turns = server.connect(), []
+    for number in range(3):
+        peer.send((producing((number, batch(*["x" * 40] * 700))), 9))
+        turns.append(0)
+        while len(peer.answers) <= number:
+            server.turn()
+            turns[-1] += 1
+    assert turns[0] > turns[1] == turns[2]
+    assert [answer.responses[0].partition_responses[0].index for _, answer in peer.answers] == [0, 1, 2]
