@@ -15,6 +15,7 @@ from coordinator.setting import INT_MAX, LONG_MAX, NUMBERS, ConfigError, Setting
 
 _MS, _BYTES, _COUNT, _NONE = "ms", "bytes", "", ""
 _NO_JKS: Final = "JKS is for Java alone; every client can read PEM"
+KAFKAS_ASSIGNORS: Final = "org.apache.kafka.coordinator.group.assignor."  # a setting may name them by their classes
 FROM_JKS: Final = "`keytool -importkeystore -srckeystore FILE -destkeystore NEW -deststoretype PKCS12` converts JKS"
 
 SETTINGS: Final[tuple[Setting, ...]] = (
@@ -442,7 +443,7 @@ def _refuse_contradictions(config: Config) -> None:
         session, beat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
         if config[beat] >= config[session]:
             raise config.complaint(beat, f"less than {session} ({config[session]})")
-    if config["group.share.assignors"] != ("simple",):
+    if config["group.share.assignors"] not in (("simple",), (f"{KAFKAS_ASSIGNORS}SimpleAssignor",)):
         raise config.complaint("group.share.assignors", "simple")
     if config["group.share.max.share.sessions"] < config["group.share.max.size"]:
         expected = f"at least group.share.max.size ({config['group.share.max.size']})"
@@ -469,7 +470,7 @@ def _refuse_contradictions(config: Config) -> None:
 def read_overrides(pairs: Iterable[str]) -> Iterable[tuple[str, int]]:
     """Read the ADDRESS:COUNT pairs of `max.connections.per.ip.overrides`. Raises ValueError with one that is none."""
     for pair in pairs:
-        host, _, count = pair.rpartition(":")
+        host, _, count = map(str.strip, pair.rpartition(":"))
         host = host.strip("[]")
         if not _is_address(host) or not NUMBERS[int].fullmatch(count) or not 0 <= int(count) <= INT_MAX:
             raise ValueError(pair)

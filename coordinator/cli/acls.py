@@ -77,7 +77,9 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
             f"--{option}", action="append", default=[], metavar="NAME", help="may be given again; * is all"
         )
     parser.add_argument("--cluster", action="store_true", help="the cluster itself")
-    parser.add_argument("--prefixed", action="store_true", help="the names are beginnings of names")
+    parser.add_argument(
+        "--prefixed", action="store_true", help="the names are beginnings of names; without one, all such ACLs"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -154,7 +156,7 @@ def _filters(args: argparse.Namespace) -> Iterator[DeleteAclsRequestDeleteAclsFi
     for resource, name in _resources(args):
         yield DeleteAclsRequestDeleteAclsFilter(resource, name, _pattern(args, resource), **of)
     if not _resources(args):
-        yield DeleteAclsRequestDeleteAclsFilter(ANY, None, ANY, **of)
+        yield DeleteAclsRequestDeleteAclsFilter(ANY, None, Pattern.PREFIXED if args.prefixed else ANY, **of)
 
 
 def _read_acls(args: argparse.Namespace) -> Iterator[Acl]:

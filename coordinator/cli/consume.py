@@ -18,7 +18,7 @@ from coordinator.cli.cluster import Cluster, UsageError, check
 from coordinator.cli.group_consumer import GroupConsumer
 from coordinator.cli.group_offsets import no_partition, partitions_of
 from coordinator.cli.logdump import describe_record
-from coordinator.cli.parser import add_json_option, expect, integer
+from coordinator.cli.parser import add_json_option, expect, integer, read_escapes
 from coordinator.client import Client, ClientError
 from coordinator.client.offsets import EARLIEST, LATEST, list_offsets
 from protocol import record_batch
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FIELD,...",
         help=f"print these before the value, or only these if it is among them, with tabs between: {', '.join(FIELDS)}",
     )
-    add("--key-separator", metavar="TEXT", help="print the key and this text before the value")
+    add("--key-separator", metavar="TEXT", help="print the key and this text before the value; \\t is a tab")
     add("--raw", action="store_true", help="print records of __consumer_offsets and its like as bytes, not decoded")
     add_json_option(parser, "print every field, as a JSON object a line")
 
@@ -134,7 +134,7 @@ def _format(partition: int, record: Record, args: argparse.Namespace) -> str:
         "key": _to_text(record.key) if decoded is None else json.dumps(decoded["key"]),
     }
     value = _to_text(record.value) if decoded is None else json.dumps(decoded)
-    key = "" if args.key_separator is None else f"{fields['key']}{args.key_separator}"
+    key = "" if args.key_separator is None else f"{fields['key']}{read_escapes(args.key_separator)}"
     if "value" in args.show:  # where it stands there, and nothing else
         return "\t".join((fields | {"value": value})[name] for name in args.show)
     return "\t".join((*(fields[name] for name in args.show), key + value))

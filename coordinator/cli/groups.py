@@ -188,10 +188,13 @@ def _remove_members(cluster: Cluster, args: argparse.Namespace) -> int:
 def _identities(cluster: Cluster, args: argparse.Namespace) -> tuple[LeaveGroupRequestMemberIdentity, ...]:
     if args.instance:
         return tuple(
-            LeaveGroupRequestMemberIdentity(group_instance_id=one, reason=args.reason) for one in args.instance
+            LeaveGroupRequestMemberIdentity(group_instance_id=one, reason=args.reason)
+            for one in dict.fromkeys(args.instance)
         )
     if args.member:
-        return tuple(LeaveGroupRequestMemberIdentity(member_id=one, reason=args.reason) for one in args.member)
+        return tuple(
+            LeaveGroupRequestMemberIdentity(member_id=one, reason=args.reason) for one in dict.fromkeys(args.member)
+        )
     group = describe_group(cluster, args.group)
     return tuple(
         LeaveGroupRequestMemberIdentity(one.member_id, one.instance_id, args.reason)

@@ -103,7 +103,7 @@ def read_protocols(given: OptionWords) -> dict[str, str]:
     """Read the setting MAP: protocols by the names of listeners. Raises ConfigError."""
     found = {}
     for word in given.words:
-        name, colon, protocol = word.strip().upper().partition(":")
+        name, colon, protocol = map(str.strip, word.upper().rpartition(":"))
         if not colon or protocol not in PROTOCOLS:
             raise given.origin.complaint(word, f"NAME:PROTOCOL, the protocol {list_choices(PROTOCOLS)}")
         found[name] = protocol

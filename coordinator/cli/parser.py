@@ -18,6 +18,7 @@ T = TypeVar("T")
 SECONDS_MAX: Final = 2_000_000
 SECONDS: Final = f"a number of seconds above 0, up to {SECONDS_MAX}"
 
+_ESCAPES: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 _CHOICE: Final = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
 _MISSING: Final = re.compile(r"the following arguments are required|one of the arguments .* is required")
 _OPTION: Final = re.compile(r"-[^\d\s]\S*")
@@ -170,16 +171,21 @@ def one_of(choices: Sequence[str]) -> dict[str, Any]:
     return {"type": lambda text: canonical.get(text.lower(), text), "choices": tuple(choices)}
 
 
-def name_and_value(expected: str) -> Callable[[str], tuple[str, str]]:
-    """Return a type for `add_argument`: the two sides of the first `=`."""
+def name_and_value(expected: str, *, is_exact: bool = False) -> Callable[[str], tuple[str, str]]:
+    """Return a type for `add_argument`: the two sides of the first `=`, without blanks around them unless exact."""
 
     def parse(text: str) -> tuple[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise ValueError(text)
-        return name.strip(), value.strip()
+        return (name, value) if is_exact else (name.strip(), value.strip())
 
     return expect(expected, parse)
+
+
+def read_escapes(text: str) -> str:
+    """Return a text in which `\\t`, `\\n`, `\\r`, `\\0` and `\\\\` are one character each."""
+    return re.sub(r"\\[tnr0\\]", lambda escape: _ESCAPES[escape[0]], text)
 
 
 def seconds(text: str) -> float:

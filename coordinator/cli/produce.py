@@ -5,7 +5,6 @@ It speaks Kafka's own protocol, so it works with Apache Kafka as well."""
 import argparse
 import base64
 import json
-import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 from coordinator.cli import fail
 from coordinator.cli.cluster import PAUSE_SECONDS, Cluster, UsageError, check
 from coordinator.cli.group_offsets import no_partition
-from coordinator.cli.parser import add_json_option, expect, integer, name_and_value, one_of
+from coordinator.cli.parser import add_json_option, expect, integer, name_and_value, one_of, read_escapes
 from coordinator.cli.tables import count
 from coordinator.client import Client, ClientError
 from coordinator.setting import LONG_MAX
@@ -40,7 +39,6 @@ ALL: Final = -1
 CREATION_SECONDS: Final = 2.0  # for a topic that the broker creates
 NOT_CREATED: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 COMPRESSIONS: Final = {one.name.lower(): one for one in Compression if one is not Compression.NONE}
-_ESCAPES: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 
 
 class InvalidLine(Exception):  # noqa: N818  # reads as the fact that it is
@@ -77,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--header",
-        type=name_and_value("NAME=VALUE"),
+        type=name_and_value("NAME=VALUE", is_exact=True),
         action="append",
         default=[],
         metavar="NAME=VALUE",
@@ -100,7 +98,7 @@ def _parse_separator(text: str) -> str:
     """Return the separator, with its escapes read. Raises ValueError if it is empty."""
     if not text:
         raise ValueError(text)
-    return re.sub(r"\\[tnr0\\]", lambda escape: _ESCAPES[escape[0]], text)
+    return read_escapes(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -61,7 +61,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _entity(args: argparse.Namespace) -> dict[str, str | None]:
     """Return whom the options name: a name for each type, None for its default. Raises UsageError."""
-    named: dict[str, str | None] = {kind: name for option, kind in TYPES.items() if (name := getattr(args, option))}
+    given = {kind: getattr(args, option) for option, kind in TYPES.items()}
+    if empty := [kind for kind, name in given.items() if name == ""]:
+        raise UsageError(f"invalid --{empty[0]} '': expected a name")  # without it, the quota would be of more clients
+    named: dict[str, str | None] = {kind: name for kind, name in given.items() if name is not None}
     for option, kind in DEFAULTS.items():
         if getattr(args, option):
             if kind in named:

@@ -92,7 +92,7 @@ def _mechanisms_of(cluster: Cluster, users: Sequence[str]) -> dict[str, list[tup
 def _set(cluster: Cluster, args: argparse.Namespace) -> int:
     password = _read_password(args.user)
     upsertions = []
-    for mechanism in args.mechanism or MECHANISMS:
+    for mechanism in dict.fromkeys(args.mechanism or MECHANISMS):
         number, digest = MECHANISMS[mechanism]
         salt = os.urandom(SALT_BYTES)
         salted = hashlib.pbkdf2_hmac(digest, password, salt, args.iterations)
@@ -129,7 +129,7 @@ def _delete(cluster: Cluster, args: argparse.Namespace) -> int:
         if isinstance(mechanisms, str):
             code = fail("users", f"cannot delete {user}: {mechanisms}")
             continue
-        for name in args.mechanism or [name for name, _ in mechanisms]:
+        for name in dict.fromkeys(args.mechanism or [name for name, _ in mechanisms]):
             deletions.append(AlterUserScramCredentialsRequestScramCredentialDeletion(user, MECHANISMS[name][0]))
     requests = [AlterUserScramCredentialsRequest(deletions=(one,)) for one in deletions]
     return max(code, _alter(cluster, "delete", requests, args))

@@ -119,6 +119,16 @@ def test_a_prefix_is_of_names_and_the_cluster_has_none(muster: Shell, kind: str,
     assert json.loads(muster(0, "acls", "remove", *resource, *prefixed, "--json")) == [one]
 
 
+def test_a_prefix_without_a_name_is_all_acls_of_prefixes(muster: Shell) -> None:
+    for prefixed in ((), ("--prefixed",)):
+        words = ("--allow-principal", "User:a", "--operation", "describe", "--topic", "t", "--group", "g")
+        muster(0, "acls", "add", *words, *prefixed)
+    for verb, found in (("list", 2), ("remove", 2), ("list", 0)):
+        some = json.loads(muster(0, "acls", verb, "--principal", "User:a", "--prefixed", "--json"))
+        assert [one["pattern"] for one in some] == ["prefixed"] * found
+    assert len(json.loads(muster(0, "acls", "list", "--json"))) == 2
+
+
 @pytest.mark.parametrize("password", ["geheim", " with blanks ", "\twith tabs\t", "wörter", "a\\nb", "x" * 200])
 @pytest.mark.parametrize("end", ["\n", "\r\n", ""])
 def test_a_password_is_the_line_as_it_stands(
@@ -167,7 +177,8 @@ def test_users_have_passwords_that_stay_here(muster: Shell, monkeypatch: pytest.
         {"user": "till", "mechanism": "SCRAM-SHA-512", "iterations": 5000}
     ]
     assert "cannot delete till" in muster(1, "users", "delete", "till", "--mechanism", "SCRAM-SHA-256")
-    assert muster(0, "users", "delete", "till") == "deleted till\n"
+    twice = ("--mechanism", "SCRAM-SHA-512") * 2
+    assert muster(0, "users", "delete", "till", "till", *twice) == "deleted till\n"
     assert "cannot list nobody: " in muster(1, "users", "list", "nobody")
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
     assert "invalid password: expected a line on standard input" in muster(2, "users", "set", "till")
@@ -190,6 +201,10 @@ def test_quotas_are_of_users_clients_and_addresses(muster: Shell) -> None:
     assert "cannot set quotas of user=till: " in muster(1, "quotas", "set", "--user", "till", "no_such=1")
     assert "missing one of --user --client-id --ip" in muster(2, "quotas", "set", "x=1")
     assert "invalid x 'many': expected a number" in muster(2, "quotas", "set", "--user", "a", "x=many")
+    for kind in ("--user", "--client-id", "--ip"):  # left out, it would be a quota of others
+        for words in (["list"], ["set", "producer_byte_rate=1"], ["unset", "producer_byte_rate"]):
+            other = "--user" if kind == "--client-id" else "--client-id"
+            assert f"invalid {kind} '': expected a name" in muster(2, "quotas", *words, kind, "", other, "scanner")
     assert "invalid --user-defaults: --user names one" in muster(2, "quotas", "list", "--user", "a", "--user-defaults")
 
 

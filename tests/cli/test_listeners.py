@@ -57,6 +57,12 @@ def test_addresses_are_advertised_by_name_or_in_order() -> None:
     assert advertised_by("IN://a:1 OUT://b:2", "c:3") == [("IN", "c:3"), ("OUT", "c:3")]
 
 
+def test_a_map_of_protocols_is_read_as_kafka_reads_it() -> None:
+    words = ("In : plaintext", " OUT:SASL_SSL ", "A.b-c\t:\tSSL")
+    found = read_protocols(OptionWords(words, Origin("map")))
+    assert found == {"IN": "PLAINTEXT", "OUT": "SASL_SSL", "A.B-C": "SSL"}
+
+
 def test_listeners_of_a_controller_are_left_out() -> None:
     images = read("PLAINTEXT://:9092 CONTROLLER://:9093", "PLAINTEXT://a:1 CONTROLLER://a:2", "")
     assert images == Endpoints((Endpoint("PLAINTEXT", "PLAINTEXT", ":9092", "a:1"),), ("CONTROLLER",))

@@ -98,6 +98,20 @@ def test_a_separator_and_headers_are_the_bytes_that_they_are_given_as(
     assert record["headers"] == [["\udcffname", {"base64": "/w=="}]]
 
 
+def test_a_separator_is_written_alike_and_headers_keep_their_blanks(
+    muster: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, separator in enumerate((r"\t", r"\\", r"\0", " = ", r"\x")):
+        type_in(monkeypatch, {"value": " tea ", "key": "anna", "partition": 0})
+        muster(0, "produce", "orders", "--input", "json")
+        printed = muster(0, "consume", "orders", "--key-separator", separator, "--from", number)
+        type_in(monkeypatch, printed.removesuffix("\n"))
+        words = ("--partition", 0, "--key-separator", separator, "--header", " note = a b =\t")
+        muster(0, "produce", "copy", *words)
+        (record,) = map(json.loads, muster(0, "consume", "copy", "--from", number, "--json").splitlines())
+        assert (record["key"], record["value"], record["headers"]) == ("anna", " tea ", [[" note ", " a b =\t"]])
+
+
 def test_the_coordinators_records_are_decoded(server: Muster, muster: Shell) -> None:
     server.steer("POST", "/state", offsets={"shop": {"orders": {"0": 5}}})
     (line,) = muster(0, "consume", "__consumer_offsets", "--json").splitlines()

@@ -296,8 +296,8 @@ NINTH: Final = (
     PlantedFault(
         'an operator who lists ACLs without naming a resource, or removes those of a principal (`muster acls remove --principal User:till`), misses all prefixed ACLs: the principal keeps its rights on prefixes',
         'coordinator/cli/acls.py',
-        '        yield DeleteAclsRequestDeleteAclsFilter(ANY, None, ANY, **of)',
-        '        yield DeleteAclsRequestDeleteAclsFilter(ANY, None, Pattern.LITERAL, **of)',
+        '        yield DeleteAclsRequestDeleteAclsFilter(ANY, None, Pattern.PREFIXED if args.prefixed else ANY, **of)',
+        '        yield DeleteAclsRequestDeleteAclsFilter(ANY, None, Pattern.PREFIXED if args.prefixed else Pattern.LITERAL, **of)',
         ('tests/cli/test_administration.py',), ('tests/cli',),
         ('tests/cli',), DEFAULT),
     PlantedFault(

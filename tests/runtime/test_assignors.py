@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.config import Config
+from coordinator.config_layers import read_pairs
 from coordinator.core.assignors import BUILT_IN
 from coordinator.runtime import assignors
 from coordinator.setting import ConfigError
@@ -66,6 +68,19 @@ def test_an_assignor_that_fails_fails_the_heartbeat_and_nothing_else() -> None:
 def test_the_setting_s_order_is_kept_and_kafka_s_two_need_no_package() -> None:
     assert list(assignors.load_assignors(("range", "first", "uniform"))) == ["range", "first", "uniform"]
     assert assignors.load_assignors(("uniform", "range")) == BUILT_IN
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share"])
+def test_kafka_s_assignors_may_be_named_by_their_classes(kind: str) -> None:
+    """As Kafka 3.9 named them by default."""
+    package = "org.apache.kafka.coordinator.group.assignor"
+    words = {"consumer": ("Range", "Uniform"), "share": ("Simple",)}[kind]
+    setting = f"group.{kind}.assignors"
+    config = read_pairs([f"{setting}={' , '.join(f'{package}.{word}Assignor' for word in words)}"])
+    named = Config(config.values)[setting]
+    if kind == "consumer":
+        assert assignors.load_assignors(named) == {"range": BUILT_IN["range"], "uniform": BUILT_IN["uniform"]}
+        assert list(assignors.load_assignors(named)) == ["range", "uniform"]
 
 
 @pytest.mark.parametrize(
