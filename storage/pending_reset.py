@@ -6,9 +6,10 @@ so that a start can do the rest of one that was cut off: everything is there as 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
-from storage.files import Files
+from storage.files import Files, StorageError
 
 NAME: Final = "muster.reset"
 _BYTES_MAX: Final = 1 << 20
@@ -35,7 +36,12 @@ class PendingReset:
             file.close()
         self._files.rename(f"{self._path}.tmp", self._path)
         if is_synced:
-            self._files.sync_directory(self._data_dir)
+            try:
+                self._files.sync_directory(self._data_dir)
+            except StorageError:
+                with suppress(StorageError):
+                    self._files.remove(self._path)
+                raise
 
     def read(self) -> bytes | None:
         """Return what a reset is of that was cut off, None if there is none. Raises StorageError."""
@@ -47,7 +53,12 @@ class PendingReset:
         finally:
             file.close()
 
-    def clear(self) -> None:
-        """Remove the file: all is done, or nothing is to be. Raises StorageError."""
+    def clear(self, *, is_synced: bool) -> None:
+        """Remove the file: all is done, or nothing is to be. Raises StorageError.
+
+        If it came back with a power cut, the next start would remove what is made under the same prefix from now on.
+        """
         if self._files.exists(self._path):
             self._files.remove(self._path)
+            if is_synced:
+                self._files.sync_directory(self._data_dir)

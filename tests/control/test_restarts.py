@@ -7,6 +7,8 @@ from types import FunctionType, ModuleType
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.config import Config
 from coordinator.runtime import log_pace
@@ -40,10 +42,10 @@ VERBS = pytest.mark.parametrize(
 Verb = Callable[[SteeredNode], None]
 
 
-def serve(disk: CrashingDisk) -> SteeredNode:
+def serve(disk: CrashingDisk, *, is_synced: bool = False) -> SteeredNode:
     """Start a server as `muster serve` does."""
     replacement.finish(disk, "data")
-    return SteeredNode(files=disk, topics={"orders": 2}, offsets_topic_num_partitions=3)
+    return SteeredNode(files=disk, topics={"orders": 2}, offsets_topic_num_partitions=3, is_synced=is_synced)
 
 
 def prepare() -> tuple[SteeredNode, CrashingDisk]:
@@ -200,10 +202,10 @@ REST = State(
 )
 
 
-def prepare_prefixes() -> tuple[SteeredNode, CrashingDisk]:
+def prepare_prefixes(*, is_synced: bool = False) -> tuple[SteeredNode, CrashingDisk]:
     disk = CrashingDisk()
     disk.make_directory("data")
-    server = serve(disk)
+    server = serve(disk, is_synced=is_synced)
     server.operator.state.seed(PREFIXED)
     return server, disk
 
@@ -293,8 +295,32 @@ def test_a_reset_is_noted_whole_whatever_an_earlier_one_has_left() -> None:
         again = PendingReset(left.copy(), "data")
         again.note(b"another one", is_synced=True)
         assert again.read() == b"another one"
-        again.clear()
+        again.clear(is_synced=True)
         assert again.read() is None
+
+
+@given(st.lists(st.sampled_from([b"one prefix", b"two", None]), max_size=6))
+def test_what_is_noted_with_fsync_and_what_is_cleared_survive_a_power_cut(acts: list[bytes | None]) -> None:
+    """A note that came back after its reset would remove what clients have made since then."""
+    disk = CrashingDisk()
+    disk.make_directory("data")
+    noted = PendingReset(disk, "data")
+    for note in acts:
+        if note is None:
+            noted.clear(is_synced=True)
+        else:
+            noted.note(note, is_synced=True)
+        for how, left in disk.crashes():
+            assert PendingReset(left, "data").read() == note, how
+
+
+def test_what_is_made_after_a_reset_survives_a_power_cut() -> None:
+    server, disk = prepare_prefixes(is_synced=True)
+    reset_prefix(server, "a-")
+    server.operator.state.seed(State({}, {"a-new": {"orders": {"0": 5}}}))
+    after = server.operator.state.contents()
+    for how, left in disk.crashes():
+        assert serve(left, is_synced=True).operator.state.contents() == after, how
 
 
 def test_resets_of_two_prefixes_at_a_time_are_both_finished() -> None:
@@ -315,10 +341,11 @@ def test_resets_of_two_prefixes_at_a_time_are_both_finished() -> None:
 
 
 @pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EIO])
-def test_a_reset_of_a_prefix_that_cannot_be_noted_changes_nothing(reason: int) -> None:
-    server, disk = prepare_prefixes()
+@pytest.mark.parametrize("place", [pending_reset.NAME, "sync directory data"])
+def test_a_reset_of_a_prefix_that_cannot_be_noted_changes_nothing(reason: int, place: str) -> None:
+    server, disk = prepare_prefixes(is_synced=True)
     before = server.operator.state.contents()
-    disk.refuse = lambda operation, path: reason if pending_reset.NAME in path else 0
+    disk.refuse = lambda operation, path: reason if place in f"{operation} {path}" else 0
     with pytest.raises(Refusal, match="nothing has changed: "):
         reset_prefix(server, "a-")
     answer = ControlPort(server).call("POST", "/reset", {"prefix": "a-"})

@@ -157,10 +157,11 @@ class StateVerbs:
 
     def _note_resets(self, resets: list[PrefixReset]) -> None:
         """Note the resets that are going on: workers of a test run may have one each."""
+        is_synced = self._node().engine.is_synced
         if resets:
-            self._world.pending_reset.note(msgspec.json.encode(resets), is_synced=self._node().engine.is_synced)
+            self._world.pending_reset.note(msgspec.json.encode(resets), is_synced=is_synced)
         else:
-            self._world.pending_reset.clear()
+            self._world.pending_reset.clear(is_synced=is_synced)
         self._resets = resets
 
     def finish_reset_in_steps(self) -> Generator[None, None, None]:
