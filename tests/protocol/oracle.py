@@ -30,7 +30,9 @@ from kio.serial._introspect import EntityField, EntityTupleField, classify_field
 from kio.static.constants import EntityType
 from kio.static.primitive import i16, i32
 
-from protocol.schema import Schema
+from protocol.constructs import CountedArray
+from protocol.schema import Field, Schema
+from protocol.structs import NullableStruct
 from protocol.wire import Array, Nullable
 from tests.protocol.targets import CLIENT_ID, CORRELATION_ID, TARGETS, Target
 from tests.protocol.values import Choices, blob, count, integer, text
@@ -39,6 +41,11 @@ FORMATS = {"int8": "b", "int16": "h", "int32": "l", "int64": "q", "uint16": "H",
 CODES = tuple(ErrorCode)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
+ZERO = dict.fromkeys((*FORMATS, "float64", "error_code", "timedelta_i64", "datetime_i64", "bool"), 0)
+ZERO |= {"string": "", "bytes": b"", "records": None, "uuid": bytes(16)}
+"""What a field is in versions that lack it, if Kafka's definition says no other, by kio's names of the types."""
+NULL_TO_KIO_ALONE = {"uuid", "datetime_i64", "records"}
+"""Types with values of kio's own that mean none, and records, of which it allows null in no case or in all."""
 
 
 def kind_of(target: Target) -> LoadableEntityType:
@@ -186,6 +193,41 @@ def check(target: Target, data: bytes) -> None:
     assert header.correlation_id == CORRELATION_ID
     again, size = entity_reader(type(entity))(frame, used)
     assert (again, used + size) == (entity, len(frame))
+
+
+def check_fields(schema: Schema, cls: type[Any], version: int, flexible: bool) -> None:
+    """What examples do not show: where null is allowed, and what a field is in versions that lack it."""
+    here = [field for field in schema.fields if field.is_in(version) and (flexible or field.tag is None)]
+    for field, other in zip(here, dataclasses.fields(cls), strict=True):
+        kind = classify_field(other)
+        where = f"{schema.cls.__name__}.{field.name} in version {version}"
+        assert field.tag == get_field_tag(other), where
+        construct = field.at(version, flexible)
+        is_null_here = isinstance(construct, NullableStruct) or (
+            isinstance(construct, CountedArray) and construct.nullable
+        )
+        is_null_there = is_nullable(other.type)
+        assert is_null_here == is_null_there or other.metadata.get("kafka_type") in NULL_TO_KIO_ALONE, where
+        default = getattr(schema.cls(), field.name)
+        if other.default is not dataclasses.MISSING or not is_null_there:
+            assert default == default_of(field, other, version, flexible), where
+        inner = field.type
+        while isinstance(inner, Array | Nullable):
+            inner = inner.of
+        if isinstance(inner, Schema):
+            assert isinstance(kind, EntityField | EntityTupleField), where
+            check_fields(inner, kind.type_, version, flexible)
+
+
+def default_of(field: Field, other: Any, version: int, flexible: bool) -> Any:
+    """What Kafka's definition says that a field is in versions that lack it, as a value of ours."""
+    if other.default is None:
+        return absent(other)
+    if isinstance(other.default, tuple) or classify_field(other).is_array:
+        return ()
+    if other.default is not dataclasses.MISSING:
+        return converted(field.type, version, flexible, other.default)
+    return field.type.cls() if isinstance(field.type, Schema) else ZERO[other.metadata["kafka_type"]]
 
 
 def main() -> int:

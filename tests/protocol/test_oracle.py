@@ -24,6 +24,13 @@ def test_r13_kio_and_this_codec_write_the_same_bytes_and_read_each_others(api: s
     property()
 
 
+@pytest.mark.parametrize("api", APIS)
+def test_r13_kio_and_this_codec_allow_null_alike_and_have_the_same_defaults(api: str) -> None:
+    for target in APIS[api]:
+        schema = target.api.request if target.direction == "request" else target.api.response
+        oracle.check_fields(schema, oracle.entity_class(target), target.version, target.api.is_flexible(target.version))
+
+
 @pytest.mark.long
 def test_r13_kio_and_this_codec_agree_on_hundreds_of_each_message() -> None:
     for target in oracle.KNOWN:
