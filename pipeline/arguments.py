@@ -78,7 +78,7 @@ def _logs(parser: Parser) -> None:
 
 def _cluster(parser: Parser) -> None:
     parser.add_argument(
-        "--command-config", metavar="FILE",
+        "--command-config", metavar="FILE", default=argparse.SUPPRESS,  # it may stand before the command as well
         help="for kafka://...: a file with settings of Kafka's clients for TLS and SASL ($MUSTER_COMMAND_CONFIG)",
     )  # fmt: skip
 

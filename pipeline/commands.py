@@ -511,7 +511,9 @@ def _topics(args: argparse.Namespace) -> tuple[str, ...]:
 
 def _with_settings(paths: list[str], args: argparse.Namespace) -> list[str]:
     """Return the paths; those of clusters with the file of client settings."""
-    return with_command_config(paths, args.command_config or os.environ.get(COMMAND_CONFIG_VARIABLE, ""))
+    return with_command_config(
+        paths, getattr(args, "command_config", None) or os.environ.get(COMMAND_CONFIG_VARIABLE, "")
+    )
 
 
 JOBS: dict[str, Callable[[argparse.Namespace], int]] = {

@@ -218,6 +218,8 @@ def test_settings_are_of_topics_groups_and_brokers(muster: Shell) -> None:
     every = json.loads(muster(0, "configs", "list", "--broker", "0", "--all", "--json"))
     assert {"num.partitions", "node.id"} <= {one["name"] for one in every}
     assert "no broker 7: there is 0" in muster(1, "configs", "list", "--broker", "7")
+    assert muster(0, "configs", "list", "--broker", "").startswith("SETTING")
+    assert "cannot set settings of broker" in muster(1, "configs", "set", "--broker", "", "log.cleaner.threads=2")
     assert "cannot set settings of topic orders: " in muster(1, "configs", "set", "--topic", "orders", "retention.ms=x")
     with pytest.raises(SystemExit):
         muster(2, "configs", "list")

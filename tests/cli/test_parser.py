@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,31 @@ def test_how_far_back_a_command_looks(text: str, since: Since | None) -> None:
             parse_since(text)
     else:
         assert parse_since(text) == since
+
+
+def inner_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.values()
+
+
+def hiding_options(parser: argparse.ArgumentParser, outer: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield the options that an inner parser sets although they are not given: what stood before it would be lost."""
+    own = {action.dest: action for action in parser._actions if action.option_strings and action.nargs != 0}
+    for name in own.keys() & outer:
+        if own[name].default is not argparse.SUPPRESS:
+            yield f"{parser.prog}: {name}"
+    for inner in inner_parsers(parser):
+        yield from hiding_options(inner, outer | own.keys())
+
+
+def test_an_option_that_stands_before_a_command_is_not_lost_in_any() -> None:
+    assert not list(hiding_options(build_parser(COMMANDS)))
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_the_options_of_a_connection_may_stand_anywhere(at: int) -> None:
+    words = ["groups", "list"]
+    words[at:at] = ["--command-config", "FILE", "--timeout", "7", "--bootstrap", "a"]
+    given = build_parser(COMMANDS).parse_args(words)
+    assert (given.command_config, given.timeout, given.bootstrap_server) == ("FILE", 7, ("a:9092",))

@@ -47,6 +47,7 @@ def _group(group: Any) -> Any:
         return "moving"
     return {
         "state": group.state,
+        "empty_since_ms": group.state_since_ms if group.state is State.EMPTY else None,
         "generation": group.generation,
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,

@@ -197,6 +197,24 @@ def test_names_of_the_table_are_apis() -> None:
     assert all(list(guard.sentences()) for guard in NEEDS.values()), "and each says what it checks"
 
 
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("User:admin", {"admin"}),
+        ("User:admin;User:ops", {"admin", "ops"}),
+        (" User:admin ; User:ops;\tUser:CN=a,OU=b ", {"admin", "ops", "CN=a,OU=b"}),
+        (";User:admin;; ", {"admin"}),
+        ("User:größer;Group:ops", {"größer"}),
+        ("", set()),
+        (" ; ", set()),
+    ],
+)
+def test_super_users_are_who_the_setting_names_however_it_is_written(given: str, names: set[str]) -> None:
+    one = InMemory(authorizer_class_name=AUTHORIZER, super_users=given)
+    every = {"admin", "ops", "CN=a,OU=b", "CN=a", "größer", "", " ops", "User:ops", given}
+    assert {name for name in every if join(user(one, name)) == ErrorCode.NONE} == names
+
+
 def test_the_operator_needs_no_rights() -> None:
     """The admin port authenticates by its own means: the verbs of an operator are no client's requests."""
     one = server()

@@ -113,6 +113,18 @@ def test_missing_segments_are_lost_alone_and_their_offsets_are_not_used_again(go
     assert mended.append(encode([Record(None, b"new")])) == log.end_offset == 40
 
 
+@pytest.mark.parametrize("start", [0, 1, 5, 10, 39])
+def test_records_that_were_deleted_do_not_come_back_by_a_repair(start: int) -> None:
+    disk, _, everything = disk_with_log()
+    log = Log.open(disk, DIRECTORY, CONFIG)
+    log.delete_before(start)
+    log.close()
+    flipped(disk, log.segments[-1].path, HEADER_BYTES + 3)
+    plan, mended = repaired(disk)
+    assert plan.is_needed and mended.start_offset == start
+    assert [one for one in values(mended) if one[0] >= start] == everything[start:]
+
+
 def test_an_unreadable_checkpoint_is_written_anew() -> None:
     disk, *_ = disk_with_log()
     Log.open(disk, DIRECTORY, CONFIG).delete_before(5)

@@ -141,24 +141,33 @@ def test_of_two_rules_the_one_that_stays_decides_alone() -> None:
 PREFIXES = st.lists(st.text("ab", max_size=6), max_size=12)
 
 
-@given(PREFIXES, st.lists(st.tuples(st.integers(0, 11), st.booleans()), max_size=12), st.text("abc", max_size=8))
+@given(PREFIXES, st.lists(st.tuples(st.integers(0, 11), st.integers(0, 2)), max_size=12), st.text("abc", max_size=8))
 def test_prefixes_are_found_as_by_a_walk_over_all(
-    prefixes: list[str], changes: list[tuple[int, bool]], name: str
+    prefixes: list[str], changes: list[tuple[int, int]], name: str
 ) -> None:
+    """Also after each change of what holds for one of them, to nothing or to something else."""
     table, plain = PrefixTable(), dict[str, int]()
-    for number, prefix in enumerate(prefixes):
-        plain[prefix] = 1 << number
-        table.set(prefix, 1 << number)
-    for at, asks in changes:
-        if asks:
-            table.find(name)  # which sorts what is there
-        elif at < len(prefixes):
-            plain.pop(prefixes[at], None)
-            table.set(prefixes[at], 0)
-    expected = 0
-    for prefix, grant in plain.items():
-        expected |= grant if name.startswith(prefix) else 0
-    assert table.find(name) == expected
+    first = [(prefix, 1 << number) for number, prefix in enumerate(prefixes)]
+    later = [(prefixes[at], 0 if bit == 0 else bit << 12 + at) for at, bit in changes if at < len(prefixes)]
+    for prefix, grant in first + later:
+        plain[prefix] = grant
+        table.set(prefix, grant)
+        expected = 0
+        for each, holds in plain.items():
+            expected |= holds if name.startswith(each) else 0
+        assert table.find(name) == expected
+
+
+@given(st.lists(ACLS, max_size=8), st.data())
+def test_each_rule_that_comes_or_goes_takes_effect_at_once(acls: list[AclKey], data: st.DataObject) -> None:
+    rules, there = AclRules(), list[AclKey]()
+    authorizer = Authorizer(rules, allows_without_acls=False)
+    for one in acls + data.draw(st.permutations(acls)):
+        (rules.remove if one in there else rules.add)(one)
+        there = [other for other in there if other != one] + [one] * (one not in there)
+        for name in NAMES:
+            wanted = plainly(there, Operation.READ, Resource.TOPIC, name, False)
+            assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, name) == wanted, (there, name)
 
 
 def any_plainly(acls: list[AclKey], operation: Operation, principal: Principal, address: str) -> bool:
