@@ -340,6 +340,24 @@ def test_repair_shows_what_it_mends_and_what_it_forgets(data: Path, muster_log: 
     assert "muster.checkpoint: unreadable" in said
 
 
+def test_a_repair_goes_on_while_records_contradict_what_is_left(
+    data: Path, muster_log: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record at 4 rests on the one at 2, and that at 6 on the one at 4."""
+    rounds = iter([{2: "of nobody"}, {4: "of nobody"}, {6: "of nobody"}])
+
+    def check_of(log: str) -> repair.Check:
+        refused = next(rounds, {})
+        return lambda header, records: {at: why for at, why in refused.items() if at == header.base_offset}
+
+    monkeypatch.setattr("coordinator.cli.log._check_of", check_of)
+    directory = data / "orders-0"
+    assert "repaired" in muster_log(0, "repair", directory, "--accept-loss")
+    left = [offset for offset, _ in values(Log.open(RealFiles(), str(directory), CONFIG))]
+    assert left == [offset for offset in range(40) if offset not in (2, 4, 6)]
+    assert next(rounds, None) is None
+
+
 def test_compact_says_what_it_has_done(data: Path, muster_log: Shell) -> None:
     records = muster_log(0, "dump", data / "orders-0")
     said = muster_log(0, "compact", data)
