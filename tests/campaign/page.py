@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.campaign.results import FULL, UNITS, Result, kept_since, shown
 from tests.mutation.all_parts import FIFTH, SIXTH
-from tests.mutation.drawn_modules import EIGHTH, NINTH, TENTH
+from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, NINTH, TENTH
 from tests.mutation.figures import Figures, choose_samples, format_share
 from tests.mutation.limits import MISTAKES
 from tests.mutation.new_code import FIRST, FOURTH, OPEN, SECOND, THIRD
@@ -28,6 +28,7 @@ OF_ALL_PARTS: Final = {
     "an eighth one, in modules drawn by chance, after the situations that no test had seen were looked for": EIGHTH,
     "a ninth one, in other modules drawn by chance": NINTH,
     "a tenth one, again in others": TENTH,
+    "an eleventh one, again in others; of each the nearest tests and a part of the others were run": ELEVENTH,
 }
 
 HEAD: Final = (
