@@ -63,7 +63,7 @@ class Changes:
 
     def _find_shown(self, since: Since, first: Mapping[int, int]) -> dict[int, int]:
         if since.ago_ms is not None:
-            return self._reader.offsets(int(time.time() * 1000) - since.ago_ms, first)
+            return self._reader.offsets(max(int(time.time() * 1000) - since.ago_ms, 0), first)
         return {one: max(at, since.offset or 0) for one, at in first.items()}
 
     def known(self) -> Iterator[Rebalance]:

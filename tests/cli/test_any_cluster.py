@@ -214,6 +214,8 @@ def test_since_leaves_out_what_came_before_and_still_knows_the_cause(muster: Mus
     _, line, _ = command.lines("why", "shop", "--since", str(end))
     assert "member left" in line
     assert "cause not known" not in line
+    code, lines = command("why", "shop", "--since", "999999999d")[:2]
+    assert code == 0 and any("member left" in line for line in lines), "all of it, as it is before 1970"
 
 
 def test_following_shows_a_rebalance_when_it_happens(muster: Muster) -> None:
