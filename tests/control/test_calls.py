@@ -53,7 +53,7 @@ class Names(dict[str, str]):
         return super().__getitem__(name)
 
 
-def watched(kind: type[Struct], values: dict[str, Any], read: set[str]) -> Any:
+def record_reads(kind: type[Struct], values: dict[str, Any], read: set[str]) -> Any:
     """A body or a query that remembers which of its fields are read."""
 
     def get(one: Any, name: str) -> Any:
@@ -94,7 +94,9 @@ def test_each_field_of_a_call_counts(call: str) -> None:
     names = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
     own = FIELDS | OF_PATHS.get(operation.path, {})
     parts = {
-        part: watched(kind, {field.encode_name: own[field.name] for field in msgspec.structs.fields(kind)}, read[part])
+        part: record_reads(
+            kind, {field.encode_name: own[field.name] for field in msgspec.structs.fields(kind)}, read[part]
+        )
         for part, kind in (("query", operation.query), ("body", operation.body))
     }
     given = Input(Names({name: PATH[name] for name in names}, read["path"]), parts["query"], parts["body"])
@@ -133,7 +135,7 @@ def prepare() -> SteeredNode:
 
 
 def look(server: SteeredNode) -> tuple[Any, ...]:
-    """What is to be the same of a server whose client has stayed and of one whose client has left."""
+    """Return the state that a server has in the end, whether its client has stayed or left."""
     poller, operator = server.poller, server.operator
     groups = [(view.group, len(view.members)) for view in operator.groups.views()]
     is_free = not poller.is_held and not operator.clock.is_moving

@@ -16,7 +16,7 @@ def group_of(count: int) -> ClassicGroup:
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_group_has_room_for_an_average_assignment_of_each_member(count: int) -> None:
-    """Whoever of them has it: a leader may give nearly all of it to one."""
+    """The room is one for all members: a leader may give nearly all of it to one."""
     is_growing = GROWING[SyncGroupRequest]
     for size, grows in ((ASSIGNMENT_BYTES * count, False), (ASSIGNMENT_BYTES * count + 1, True)):
         for sizes in ([size], [size - 1, 1], [size // 2, size - size // 2]):

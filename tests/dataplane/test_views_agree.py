@@ -57,7 +57,7 @@ class Written(Struct, frozen=True):
 
 
 class Partition(Struct):
-    """What was written to a partition."""
+    """The batches of a partition, by the model."""
 
     start: int = 0
     end: int = 0

@@ -29,7 +29,7 @@ class Replicas:
                 self.logs[name] = self.agreed[: self.dice.randrange(len(self.agreed) + 1)]
 
     def batches(self) -> list[Batch]:
-        """What is there of all copies; of some, the beginning is gone that another one still has."""
+        """The batches of all copies; some copies have lost their beginning, which another one still has."""
         found = {name: self._split(name) for name in self.logs}
         for name in found:
             cut = found | {name: found[name][self.dice.randrange(len(found[name]) + 1) :]}

@@ -45,7 +45,7 @@ def test_what_spark_was_told_elsewhere_is_left_as_it_is() -> None:
 def test_a_session_of_one_machine_shares_work_out_among_its_cores(
     master: str, is_local: bool, is_small: bool, is_configured: bool
 ) -> None:
-    """Whoever has named the master. Of a cluster nothing is known, and nothing is said."""
+    """An option or Spark's own settings name the master. A session of a cluster gets none of these settings."""
     settings = Settings(None if is_configured else master, is_small=is_small)
     made = _configuration(settings, {"spark.master": master} if is_configured else {})
     parts = "1" if is_small else str(2 * (os.cpu_count() or 1))
@@ -59,7 +59,7 @@ def test_a_session_of_one_machine_shares_work_out_among_its_cores(
 def test_workers_have_the_python_and_the_paths_of_the_program_and_then_this_package(
     given: str | None, path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What is set is left as it is, also when a second session starts."""
+    """A session leaves the environment as it is where the user has set it, also a second session."""
 
     class Builder:
         """Starts no Spark."""

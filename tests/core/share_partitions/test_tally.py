@@ -1,4 +1,4 @@
-"""What is counted of the records of share groups."""
+"""The counters of the records of share groups."""
 
 import pytest
 

@@ -237,7 +237,8 @@ EPOCHS_ASKED = (-1, 0, 1, 2, 3)  # -1: a new instance, which names none
 
 
 def test_no_two_instances_have_one_epoch() -> None:
-    """Who names the current epoch, or the one before if it was given away for that one, is told the next or the same."""
+    """An instance that names the current epoch gets the next one; one that names the epoch before, if it had that, gets
+    the current one again."""
     for asked in product(EPOCHS_ASKED, repeat=4):
         driver = TransactionsDriver()
         current, exchanged = driver.begun()[1], -1  # the epoch that the current one was given in exchange for
