@@ -1,7 +1,9 @@
 """Plant a sample of faults and print how many the tests find, with every fault that they miss.
 
     python -m tests.mutation core storage --sample 200 --seeds 7 8
+    python -m tests.mutation core --operators slips --sample 200
 
+mutmut's operators change a name, a number or a sign; slips (`tests/mutation/slips.py`) are what a reviewer looks for.
 Areas are the keys of `tests.mutation.areas.AREAS`; without any, all of them. The area's tests run once to record which
 of them reach which line; against each mutant those run that reach it, until one fails. The figures are kept in
 `results.jsonl`, from which `python -m tests.campaign --page` writes docs/RELIABILITY.md. Exit code 1 when an area
@@ -15,29 +17,32 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from tests.campaign.results import current_commit
 from tests.mutation.areas import AREAS
 from tests.mutation.figures import RESULTS, Figures, Mutant
-from tests.mutation.mutants import draw, find_candidates
+from tests.mutation.mutants import draw, find_candidates, find_slips
 from tests.mutation.trials import Trials
 
+OPERATORS: Final = {"mutmut": find_candidates, "slips": find_slips}
 
-def measure(name: str, sample: int, seeds: Iterable[int], results: Path) -> bool:
+
+def measure(name: str, operators: str, sample: int, seeds: Iterable[int], results: Path) -> bool:
     """Try a sample of an area's mutants for each seed, and append the figures to a file. Return whether they suffice."""
     area, commit = AREAS[name], current_commit()
     shares: list[float] = []
 
     def try_mutants(trials: Trials) -> None:
-        candidates = list(find_candidates(area.folders))
+        candidates = list(OPERATORS[operators](area.folders))
         samples = {seed: draw(candidates, sample, seed) for seed in seeds}
         trials.record([*chain.from_iterable(samples.values())])
         for seed, tried in samples.items():
             survivors = [report(one.mutant) for one in tried if not trials.is_found(one)]
             figures = Figures(
-                area=name,
+                area=name if operators == "mutmut" else f"{name}, {operators}",
                 date=datetime.now(UTC).date().isoformat(),
                 commit=commit,
                 seed=seed,
@@ -66,6 +71,9 @@ def main() -> int:
     """Measure the areas that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__.partition("\n")[0])
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"one of {', '.join(AREAS)}; all of them by default")
+    parser.add_argument(
+        "--operators", choices=OPERATORS, default="mutmut", help="mutmut's, or slips of a programmer (default: mutmut)"
+    )
     parser.add_argument("--sample", type=int, default=200, help="mutants to try for each area and seed (default: 200)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[random.SystemRandom().randrange(1 << 32)])
     parser.add_argument(
@@ -78,7 +86,9 @@ def main() -> int:
     if unknown := set(arguments.areas) - set(AREAS):
         parser.error(f"invalid AREA {', '.join(sorted(unknown))}: expected {', '.join(AREAS)}")
     names = arguments.areas or AREAS
-    reached = [measure(name, arguments.sample, arguments.seeds, arguments.results) for name in names]
+    reached = [
+        measure(name, arguments.operators, arguments.sample, arguments.seeds, arguments.results) for name in names
+    ]
     return 0 if all(reached) else 1
 
 

@@ -32,6 +32,24 @@ SLOW = (
 STORIES = "tests/conformance/test_replay.py::test_muster_says_what_kafka_said"
 BROKERS = tuple(f"tests/control/test_{name}.py" for name in ("brokers", "operator", "replay", "scenarios"))
 TABLES = tuple(f"tests/pipeline/test_tables{name}.py" for name in ("", "_commits", "_copies", "_groups"))
+LOGS = tuple(
+    f"tests/pipeline/test_{name}.py"
+    for name in (
+        "classic_history",
+        "damage",
+        "decode",
+        "epoch_history",
+        "history",
+        "live",
+        "live_batches",
+        "living_log",
+        "ownership",
+        "share_history",
+        "spans",
+        "synth",
+        "timeline",
+    )
+)
 
 AREAS = {
     "core": Area(
@@ -44,8 +62,21 @@ AREAS = {
         ("tests/runtime", "tests/dataplane", "tests/server/test_quotas.py", *BROKERS, STORIES),
         0.85,
     ),
+    "dataplane": Area(
+        ("coordinator/dataplane",),
+        ("tests/dataplane", "tests/runtime/test_coordinators_move.py", "tests/runtime/test_nothing_stays.py", STORIES),
+        0.85,
+    ),
+    "protocol": Area(("protocol",), ("tests/protocol",), 0.85),
     "storage": Area(("storage",), ("tests/storage",), 0.85, PLANT_FAULTS + SLOW),
     "server": Area(("coordinator/server",), ("tests/server", "tests/control", "tests/admin"), 0.75, PROCESSES),
+    "operator": Area(
+        ("coordinator/cli", "coordinator/admin", "coordinator/control", "coordinator/client"),
+        ("tests/cli", "tests/admin", "tests/control", "tests/client"),
+        0.75,
+        PROCESSES,
+    ),
+    "logs": Area(("pipeline/decode", "pipeline/history"), ("tests/pipeline/decode", "tests/pipeline/history"), 0.75),
     "pipeline": Area(("pipeline/tables",), TABLES, 0.75, needs_spark=True),
 }
 

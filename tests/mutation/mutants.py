@@ -23,6 +23,7 @@ from mutmut.mutation.pragma_handling import IgnoredCode
 
 from tests.mutation.areas import EQUIVALENT, OF_OTHER_SYSTEMS
 from tests.mutation.figures import Mutant
+from tests.mutation.slips import Slips
 
 STRICT = re.compile(r", strict=(True|False|None)|, (?=\))")
 COLUMNS = re.compile(
@@ -30,11 +31,17 @@ COLUMNS = re.compile(
 )
 
 
+TRANSPARENT = {"property", "cached_property", "staticmethod", "classmethod", "cache", "lru_cache", "contextmanager"}
+"""Decorators whose function can be found again in what they make of it."""
+WRAPPED = ("__wrapped__", "__func__", "fget", "func")  # where decorators keep what they have wrapped
+
+
 class Candidate:
     """A fault that can be drawn. Its name stays the same while other functions change."""
 
-    def __init__(self, path: Path, text: str, function: str, number: int, write: partial[str]) -> None:
-        self.name = f"{path}:{function}:{number}"
+    def __init__(self, path: Path, text: str, function: str, kind: str, number: int, write: partial[str]) -> None:
+        self.name = f"{path}:{function}:{kind}{number}"
+        self.kind = kind
         self.function = Function(path, text, function)
         self._write = write  # returns the file's text with the fault in it
 
@@ -44,6 +51,8 @@ class Candidate:
         diff = list(difflib.unified_diff(*texts, "", "", "", "", 0, ""))[2:]
         line = int(diff[0].split()[1].lstrip("-").partition(",")[0])
         before, after = (" ".join(text[1:].strip() for text in diff if text.startswith(sign)) for sign in "-+")
+        if before == after:
+            after += " behind what follows it"
         return Mutant(str(self.function.path), line, self.function.name, before, after)
 
     def is_equivalent(self) -> bool:
@@ -82,17 +91,26 @@ class Function(Struct, frozen=True):
 
     def replace(self, code: CodeType, **names: object) -> None:
         """Give the function another code, for whoever holds it, and some more names."""
-        module = import_module(".".join(self.path.with_suffix("").parts).removesuffix(".__init__"))
+        module = import_module(module_name(self.path))
         owner, _, name = self.name.rpartition(".")
-        found = getattr_static(getattr(module, owner) if owner else module, name)
-        function = getattr(found, "__func__", found)
-        assert isinstance(function, FunctionType), f"{self.name} is a function"
+        function = undecorated(getattr_static(getattr(module, owner) if owner else module, name))
         for old, new in pair_nested_functions(function.__code__, code):
             for closure in gc.get_referrers(old):  # made before, as the handlers in a table are
                 if isinstance(closure, FunctionType) and old.co_freevars == new.co_freevars:
                     closure.__code__ = new
         function.__code__ = code
         function.__globals__.update(names)
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removeprefix("pytest-muster.src.").removesuffix(".__init__")
+
+
+def undecorated(found: object) -> FunctionType:
+    """Return the function that a decorator has wrapped: a method's, a property's, a context manager's."""
+    while not isinstance(found, FunctionType) or hasattr(found, "__wrapped__"):
+        found = next(getattr(found, name) for name in WRAPPED if getattr(found, name, None) is not None)
+    return found
 
 
 def pair_nested_functions(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
@@ -138,7 +156,33 @@ def find_candidates(folders: Iterable[str]) -> Iterator[Candidate]:
             name = names.get(mutation.contained_by_top_level_function)
             if name is not None and not name.startswith(OF_OTHER_SYSTEMS):
                 numbers[name] += 1
-                yield Candidate(path, text, name, numbers[name], partial(write, module, mutation))
+                yield Candidate(path, text, name, "", numbers[name], partial(write, module, mutation))
+
+
+def find_slips(folders: Iterable[str]) -> Iterator[Candidate]:
+    """Yield the slips of a programmer in the functions of some folders, those that are decorated as well."""
+    for path in sorted(path for folder in folders for path in Path(folder).rglob("*.py")):
+        text = path.read_text("utf-8")
+        slips = Slips(text)
+        for name, function in name_definitions(ast.parse(text).body):
+            numbers: Counter[str] = Counter()
+            for slip in slips.find(function):
+                numbers[slip.kind] += 1
+                if not name.startswith(OF_OTHER_SYSTEMS):
+                    yield Candidate(path, text, name, slip.kind, numbers[slip.kind], partial(slip.write, slips.source))
+
+
+def name_definitions(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Yield the functions of a module and the methods of its classes, with their names: each name's only one."""
+    functions = [one for one in body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+    times = Counter(one.name for one in functions)
+    for one in functions:
+        decorators = {ast.unparse(decorator).partition("(")[0].rpartition(".")[2] for decorator in one.decorator_list}
+        if times[one.name] == 1 and decorators <= TRANSPARENT:
+            yield prefix + one.name, one
+    for one in body:
+        if isinstance(one, ast.ClassDef) and not prefix:
+            yield from name_definitions(one.body, f"{one.name}.")
 
 
 def name_functions(body: Iterable[libcst.CSTNode], prefix: str = "") -> Iterator[tuple[libcst.CSTNode | None, str]]:
@@ -158,6 +202,13 @@ def write(module: libcst.Module, mutation: Mutation) -> str:
 
 
 def draw(candidates: Iterable[Candidate], sample: int, seed: int) -> list[Candidate]:
-    """Draw a sample. Whether a fault is in it depends on its name and the seed, so that it changes little with the tree."""
+    """Draw a sample, of each kind as many. Whether a fault is in it depends on its name and the seed, so that it changes
+    little with the tree."""
     order = sorted(candidates, key=lambda candidate: random.Random(f"{seed} {candidate.name}").random())
-    return list(islice((candidate for candidate in order if not candidate.is_equivalent()), sample))
+    numbers: Counter[str] = Counter()
+    turns: list[tuple[int, Candidate]] = []
+    for candidate in order:
+        numbers[candidate.kind] += 1
+        turns.append((numbers[candidate.kind], candidate))
+    turns.sort(key=lambda turn: turn[0])
+    return list(islice((candidate for _, candidate in turns if not candidate.is_equivalent()), sample))
