@@ -63,6 +63,8 @@ def _weigh_all(values: list[Any]) -> int:
             values += fields
         elif kind is dict or isinstance(value, Mapping):  # to ask whether it is one costs more than all else
             total += OBJECT_BYTES + len(value) * 4 * SLOT_BYTES
+            if not value:
+                continue
             values += value
             if (numbers := _count_numbers(value)) is None:
                 values += value.values()
@@ -114,9 +116,9 @@ def _weigh_replacement(was: Any, now: Any) -> int:
     """Return how many bytes more one value takes than another, of which most fields are mostly the same objects."""
     if type(was) is not type(now) or not isinstance(was, Struct):
         return weigh(now) - weigh(was)
-    gone, come = [], []
+    gone, come, same = [], [], _OF_ANY.get
     for old, new in zip(astuple(was), astuple(now), strict=True):
-        if old is not new:
+        if old is not new and (same(type(old)) is None or same(type(old)) != same(type(new))):
             gone.append(old)
             come.append(new)
-    return _weigh_all(come) - _weigh_all(gone)
+    return _weigh_all(come) - _weigh_all(gone) if come else 0
