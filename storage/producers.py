@@ -237,7 +237,7 @@ class Producers:
             producer.first_open_offset, producer.coordinator_epoch = opened, coordinator_epoch
             if opened is not None:
                 self._open[header.producer_id] = producer
-        producer.last_timestamp = max(producer.last_timestamp, header.max_timestamp)
+        producer.last_timestamp = header.max_timestamp
         producer.last_offset = header.last_offset
         if self._attempts and header.is_transactional:
             self._end_attempt(header)

@@ -117,13 +117,14 @@ class World:
         one, size = self.partitions[key], self.random.randint(1, 3)
         values = [f"{self.now_ms}-{at}" for at in range(size)]
         self.now_ms += 1
-        fields: dict[str, Any] = {"key": "k", "at_ms": self.now_ms}
+        at_ms = self.now_ms - self.random.choice((0, 0, 100))  # a client's clock may be behind
+        fields: dict[str, Any] = {"key": "k", "at_ms": at_ms}
         if producer is not None:
             sequence = self.sequences.get((key, producer), 0)
             self.sequences[key, producer] = sequence + size
             ids = {"producer_id": producer[0], "producer_epoch": producer[1], "base_sequence": sequence}
             fields |= {**ids, "transactional": txn is not None}
-            one.batches.append(Written(one.end, producer, self.now_ms, sequence + size - 1, txn is not None))
+            one.batches.append(Written(one.end, producer, at_ms, sequence + size - 1, txn is not None))
         version = 11 if txn == OLDER else 12
         told = self.broker.produce(*key, batch(*values, **fields), txn=txn, version=version, now_ms=self.now_ms)
         assert (told.error_code, told.base_offset) == (ErrorCode.NONE, one.end)
