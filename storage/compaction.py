@@ -136,8 +136,8 @@ class Batch:
 
     def all_outlines(self) -> list[Outline]:
         """Return the outlines of all records of a batch that is known to be small."""
-        data, start, end = self.plain
-        return self.outlines((start, end, self.header.count)) if data else []
+        _, start, end = self.plain
+        return self.outlines((start, end, self.header.count))
 
     def records(self, kept: list[Outline]) -> list[Record]:
         base_offset, base_timestamp = self.header.base_offset, self.header.base_timestamp

@@ -159,7 +159,7 @@ class Log:
         """Sync everything, write Kafka's index files, and close the files."""
         if self.segments and self._checkpoint.recovery_point < self.end_offset:
             self.segments[-1].open().sync()
-            self._write_indexes(self.segments[-1])
+            self._write_indexes()
             self._save(recovery_point=self.end_offset)
         self.release()
 
@@ -316,7 +316,7 @@ class Log:
             return
         active.open().sync()
         if with_indexes:
-            self._write_indexes(active)
+            self._write_indexes()
         active.release()
         self._add_segment()
         self._save(recovery_point=self.end_offset, segment_base=self.end_offset)
@@ -329,8 +329,9 @@ class Log:
         self.segments.append(segment)
         self._written_back = 0
 
-    def _write_indexes(self, segment: Segment) -> None:
-        segment.write_indexes(self.producers.transaction_index(segment.base_offset, segment.end_offset))
+    def _write_indexes(self) -> None:
+        active = self.segments[-1]
+        active.write_indexes(self.producers.transaction_index(active.base_offset))
 
     def _save(self, **changes: int) -> None:
         self._checkpoint = msgspec.structs.replace(self._checkpoint, **changes)

@@ -121,8 +121,8 @@ class Producers:
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
-        self._open: OrderedDict[int, Producer] = OrderedDict()
-        """Those with an open transaction, the one that began first in front. Every read asks for that one."""
+        self._open: OrderedDict[int, int] = OrderedDict()
+        """Where the open transactions begin, the first of them in front. Every read asks for that one."""
         self._attempts: dict[int, Attempt] = {}
         self._lacks_batches = False  # whether some may be deleted that were never read
         self._without_batches: set[int] = set()
@@ -175,7 +175,7 @@ class Producers:
         return self._in_sequence(header, producer)
 
     def _in_sequence(self, header: BatchHeader, producer: Producer) -> Verdict:
-        last = _last_sequence(header)
+        last = _after(header.base_sequence, header.last_offset_delta)
         for written in producer.batches:
             if written.first_sequence == header.base_sequence and written.last_sequence == last:
                 return Verdict(duplicate=written)
@@ -235,8 +235,6 @@ class Producers:
                 self._without_batches.add(header.producer_id)
             producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
             producer.first_open_offset, producer.coordinator_epoch = opened, coordinator_epoch
-            if opened is not None:
-                self._open[header.producer_id] = producer
         producer.last_timestamp = header.max_timestamp
         producer.last_offset = header.last_offset
         if self._attempts and header.is_transactional:
@@ -246,12 +244,12 @@ class Producers:
                 self._end_transaction(header, producer, marker)
             return
         if header.base_sequence != NO_SEQUENCE:
-            batch = header.base_sequence, _last_sequence(header), header.base_offset, header.last_offset
-            latest = ProducedBatch(*batch, header.max_timestamp)
+            last = _after(header.base_sequence, header.last_offset_delta)
+            offsets = header.base_offset, header.last_offset
+            latest = ProducedBatch(header.base_sequence, last, *offsets, header.max_timestamp)
             producer.batches = (*producer.batches[1 - REMEMBERED_BATCHES :], latest)
         if header.is_transactional and producer.first_open_offset is None and header.count:
-            producer.first_open_offset = header.base_offset
-            self._open[header.producer_id] = producer
+            producer.first_open_offset = self._open[header.producer_id] = header.base_offset
 
     def _end_attempt(self, header: BatchHeader) -> None:
         """Forget the attempt of a producer whose transaction has begun, or has ended; not that of the next transaction,
@@ -274,10 +272,7 @@ class Producers:
 
     def last_stable_offset(self, end_offset: int) -> int:
         """Return the first offset of the earliest open transaction, or the log's end when none is open."""
-        for earliest in self._open.values():
-            assert earliest.first_open_offset is not None, "its transaction is open"
-            return earliest.first_open_offset
-        return end_offset
+        return next(iter(self._open.values()), end_offset)
 
     def find_aborted_transactions(self, first: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that touch the offsets from `first` up to, not including, `end`."""
@@ -340,12 +335,13 @@ class Producers:
         self._without_batches.discard(producer_id)
         self._total.count -= 1
 
-    def transaction_index(self, first: int, end: int) -> bytes:
-        """Kafka's `.txnindex` of a segment: the aborted transactions whose marker lies in it."""
+    def transaction_index(self, first: int) -> bytes:
+        """Kafka's `.txnindex` of the last segment, which begins at `first`: the aborted transactions whose marker lies
+        in it."""
         return b"".join(
             [
                 _ABORTED_ENTRY.pack(0, a.producer_id, a.first_offset, a.last_offset, a.last_stable_offset)
-                for a in self.aborted[self._find_first(first) : self._find_first(end)]
+                for a in self.aborted[self._find_first(first) :]
             ]
         )
 
@@ -353,9 +349,3 @@ class Producers:
 def _after(sequence: int, count: int) -> int:
     """Return the sequence `count` after this one; after 2^31 - 1 comes 0."""
     return (sequence + count) & SEQUENCE_MAX
-
-
-def _last_sequence(header: BatchHeader) -> int:
-    return (
-        NO_SEQUENCE if header.base_sequence == NO_SEQUENCE else _after(header.base_sequence, header.last_offset_delta)
-    )

@@ -254,10 +254,10 @@ class _Salvage:
 
     def _epoch_of(self, epoch: int) -> int:
         """Return the leader epoch of a batch that bears this one, or the one that it should bear."""
-        if self.leader_epoch is not None and self.expected >= self.contiguous_from:
-            return self.leader_epoch
         epoch = max(self.epoch, epoch)
-        return epoch if self.leader_epoch is None else min(epoch, self.leader_epoch)
+        if self.leader_epoch is None:
+            return epoch
+        return self.leader_epoch if self.expected >= self.contiguous_from else min(epoch, self.leader_epoch)
 
     def _mend(self, position: int, size: int) -> bytes | None:
         """Return the batch as it was before a header field or one bit of it changed, if its checksum proves that."""

@@ -263,7 +263,7 @@ class _Headers:
         """Return a range of the file. Headers that lie in it are taken from it."""
         if position != self._start or size > len(self._chunk):
             self._chunk, self._start = self._file.pread(position, size), position
-        return self._chunk if size >= len(self._chunk) else self._chunk[:size]
+        return self._chunk[:size]
 
     def at(self, position: int) -> BatchHeader:
         """Return the header of the batch that begins here. Raises `StorageError` if there is none."""

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from protocol.record_batch import encode
 from protocol.records import Record
-from storage import cleaner
+from storage import checkpoint, cleaner
 from storage.files import StorageError
-from storage.layout import SWAP, DamagedLog
+from storage.layout import INDEXES, SWAP, DamagedLog
 from storage.log import Log, LogConfig
+from storage.segment import file_name
 from tests.storage.crashing_disk import HOLE, CrashingDisk
 from tests.storage.history import CONFIG, DATA, History, Model, state_of
 
@@ -34,7 +35,7 @@ def judged(disk: CrashingDisk, before: CrashingDisk, models: dict[str, Model], w
     for directory, model in models.items():
         try:
             log = Log.open(disk, directory, CONFIG)
-            wrong = model.verdict(log, power_cut=power_cut)
+            wrong = model.verdict(log, power_cut=power_cut) or _find_leftovers(disk, log)
             end = log.end_offset
             if log.start_offset > end:
                 wrong = f"begins at {log.start_offset}, behind its end at {end}"
@@ -48,6 +49,13 @@ def judged(disk: CrashingDisk, before: CrashingDisk, models: dict[str, Model], w
                 continue
             wrong = f"does not open: {damage}"
         assert wrong is None, f"{where}: {directory} {wrong}"
+
+
+def _find_leftovers(disk: CrashingDisk, log: Log) -> str | None:
+    """What an opened log has in its directory beside its segments, their indexes and what was torn, or None."""
+    known = {file_name(one.base_offset, suffix) for one in log.segments for suffix in (".log", *INDEXES)}
+    left = [name for name in disk.list(log.directory) if name not in known and ".torn." not in name]
+    return None if left in ([], [checkpoint.NAME]) else f"leaves {left}"
 
 
 def crash_points(seed: int, operations: int = 300, every: int = 1, every_call: int = 1) -> int:

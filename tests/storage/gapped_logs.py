@@ -272,7 +272,7 @@ class Writer:
         codec = dice.choice(list(Compression)) if deltas and dice.random() < 0.4 else Compression.NONE
         records = [
             Record(
-                dice.choice(KEYS),
+                dice.choice(KEYS) if dice.random() < 0.9 else None,
                 None if dice.random() < 0.2 else b"%d" % dice.randrange(1000),
                 (("h", b"v"),) * dice.randrange(2),
                 self.offset + delta,

@@ -157,17 +157,24 @@ def test_what_was_appended_before_a_start_is_read() -> None:
     assert sum(found.header.count for found in log.batches()) == 2
 
 
-@pytest.mark.parametrize("are_families", [False, True])
-def test_notes_are_bounded(are_families: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["plain", "families", "a transaction", "transactions"])
+def test_notes_are_bounded(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(appended_keys, "KEYS_MAX", 10)
     log = new_log()
     log.write_key = write_key
     for number in range(0, 50, 2):
         records = [Record(write_key((NAME, at)), b"v") for at in (number, number + 1)]
-        log.append([encode(records)], [[KeyFamily(NAME, (number, number + 1))] if are_families else records])
+        if kind in ("plain", "families"):
+            log.append([encode(records)], [[KeyFamily(NAME, (number, number + 1))] if kind == "families" else records])
+            continue
+        log.append([encode(records, producer_id=7, producer_epoch=0, transactional=True)], [records])
+        if kind == "transactions" or number == 48:
+            ended = EndMarker(commits=kind == "a transaction")
+            log.append([encode_marker(ended, 0, producer_id=7, producer_epoch=0)], [[]])
     taken = log.take_appended_keys()
-    assert 0 < len(taken.latest) <= 10
-    assert taken.offsets.stop == log.end_offset == 50
+    assert 0 < len(taken.latest) + len(taken.control) <= 10
+    assert taken.offsets.stop == log.end_offset
+    assert bool(taken.latest) == (kind != "transactions"), "those that were aborted have written nothing"
 
 
 def test_an_append_without_records_begins_the_notes_anew() -> None:

@@ -322,8 +322,14 @@ def test_a_long_log_is_compacted_in_parts_of_so_many_keys() -> None:
     log = new_log(segment_bytes=300)
     for number in range(60):
         put(log, (b"k%d" % (number % 20), b"%d" % number))
+    log.roll()
+    before = log.files.contents()
     finish(cleaner.compact(log, 0, keys_max=5))
     assert 0 < log.checkpoint.cleaned_to < log.end_offset
+    assert len([segment for segment in log.segments if segment.base_offset >= log.checkpoint.cleaned_to]) > 5
+    for segment in log.segments:
+        if segment.base_offset >= log.checkpoint.cleaned_to:
+            assert log.files.contents()[segment.path] == before[segment.path], "nothing is known of it"
     expected = {b"k%d" % (n % 20): b"%d" % n for n in range(40, 60)}
     assert {key: value for _, key, value in records(log)} == expected
     while log.checkpoint.cleaned_to < log.end_offset:

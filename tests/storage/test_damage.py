@@ -7,9 +7,11 @@ from functools import partial
 
 import msgspec
 import pytest
+from crc32c import crc32c
 
 from protocol.record_batch import HEADER_BYTES, encode, header_at, place, seal
 from protocol.records import Record
+from storage import checkpoint
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.segment import OFFSET_MAX, file_name
@@ -44,9 +46,21 @@ def add(base_offset: int, leader_epoch: int, changes: dict[str, int], files: Cra
     files.put(SEGMENTS[2], files.contents()[SEGMENTS[2]] + batch)
 
 
+def lose_all_of_0_1_0(files: CrashingDisk) -> None:
+    """Remove the segments of a log whose checkpoint was written by 0.1.0, and names none of them."""
+    body = files.contents()[f"{DIRECTORY}/{checkpoint.NAME}"].rpartition(b"segment_base")[0]
+    files.put(f"{DIRECTORY}/{checkpoint.NAME}", body + f"crc32c {crc32c(body):08x}\n".encode())
+    for path in SEGMENTS:
+        files.remove(path)
+
+
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
+        (
+            lose_all_of_0_1_0,
+            f"{DIRECTORY}:0: the log ends here, but was on the disk up to offset 15",
+        ),
         (
             lambda files: files.remove(SEGMENTS[0]),
             f"{DIRECTORY}:0: the segment that begins at or before offset 0 is missing (offset 0 was expected there)",

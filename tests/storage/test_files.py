@@ -258,6 +258,43 @@ def test_a_log_goes_on_without_a_descriptor_left(tmp_path: Path) -> None:
     assert said_by(code, tmp_path / "orders-0") == "6 None\n"
 
 
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.EACCES])
+def test_a_spare_descriptor_is_taken_where_none_is_left_and_replaced_when_there_are_again(
+    error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is left to the process, or none to the system; any other refusal leaves the spare ones alone."""
+    files, left, really_open, really_close = RealFiles(), [99], os.open, os.close
+    files.open(str(tmp_path / "x"), create=True).close()
+
+    def count_open(path: str, flags: int, mode: int = 0o777) -> int:
+        if not left[0]:
+            raise OSError(error, os.strerror(error))
+        left[0] -= 1
+        return really_open(path, flags, mode)
+
+    def count_close(descriptor: int) -> None:
+        really_close(descriptor)
+        left[0] += 1
+
+    monkeypatch.setattr(os, "open", count_open)
+    monkeypatch.setattr(os, "close", count_close)
+    spares, left[0] = storage.real_files.SPARES, 0
+    for _ in range(2):
+        opened = []
+        for _ in range(0 if error == errno.EACCES else spares):
+            files.sync_directory(str(tmp_path))
+            opened.append(files.open(str(tmp_path / "x")))
+        for call in (lambda: files.open(str(tmp_path / "x")), lambda: files.sync_directory(str(tmp_path))):
+            with pytest.raises(StorageError, match=errno.errorcode[error]):
+                call()
+        for file in opened:
+            file.close()
+        left[0] += 50
+        files.sync_directory(str(tmp_path))
+        assert left == [50], "as many are spare as before"
+        left[0] = 0
+
+
 class Syncs:
     """Which files and directories the system was told to write out, in order, by their names in `root`."""
 
@@ -291,6 +328,7 @@ def test_each_new_directory_is_written_down_in_the_one_above_it(
     files, syncs = RealFiles(), Syncs(tmp_path, monkeypatch)
     files.make_directory(str(tmp_path / "a" / "b" / "c"))
     assert syncs.paths == [".", "a", "a/b"]
+    assert [(tmp_path / path).stat().st_mode & 0o777 for path in ("a", "a/b", "a/b/c")] == [0o700] * 3
     files.make_directory(str(tmp_path / "a" / "b" / "d"))
     assert syncs.paths[3:] == ["a/b"], "what was there already is left alone"
 
@@ -318,8 +356,9 @@ def test_of_several_syncs_the_one_that_fails_is_told(
         bad.sync()  # the system tells of it once, and the first sync has heard it
 
 
+@pytest.mark.parametrize("is_synced_again", [True, False])
 def test_a_file_waits_for_its_sync_before_another_and_before_it_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_synced_again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, sync = RealFiles(), storage.real_files._sync
     begun, goes_on, done = Event(), Event(), []
@@ -338,13 +377,20 @@ def test_a_file_waits_for_its_sync_before_another_and_before_it_is_closed(
     assert not syncing.is_over
     file.append(b"y")  # appending goes on
     monkeypatch.setattr(storage.real_files, "_sync", lambda descriptor: done.append("synced"))
-    closing = Thread(target=lambda: (file.sync(), file.close(), done.append("closed")))
+
+    def close() -> None:
+        if is_synced_again:
+            file.sync()
+        file.close()
+        done.append("closed")
+
+    closing = Thread(target=close)
     closing.start()
     closing.join(0.05)
     assert done == []
     goes_on.set()
     closing.join(60)
-    assert done == ["synced beside", "synced", "closed"]
+    assert done == ["synced beside", *["synced"] * is_synced_again, "closed"]
 
 
 def test_several_files_are_written_out_before_the_first_is_synced(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 import struct
+from itertools import pairwise
+from typing import Any
 
 import pytest
+from msgspec.structs import astuple, replace
 
 from protocol.compression import Meter
 from protocol.record_batch import encode, place
@@ -65,10 +68,27 @@ def compare_indexes(log: Log, known: GappedLog, every_bytes: int) -> None:
                 if latest.max_timestamp > max([time for time, _ in times], default=-1):
                     times.append((latest.max_timestamp, latest.last_offset - base))
             start += len(batch.whole)
-        expected = {f"{stem}.index": (">ii", offsets), f"{stem}.timeindex": (">qi", times)}
+        expected: dict[str, tuple[str, list[Any]]] = {}
+        expected |= {f"{stem}.index": (">ii", offsets), f"{stem}.timeindex": (">qi", times)}
+        if segment is known.segments[-1]:  # of the others, the start may have been moved, and the log opened, since
+            aborted = [(0, *astuple(one)) for one in known.aborted() if one.last_offset >= base]
+            expected[f"{stem}.txnindex"] = (">hqqqq", aborted)
         for path, (form, entries) in expected.items():
             if path in contents or segment is known.segments[-1]:
                 assert list(struct.iter_unpack(form, contents.get(path, b""))) == entries, path
+
+
+def compare_producers(log: Log, known: GappedLog) -> None:
+    """Compare what is known of each producer with all that it has written."""
+    headers = [batch.header for batch in known.learnt if batch.header.producer_id >= 0]
+    assert {producer_id for producer_id, _ in log.producers.items()} == {one.producer_id for one in headers}
+    for producer_id, producer in log.producers.items():
+        written = [one for one in headers if one.producer_id == producer_id]
+        data = [one for one in written if not one.is_control and one.base_sequence >= 0]
+        assert (producer.epoch, producer.last_offset) == (0, written[-1].last_offset)
+        assert [(one.first_sequence, one.base_offset, one.last_offset) for one in producer.batches] == [
+            (one.base_sequence, one.base_offset, one.last_offset) for one in data[-5:]
+        ]
 
 
 def compare_aborted_transactions(log: Log, known: GappedLog, dice: random.Random) -> None:
@@ -93,6 +113,7 @@ def test_a_log_with_gaps_is_read_appended_to_deleted_and_opened_like_its_model(s
     assert [segment.latest_ms for segment in log.segments] == [segment.latest_ms for segment in known.segments]
     for _ in range(8):
         compare(log, known, dice)
+        compare_producers(log, known)
         compare_aborted_transactions(log, known, dice)
         match dice.choice(("append", "append", "delete", "retain", "roll", "open", "open")):
             case "append":
@@ -127,16 +148,25 @@ def test_a_log_with_gaps_is_read_appended_to_deleted_and_opened_like_its_model(s
     compare(log, known, dice)
 
 
+def sequences_of(log: Log) -> dict[int, tuple[int, int]]:
+    """Return the epoch and the last sequence of each producer."""
+    return {producer_id: (producer.epoch, producer.last_sequence) for producer_id, producer in log.producers.items()}
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_a_compaction_of_a_log_with_gaps_keeps_the_latest_of_each_key(seed: int) -> None:
     dice = random.Random(seed)
     writer, disk = Writer(dice), CrashingDisk()
-    known, settings = writer.log(), config(dice)
+    known = writer.log()
+    ratio = dice.choice((0.0, 0.5, 1.0))
+    settings = replace(config(dice), compaction_bytes_min=dice.choice((1, 300)), min_cleanable_dirty_ratio=ratio)
     known.write(disk)
+    disk.now_ms = 70
     log = Log.open(disk, DIRECTORY, settings)
     for _ in range(3):
         for _ in range(dice.randrange(4)):
             log.append(writer.batch() if dice.random() < 0.7 else encode([Record(dice.choice(KEYS), b"new")]))
+            log.segments[-1].modified_ms = disk.now_ms
         if dice.random() < 0.3:
             log.delete_before(dice.randint(log.start_offset, log.last_stable_offset))
         known = GappedLog(read_segments(disk), log.start_offset)
@@ -144,10 +174,20 @@ def test_a_compaction_of_a_log_with_gaps_keeps_the_latest_of_each_key(seed: int)
             decided = log.end_offset
         else:
             decided = max([s.end_offset for s in log.segments[:-1] if s.end_offset <= known.stable], default=0)
+        ready = [segment for segment in known.segments if segment.end <= known.stable]
+        dirty = sum(segment.size for segment in ready if segment.end > log.checkpoint.cleaned_to)
+        is_due = dirty >= settings.compaction_bytes_min and dirty >= ratio * sum(segment.size for segment in ready)
+        assert cleaner.is_due(log) == is_due
+        ages = {segment.base_offset: segment.modified_ms for segment in log.segments}
+        sequences = sequences_of(Log.open(disk.copy(), DIRECTORY, settings))
         report = cleaner.run(log, 1000)
+        for segment, following in pairwise([*log.segments, None]):
+            until = 2**63 if following is None else following.base_offset
+            joined = [age for base, age in ages.items() if segment.base_offset <= base < until]
+            assert [segment.modified_ms] * bool(joined) == joined[-1:], "the records do not become younger"
         committed = known.read_committed(decided)
-        latest = {record.key: record.offset for record in committed}
-        expected = [record for record in committed if latest[record.key] == record.offset]
+        latest = {record.key: record.offset for record in committed if record.key is not None}
+        expected = [record for record in committed if latest.get(record.key) == record.offset]
         after = GappedLog(read_segments(disk), log.start_offset)
         assert after.read_committed(decided) == expected
         assert [b for b in after.batches if b.end > decided] == [b for b in known.batches if b.end > decided]
@@ -157,11 +197,16 @@ def test_a_compaction_of_a_log_with_gaps_keeps_the_latest_of_each_key(seed: int)
             following = segment.base_offset
             for found in segment.batches() if segment.end_offset <= decided else ():
                 assert found.header.base_offset == following, "no gaps are left in what was rewritten"
+                assert found.header.count or found.header.delete_horizon_ms is None
                 following = found.header.next_offset
         if dice.random() < 0.5:
             log.close()
+        ages = {segment.base_offset: segment.modified_ms for segment in log.segments if segment.modified_ms >= 0}
         log = Log.open(disk, DIRECTORY, settings)
+        assert ages.items() <= {segment.base_offset: segment.modified_ms for segment in log.segments}.items()
+        assert sequences_of(log) == sequences
         compare(log, after, dice)
+        compare_producers(log, after)
         compare_aborted_transactions(log, after, dice)
         for producer_id, producer in log.producers.items():
             assert producer.first_open_offset == after.open_transactions().get(producer_id)

@@ -23,7 +23,7 @@ from storage.checkpoint import Checkpoint, UnreadableCheckpoint
 from storage.files import StorageError
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig, OffsetOutOfRange, scan
-from storage.segment import BatchPosition, walk
+from storage.segment import BatchPosition, file_name, walk
 from tests.storage.compressing import COMPRESS
 from tests.storage.crashing_disk import CrashingDisk, ProcessKill
 
@@ -508,6 +508,22 @@ def test_a_checkpoint_whose_checksum_fits_may_still_be_unreadable(change: tuple[
 def test_a_checkpoint_of_0_1_0_names_no_segment() -> None:
     body = checkpoint.encode(Checkpoint(1, 2, 3, 4, 5)).rpartition(b"segment_base")[0]
     assert checkpoint.decode(body + f"crc32c {crc32c(body):08x}\n".encode()) == Checkpoint(1, 2, 3, 4, 5)
+
+
+def test_what_a_crash_has_left_goes_and_what_is_the_logs_stays() -> None:
+    """Of Muster or of Kafka, within a swap or a deletion: whatever the file was to become."""
+    log = filled()
+    log.close()
+    files, own = log.files, log.files.contents()
+    for suffix in (".log", *layout.INDEXES):
+        for base in (0, log.segments[1].base_offset, 1000):
+            for end in (".cleaned", ".deleted", ".tmp", *[".swap"] * (suffix != ".log")):
+                files.put(f"{DIRECTORY}/{file_name(base, suffix + end)}", b"rubbish")
+        if suffix != ".log":
+            files.put(f"{DIRECTORY}/{file_name(1000, suffix)}", b"of no segment")
+    again = Log.open(files, DIRECTORY, SMALL)
+    assert files.contents() == own
+    assert again.end_offset == log.end_offset
 
 
 def test_of_deleted_segments_any_may_come_back() -> None:

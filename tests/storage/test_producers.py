@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import takewhile
 from random import Random
-from typing import Any
+from struct import iter_unpack
+from typing import Any, NamedTuple
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from protocol.errors import ErrorCode
 from protocol.record_batch import BatchHeader, encode, encode_marker, header_at
 from protocol.records import EndMarker, Record
 from storage.log import Log
-from storage.producers import ATTEMPTS_MAX, SEQUENCE_MAX, AbortedTransaction, Producer, ProducerCount, Producers
+from storage.producers import (
+    ATTEMPTS_MAX,
+    EPOCH_MAX,
+    SEQUENCE_MAX,
+    AbortedTransaction,
+    Producer,
+    ProducerCount,
+    Producers,
+)
 from tests.storage.crashing_disk import CrashingDisk
 
 DIRECTORY = "data/orders-0"
@@ -261,3 +272,231 @@ def test_attempts_of_a_log_are_bounded() -> None:
     early = BatchHeader(0, 0, 0, 2, 0, 0x10, 0, 0, 0, 4, 0, 5, 1)
     assert producers.check(early).error == ErrorCode.NONE
     assert producers.check(replace(early, producer_id=5)).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class Written(NamedTuple):
+    """A batch of a producer, and what the log lacked when it was learnt and since."""
+
+    header: BatchHeader
+    marker: EndMarker | None
+    lacked: bool
+    was_deleted_before: bool = False  # records of the log were deleted after this one was learnt
+
+
+class KnownProducers:
+    """What a log should know of its producers: told from all that they have written since they were last forgotten."""
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        self.most = most  # how many more it may remember
+        self.written: dict[int, list[Written]] = {}
+        self.attempts: dict[int, list[tuple[int, int, bool, int]]] = {}
+        """Epoch and first sequence, whether the producer counts from 0, and the time."""
+        self.aborted: list[AbortedTransaction] = []
+        self.lacks = False
+
+    def of_epoch(self, producer_id: int) -> list[Written]:
+        written = self.written[producer_id]
+        return [
+            *reversed(
+                [
+                    *takewhile(
+                        lambda one: one.header.producer_epoch == written[-1].header.producer_epoch, reversed(written)
+                    )
+                ]
+            )
+        ]
+
+    def data(self, producer_id: int) -> list[BatchHeader]:
+        found = [one.header for one in self.of_epoch(producer_id)]
+        return [one for one in found if not one.is_control and one.base_sequence >= 0]
+
+    def open_since(self, producer_id: int) -> int | None:
+        first = None
+        for header, marker, *_ in self.written.get(producer_id, ()):
+            if header.is_control:
+                first = None if marker is not None else first
+            elif header.is_transactional and header.count and first is None:
+                first = header.base_offset
+        return first
+
+    def stable(self, end: int) -> int:
+        return min([first for one in self.written if (first := self.open_since(one)) is not None], default=end)
+
+    def forget(self, producer_ids: Iterable[int]) -> None:
+        for producer_id in [one for one in producer_ids if self.open_since(one) is None]:
+            del self.written[producer_id]
+
+    def learn(self, header: BatchHeader, marker: EndMarker | None) -> None:
+        producer_id = header.producer_id
+        if producer_id not in self.written and self.most() < 1:
+            self.forget([one for one in [*self.written][:3] if self.open_since(one) is None][:2])
+        first = self.open_since(producer_id)
+        self.written.setdefault(producer_id, []).append(Written(header, marker, self.lacks))
+        if header.is_transactional and (attempts := self.attempts.get(producer_id)):
+            epoch = max(one[0] for one in attempts)
+            if not (header.is_control and attempts[0][2] and epoch == header.producer_epoch):
+                del self.attempts[producer_id]
+        if first is not None and marker is not None and not marker.commits:
+            stable = self.stable(header.next_offset)
+            self.aborted.append(AbortedTransaction(producer_id, first, header.last_offset, stable))
+
+    def note_attempt(self, header: BatchHeader, *, begins_at_zero: bool, now_ms: int) -> None:
+        if header.producer_id not in self.attempts and len(self.attempts) == 3:
+            del self.attempts[next(iter(self.attempts))]
+        attempt = header.producer_epoch, header.base_sequence, begins_at_zero, now_ms
+        self.attempts.setdefault(header.producer_id, []).append(attempt)
+
+    def note_deletion(self) -> None:
+        self.lacks = True
+        for written in self.written.values():
+            written[:] = [one._replace(was_deleted_before=True) for one in written]
+
+    def may_lack_batches(self, producer_id: int) -> bool:
+        if producer_id not in self.written:
+            return self.lacks
+        of_epoch = self.of_epoch(producer_id)
+        first, *_ = of_epoch
+        was_new = first is self.written[producer_id][0] and first.header.is_control and first.lacked
+        return not self.data(producer_id) and (was_new or any(one.was_deleted_before for one in of_epoch))
+
+    def check(self, header: BatchHeader) -> ErrorCode | int:
+        """Return the error, or the offset of the batch that is repeated."""
+        producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
+        data: list[BatchHeader] = []
+        if producer_id in self.written:
+            known = self.written[producer_id][-1].header.producer_epoch
+            data = self.data(producer_id)
+            if epoch < known:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+            if epoch > known and sequence:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            for one in data[-5:] if epoch == known else ():
+                if (one.base_sequence, one.count) == (sequence, header.count):
+                    return one.base_offset
+        if attempts := self.attempts.get(producer_id):
+            is_new = not data and not self.may_lack_batches(producer_id)
+            latest = max(one[0] for one in attempts)
+            lowest = min(one[1] for one in attempts if one[0] == latest)
+            if sequence > (0 if attempts[0][2] and is_new else lowest):
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if producer_id not in self.written or epoch > known or self.may_lack_batches(producer_id):
+            return ErrorCode.NONE
+        after = (data[-1].base_sequence + data[-1].count) % 2**31 if data else 0
+        return ErrorCode.NONE if sequence == after else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def check_marker(self, producer_id: int, epoch: int, marker: EndMarker, version: int) -> ErrorCode:
+        written = self.written.get(producer_id, [])
+        known = written[-1].header.producer_epoch if written else -1
+        is_of_next = epoch == known and version >= 2 and self.open_since(producer_id) is not None
+        if epoch < known or (is_of_next and epoch != EPOCH_MAX):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        fenced = marker.coordinator_epoch < coordinator_epoch_of(written)
+        return ErrorCode.TRANSACTION_COORDINATOR_FENCED if fenced else ErrorCode.NONE
+
+
+def coordinator_epoch_of(written: list[Written]) -> int:
+    return next((one.marker.coordinator_epoch for one in reversed(written) if one.marker is not None), -1)
+
+
+def compare(producers: Producers, known: KnownProducers, end: int) -> None:
+    assert [one for one, _ in producers.items()] == [*known.written]
+    for producer_id, producer in producers.items():
+        written, data = known.written[producer_id], known.data(producer_id)
+        last = written[-1].header
+        assert (producer.epoch, producer.last_offset) == (last.producer_epoch, last.last_offset)
+        assert producer.first_open_offset == known.open_since(producer_id)
+        assert producer.coordinator_epoch == coordinator_epoch_of(written)
+        assert [(one.first_sequence, one.base_offset, one.last_offset, one.timestamp) for one in producer.batches] == [
+            (one.base_sequence, one.base_offset, one.last_offset, one.max_timestamp) for one in data[-5:]
+        ]
+        assert producer.last_sequence == ((data[-1].base_sequence + data[-1].count - 1) % 2**31 if data else -1)
+        assert set(producer.last_offsets) == {last.last_offset, *[one.last_offset for one in data[-1:]]}
+        assert producers.get(producer_id) is producers[producer_id] is producer
+    assert producers._without_batches <= set(known.written), "nothing is kept of those who are forgotten"
+    assert producers.aborted == known.aborted
+    indexed = [astuple(one) for one in known.aborted if one.last_offset >= end // 2]
+    assert [*iter_unpack(">hqqqq", producers.transaction_index(end // 2))] == [(0, *one) for one in indexed]
+    assert producers.last_stable_offset(end) == known.stable(end)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_is_known_of_producers_is_told_from_all_that_they_have_written(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.producers.ATTEMPTS_MAX", 3)
+    monkeypatch.setattr("storage.producers._FORGOTTEN_AT_ONCE", 2)
+    monkeypatch.setattr("storage.producers._LOOKED_AT", 3)
+    dice = Random(seed)
+    total = ProducerCount(most=dice.choice((2, 6, 100)))
+    pairs: list[tuple[Producers, KnownProducers]] = []
+
+    def count() -> int:
+        return sum(len(known.written) for _, known in pairs)
+
+    for _ in range(2):
+        pairs.append((Producers(), KnownProducers(lambda: total.most - count())))
+        pairs[-1][0].share(total)
+
+    def some_batch(known: KnownProducers, offset: int, now_ms: int) -> BatchHeader:
+        """A batch that often follows on what its producer has written."""
+        producer_id, epoch, sequence = dice.randrange(8), dice.randrange(3), dice.choice((0, 0, 1, 5, 2**31 - 2))
+        if producer_id in known.written and dice.random() < 0.8:
+            epoch = known.written[producer_id][-1].header.producer_epoch
+            if data := known.data(producer_id):
+                one = dice.choice([data[-1], *data])
+                sequence = (one.base_sequence + dice.choice((0, one.count, one.count, one.count + 1))) % 2**31
+        attributes, records = dice.choice((0, 0x10, 0x10)), dice.randint(1, 3)
+        return BatchHeader(
+            offset, 0, 0, 2, 0, attributes, records - 1, now_ms, now_ms, producer_id, epoch, sequence, records
+        )
+
+    for at in range(0, 400, 4):
+        producers, known = dice.choice(pairs)
+        one = some_batch(known, at, at)
+        verdict, expected = producers.check(one), known.check(one)
+        assert (verdict.error if verdict.duplicate is None else verdict.duplicate.base_offset) == expected, (at, one)
+        ended = EndMarker(dice.random() < 0.5, dice.randrange(3))
+        version = dice.choice((0, 1, 2))
+        asked = one.producer_id, dice.choice((one.producer_epoch, one.producer_epoch + 1, EPOCH_MAX)), ended, version
+        assert producers.check_marker(*asked) == known.check_marker(*asked), (at, asked)
+        match dice.choice(("data", "data", "data", "data", "end", "end", "emptied", "attempt", "attempt", "forget")):
+            case "data":
+                one = replace(one, base_sequence=-1) if dice.random() < 0.1 else one
+                one = replace(one, count=0) if dice.random() < 0.1 and one.base_sequence < 0 else one
+                producers.learn(one, None)
+                known.learn(one, None)
+            case "end" | "emptied" as kind:
+                is_whole = kind == "end"
+                epoch = EPOCH_MAX if dice.random() < 0.05 else one.producer_epoch
+                end = replace(one, attributes=0x30, producer_epoch=epoch, last_offset_delta=0, base_sequence=-1)
+                end = replace(end, count=int(is_whole))
+                producers.learn(end, ended if is_whole else None)
+                known.learn(end, ended if is_whole else None)
+            case "attempt":
+                begins_at_zero = dice.random() < 0.5
+                producers.note_attempt(one, begins_at_zero=begins_at_zero, now_ms=at)
+                known.note_attempt(one, begins_at_zero=begins_at_zero, now_ms=at)
+            case _:
+                match dice.choice(("idle", "from", "deletion", "before")):
+                    case "idle":
+                        before = dice.randint(0, at)
+                        producers.forget_idle(before)
+                        known.forget(
+                            [one for one in known.written if known.written[one][-1].header.max_timestamp < before]
+                        )
+                        known.attempts = {key: one for key, one in known.attempts.items() if one[0][3] >= before}
+                    case "from":
+                        producers.forget_from(first := dice.randrange(9))
+                        known.forget([one for one in known.written if one >= first])
+                    case "deletion":
+                        producers.note_deletion()
+                        known.note_deletion()
+                    case _:
+                        producers.forget_before(first := dice.randint(0, at))
+                        known.aborted = [one for one in known.aborted if one.last_offset >= first]
+        for producers, known in pairs:
+            compare(producers, known, at + 4)
+        assert total.count == count()
+    producers, known = pairs[0]
+    producers.share(ProducerCount())
+    assert total.count == len(pairs[1][1].written)

@@ -170,19 +170,13 @@ def test_a_repair_brings_back_what_an_unreadable_rewrite_was_to_replace() -> Non
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_log_from_before_kafka_0_11_is_refused_and_not_cut(magic: int) -> None:
+@pytest.mark.parametrize("offset", [0, 4711, 2**40])
+def test_a_log_from_before_kafka_0_11_is_refused_and_not_cut(magic: int, offset: int) -> None:
     body = bytes([magic, 0]) + (bytes(8) if magic else b"") + b"\xff\xff\xff\xff" + (5).to_bytes(4, "big") + b"value"
     message = zlib.crc32(body).to_bytes(4, "big") + body
     disk = CrashingDisk()
-    disk.put(PATH, bytes(8) + len(message).to_bytes(4, "big") + message)
+    disk.put(PATH, offset.to_bytes(8, "big") + len(message).to_bytes(4, "big") + message)
     assert f"a message of format {magic}, from before Kafka 0.11" in refused(disk).reason
-
-
-def test_index_files_of_kafkas_own_swap_are_tidied_up() -> None:
-    disk = killed()
-    disk.put(f"{DIRECTORY}/{0:020d}.index.swap", b"")
-    Log.open(disk, DIRECTORY)
-    assert not any(path.endswith(".swap") for path in disk.contents())
 
 
 @pytest.mark.parametrize("size", [1, 2, 100, 5000])
