@@ -151,6 +151,7 @@ class _Salvage:
         self.leader_epoch = None if known is None else known.leader_epoch
         """What every batch from there on bears, and none before exceeds; None in a log that another broker has
         written."""
+        self._latest: dict[int, int] = {}  # offsets at which a batch may end, by the position behind it
         self.batches: list[bytes] = []
         self.losses: list[Loss] = []
         self.mended: list[MendedBatch] = []
@@ -230,13 +231,17 @@ class _Salvage:
         """
         if self.expected >= self.contiguous_from:
             return self.expected
+        latest = self._latest_end(position + header.size) - header.last_offset_delta - 1
         end = self._end_of_gap(position + header.size, header)
         is_before = self.expected <= header.base_offset and header.next_offset <= end
         is_last = self._is_last_of_theirs(position + header.size)
-        if header.next_offset == self.contiguous_from or (is_before and not is_last):
+        is_credible = header.next_offset == self.contiguous_from or (is_before and not is_last)
+        if is_credible and header.base_offset <= latest:
             return max(header.base_offset, self.expected)
         end = self.contiguous_from if is_last else end
-        return max(end - header.last_offset_delta - 1, self.expected) if end < OFFSET_MAX else self.expected
+        return (
+            max(min(end - header.last_offset_delta - 1, latest), self.expected) if end < OFFSET_MAX else self.expected
+        )
 
     def _end_of_gap(self, position: int, header: BatchHeader) -> int:
         """Return the offset at or before which a batch ends that stands in front of `position`."""
@@ -244,8 +249,24 @@ class _Salvage:
         if follower is None:
             return min(OFFSET_MAX if self.is_last else self.until, self.contiguous_from)
         base = record_batch.header_at(follower).base_offset
-        is_credible = base > self.expected + header.last_offset_delta
+        is_credible = self.expected + header.last_offset_delta < base <= self._latest_end(position)
         return min(base if is_credible else OFFSET_MAX, self.contiguous_from)
+
+    def _latest_end(self, position: int) -> int:
+        """Return the last offset at which what stands in front of `position` may end, so that the whole batches from
+        there on have room."""
+        if position not in self._latest:
+            headers: list[tuple[int, BatchHeader]] = []
+            at = position
+            while (batch := self._whole_at(at)) is not None:
+                headers.append((at, header := record_batch.header_at(batch)))
+                at += header.size
+            self._latest[at] = latest = OFFSET_MAX if self.is_last else self.until
+            for at, header in reversed(headers):
+                is_first_of_ours = header.base_offset == self.contiguous_from
+                latest = header.base_offset if is_first_of_ours else latest - header.last_offset_delta - 1
+                self._latest[at] = latest
+        return self._latest[position]
 
     def _is_last_of_theirs(self, position: int) -> bool:
         """Return whether `position` is where our own writing begins, right behind the last batch of another broker."""

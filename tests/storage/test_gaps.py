@@ -309,6 +309,31 @@ def test_one_bit_of_a_log_with_gaps_is_put_right_or_changes_an_offset_or_an_epoc
 
 
 @pytest.mark.parametrize("seed", range(40))
+def test_batches_that_say_another_place_are_all_kept_in_their_order(seed: int) -> None:
+    """Any number of them, where what they say cannot be so."""
+    one = HarmedLog(seed)
+    dice = one.dice
+    if one.ours_from == one.known.end:
+        return  # nothing behind them says where ours begins
+    for segment in one.known.segments:
+        content, at = bytearray(one.disk.contents()[segment.path]), 0
+        for batch in segment.batches:
+            is_known = one.ours_from not in (batch.end, batch.header.base_offset)  # where ours begins is not told twice
+            if dice.random() < 0.4 and is_known:
+                content[at : at + 8] = dice.choice((0, 2**62, 2**63 - 1)).to_bytes(8, "big")
+            if dice.random() < 0.2:
+                content[at + 12 : at + 16] = dice.choice((0, 1, 5, 2**31 - 1)).to_bytes(4, "big")
+            at += len(batch.whole)
+        one.disk.put(segment.path, bytes(content))
+    log, _ = one.open_or_repair()
+    found, expected = read_places(log), known_places(one.known)
+    assert [what for *_, what in found] == [what for *_, what in expected]
+    assert [place for place in found if place[0] >= one.ours_from] == [
+        place for place in expected if place[0] >= one.ours_from
+    ]
+
+
+@pytest.mark.parametrize("seed", range(40))
 def test_a_batch_that_is_lost_between_gaps_leaves_all_others_where_they_are(seed: int) -> None:
     one = HarmedLog(seed)
     if one.segment is None:

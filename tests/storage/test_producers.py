@@ -404,6 +404,7 @@ def compare(producers: Producers, known: KnownProducers, end: int) -> None:
         written, data = known.written[producer_id], known.data(producer_id)
         last = written[-1].header
         assert (producer.epoch, producer.last_offset) == (last.producer_epoch, last.last_offset)
+        assert producer.last_timestamp == last.max_timestamp
         assert producer.first_open_offset == known.open_since(producer_id)
         assert producer.coordinator_epoch == coordinator_epoch_of(written)
         assert [(one.first_sequence, one.base_offset, one.last_offset, one.timestamp) for one in producer.batches] == [
@@ -446,8 +447,9 @@ def test_what_is_known_of_producers_is_told_from_all_that_they_have_written(
                 one = dice.choice([data[-1], *data])
                 sequence = (one.base_sequence + dice.choice((0, one.count, one.count, one.count + 1))) % 2**31
         attributes, records = dice.choice((0, 0x10, 0x10)), dice.randint(1, 3)
+        time = max(now_ms + dice.randint(-50, 50), 0)
         return BatchHeader(
-            offset, 0, 0, 2, 0, attributes, records - 1, now_ms, now_ms, producer_id, epoch, sequence, records
+            offset, 0, 0, 2, 0, attributes, records - 1, time, time, producer_id, epoch, sequence, records
         )
 
     for at in range(0, 400, 4):
