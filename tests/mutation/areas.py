@@ -4,7 +4,7 @@ from msgspec import Struct
 
 
 class Area(Struct, frozen=True):
-    """A part of the product: the folders to mutate, and the tests that run against each mutant."""
+    """A part of the product: the folders and modules to mutate, and the tests that run against each mutant."""
 
     folders: tuple[str, ...]
     tests: tuple[str, ...]
@@ -36,20 +36,63 @@ LOGS = tuple(
     f"tests/pipeline/test_{name}.py"
     for name in (
         "classic_history",
+        "cluster_ends",
+        "commands",
+        "compact",
+        "copies",
         "damage",
         "decode",
+        "dump",
         "epoch_history",
         "history",
+        "identity",
+        "ingest",
         "live",
         "live_batches",
         "living_log",
+        "locks",
+        "log_dirs",
+        "log_ends",
+        "object_store",
         "ownership",
+        "plan",
+        "published",
+        "pushdown",
+        "real_kafka",
+        "reduction",
+        "report",
+        "report_counts",
+        "report_page",
         "share_history",
+        "sink",
         "spans",
         "synth",
         "timeline",
+        "verify",
     )
 )
+"""Tests of the pipeline that start no Spark."""
+WITHOUT_SPARK = (
+    *(
+        f"pipeline/{name}.py"
+        for name in (
+            "arguments",
+            "commands",
+            "dump",
+            "locks",
+            "manifest",
+            "options",
+            "plan",
+            "published",
+            "pushdown",
+            "sink",
+            "synth",
+            "synth_groups",
+        )
+    ),
+    *(f"pipeline/jobs/{name}.py" for name in ("compact", "ingest", "optimize", "scan", "verify")),
+)
+"""Modules of the pipeline that start no Spark, beside its folders of such."""
 
 AREAS = {
     "core": Area(
@@ -76,7 +119,7 @@ AREAS = {
         0.75,
         PROCESSES,
     ),
-    "logs": Area(("pipeline/decode", "pipeline/history"), ("tests/pipeline/decode", "tests/pipeline/history"), 0.75),
+    "logs": Area(("pipeline/decode", "pipeline/history", "pipeline/report", *WITHOUT_SPARK), LOGS, 0.75),
     "pipeline": Area(("pipeline/tables",), TABLES, 0.75, needs_spark=True),
 }
 

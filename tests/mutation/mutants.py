@@ -144,9 +144,15 @@ def is_block(field: object) -> bool:
     return isinstance(field, list) and bool(field) and isinstance(field[0], ast.stmt)
 
 
+def list_modules(folders: Iterable[str]) -> list[Path]:
+    """Return the modules of some folders, sorted; a module may stand for itself."""
+    paths = map(Path, folders)
+    return sorted(path for one in paths for path in ([one] if one.is_file() else one.rglob("*.py")))
+
+
 def find_candidates(folders: Iterable[str]) -> Iterator[Candidate]:
     """Yield all faults of some folders. Code of modules and class bodies, and of decorated functions, is left alone."""
-    for path in sorted(path for folder in folders for path in Path(folder).rglob("*.py")):
+    for path in list_modules(folders):
         text = path.read_text("utf-8")
         visitor = MutationVisitor(mutation_operators, IgnoredCode(set(), set(), set()))
         module = MetadataWrapper(libcst.parse_module(text)).visit(visitor)
@@ -161,7 +167,7 @@ def find_candidates(folders: Iterable[str]) -> Iterator[Candidate]:
 
 def find_slips(folders: Iterable[str]) -> Iterator[Candidate]:
     """Yield the slips of a programmer in the functions of some folders, those that are decorated as well."""
-    for path in sorted(path for folder in folders for path in Path(folder).rglob("*.py")):
+    for path in list_modules(folders):
         text = path.read_text("utf-8")
         slips = Slips(text)
         for name, function in name_definitions(ast.parse(text).body):
