@@ -78,8 +78,8 @@ class Manifest(msgspec.Struct, frozen=True):
         gone = set(old)
         files = self.files[table]
         at = files.index(old[0])
-        kept = [file for file in files[:at] if file not in gone], [file for file in files[at:] if file not in gone]
-        return msgspec.structs.replace(self, files=self.files | {table: (*kept[0], *new, *kept[1])})
+        kept = [file for file in files if file not in gone]
+        return msgspec.structs.replace(self, files=self.files | {table: (*kept[:at], *new, *kept[at:])})
 
 
 def load(out: Place) -> Manifest:

@@ -133,8 +133,6 @@ def _value(group: str, topic: str, partition: int, value: bytes) -> PlainCommit:
     metadata: str | None
     if version >= 4:
         size, pos = _uvarint(value, pos)
-        if pos + size - 1 > len(value):
-            raise ValueError("metadata reach past the value")
         metadata = value[pos : pos + size - 1].decode("utf-8", "replace") if size else None
         pos += max(size - 1, 0)
     else:

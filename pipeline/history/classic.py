@@ -78,9 +78,8 @@ class ClassicHistory:
         self._has_clock_gone_back |= has_clock_gone_back(self._record_ts, record.record_ts, step.values())
         before, known = self._value, self._is_seen or value.generation <= 1
         came = now.keys() - self.members.keys()
-        gone = self.members.keys() - now.keys()
         is_new_generation = before is None or value.generation != before.generation
-        if is_migrated or is_new_generation or came or gone:
+        if is_migrated or is_new_generation or came:  # nobody is gone within a generation without a successor
             if before is not None or now:
                 yield from self._rebalance(record, value, now, step, known, is_migrated)
             else:

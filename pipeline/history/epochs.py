@@ -37,8 +37,7 @@ Partition = tuple[str, int]
 class EpochHistory:
     """One group, of which each record is applied in order."""
 
-    def __init__(self, group: str, epoch: int | None = None) -> None:
-        """`epoch`: the one that the group is known to have had before the first record; 0 where it is new."""
+    def __init__(self, group: str) -> None:
         self.group, self.kind = group, ""
         self.members: dict[str, dict[str, Any]] = {}  # member id -> value of its metadata
         self.lost: dict[str, dict[str, Any]] = {}  # the same of those that are gone since the last epoch
@@ -46,7 +45,7 @@ class EpochHistory:
         self._returned: Rebalance | None = None  # the row of a static member that is back, until the epoch is known
         self._is_changed = self._are_topics_changed = self._is_migrated = self._are_more_initialized = False
         self._initialized: frozenset[Partition] | None = frozenset()  # what a share group may assign, if it is known
-        self._epoch = epoch
+        self._epoch: int | None = None
         self._hash: Any = None
         self._has_topic_records = False  # of a broker that writes no hash of the topics
         self._targets: dict[int, tuple[int, Rebalance | None]] = {}  # epoch -> since when, its row

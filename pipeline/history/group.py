@@ -108,7 +108,7 @@ class GroupHistory:
             return
         if successor is None:
             yield from self._epochs.apply(tombstone)
-            self._epochs = EpochHistory(self.group, epoch=0)  # a group of that name is another one from now on
+            self._epochs = EpochHistory(self.group)  # a group of that name is another one from now on
             return
         before = {**self._epochs.members, **self._epochs.lost}
         staying = {member.member_id for member in read_generation(successor).members}

@@ -1,9 +1,7 @@
 """A reset and a restore are whole: cut off at any call to the disk, a server finds what was before or what was to be."""
 
 import errno
-import gc
 from collections.abc import Callable, Generator
-from types import FunctionType, ModuleType
 
 import msgspec
 import pytest
@@ -25,6 +23,7 @@ from storage.files import StorageError
 from storage.pending_reset import PendingReset
 from tests.control.control_port import ControlPort
 from tests.control.steered import SteeredNode
+from tests.reachable import find_reachable
 from tests.requests import commit, fetch_offsets
 from tests.storage.crashing_disk import CrashingDisk, ProcessKill
 
@@ -407,18 +406,6 @@ def test_a_snapshot_whose_catalog_cannot_be_read_changes_nothing() -> None:
     assert not connection.closing
     assert server.operator.state.contents() == serve(disk.copy()).operator.state.contents() == BEFORE
     assert not [name for name in disk.list("data") if name.startswith(".")]
-
-
-def find_reachable(root: object) -> dict[int, object]:
-    """What an object refers to, directly or not, but for modules, classes and the names that functions look up."""
-    found, left = dict[int, object](), [root]
-    while left:
-        one = left.pop()
-        if id(one) in found or isinstance(one, ModuleType | type):
-            continue
-        found[id(one)] = one
-        left += (one.__closure__, one.__defaults__) if isinstance(one, FunctionType) else gc.get_referents(one)
-    return found
 
 
 @VERBS

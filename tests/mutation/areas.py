@@ -36,6 +36,7 @@ LOGS = tuple(
     f"tests/pipeline/test_{name}.py"
     for name in (
         "classic_history",
+        "cluster",
         "cluster_ends",
         "commands",
         "compact",
@@ -71,7 +72,8 @@ LOGS = tuple(
         "verify",
     )
 )
-"""Tests of the pipeline that start no Spark."""
+"""Tests of the pipeline that start no Spark, but for one."""
+STARTS_SPARK = ("tests/pipeline/test_cluster.py::test_spark_reads_a_cluster_and_a_stream_goes_on_from_its_checkpoint",)
 WITHOUT_SPARK = (
     *(
         f"pipeline/{name}.py"
@@ -119,7 +121,7 @@ AREAS = {
         0.75,
         PROCESSES,
     ),
-    "logs": Area(("pipeline/decode", "pipeline/history", "pipeline/report", *WITHOUT_SPARK), LOGS, 0.75),
+    "logs": Area(("pipeline/decode", "pipeline/history", "pipeline/report", *WITHOUT_SPARK), LOGS, 0.75, STARTS_SPARK),
     "pipeline": Area(("pipeline/tables",), TABLES, 0.75, needs_spark=True),
 }
 

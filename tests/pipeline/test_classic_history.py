@@ -7,8 +7,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.history.activity import activity_of
 from pipeline.history.group import GroupHistory
 from pipeline.history.records import GROUP_METADATA, Move, Rebalance, Record, Row, Session
+from tests.reachable import find_reachable
 
 SESSION_MS, SYNC_MS = 45_000, 300
 Place = tuple[str, int]
@@ -206,3 +208,18 @@ def test_each_generation_has_its_causes_and_moves_and_each_member_its_session(ac
         assert (session.pop("group"), session.pop("type")) == ("g", "classic")
     lasting = [*life.ended, *life.sessions.values()]
     assert sorted(sessions, key=lambda one: one["member_id"]) == sorted(lasting, key=lambda one: one["member_id"])
+
+
+def test_a_history_keeps_nothing_of_what_is_over() -> None:
+    """However often members come, go and return, and partitions that changed hands are committed again, or never."""
+    life, sizes = Life(), list[int]()
+    acts = [Act(come=3), Act(replace=1), Act(replace=1, is_within=True), Act(leave=1, come=2), Act(wants=True),
+            Act(votes=True), Act(leave=1, pause_ms=SESSION_MS), Act(is_deleted=True)]  # fmt: skip
+    for _ in range(40):
+        for number, act in enumerate(acts):
+            life.act(act)
+            for partition in range(number % 3 if sizes else 3):  # the last one is never committed again
+                life.history.observe("orders", partition, activity_of(life.at, is_txn=False))
+        assert life.history.take_rebalances()
+        sizes.append(len(find_reachable(life.history)))
+    assert sizes[5:] == [sizes[5]] * 35

@@ -5,11 +5,16 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.client.offsets import EARLIEST, LATEST
 from pipeline.decode import cluster_ends
+from pipeline.decode.cluster import ClusterLog, between, newest
 from pipeline.decode.cluster_ends import STEP_MS, STEPS, list_ends
 from pipeline.decode.ends import End
+from pipeline.decode.files import Store
+from pipeline.decode.logs import RECORD_BYTES, Position
 
 READ_MS = 1_760_000_000_000
 Place = tuple[str, int]
@@ -72,3 +77,33 @@ def test_an_end_is_told_of_each_time_as_far_as_records_show_it(seed: int, monkey
     found = list_ends("kafka://broker:9092", READ_MS)
     assert len(found) == len(set(found))
     assert set(found) == expected
+
+
+@given(
+    st.integers(0, 900), st.integers(0, 900), st.integers(0, 40), st.none() | st.integers(0, 900), st.integers(1, 90)
+)
+def test_spans_of_a_cluster_are_all_that_is_wanted_and_each_has_its_size(
+    begin: int, more: int, start: int, end: int | None, records: int
+) -> None:
+    """In records: what retention has removed counts for nothing, however much it was."""
+    log = ClusterLog(Store.of("kafka://broker"), "", "t-0", 0, begin=begin, end=begin + more)
+    last = log.end if end is None else end
+    cut = between(log, Position(start), None if end is None else Position(end), records * RECORD_BYTES)
+    assert [one for span in cut for one in range(span.from_offset, span.until_offset or 0)] == [*range(start, last)]
+    assert [span.floor for span in cut] == [span.from_offset for span in cut]
+    there = [len(range(max(begin, span.from_offset), span.until_offset or 0)) for span in cut]
+    assert all(one == records for one in there[:-1])
+    assert all(one <= records for one in there)
+    assert [span.is_followed for span in cut] == [True] * (len(cut) - 1) + [False] * bool(cut)
+
+
+@given(st.integers(0, 900), st.integers(0, 900), st.integers(0, 2_000), st.none() | st.integers(1, 90_000))
+def test_a_step_reads_as_many_records_as_its_limit_holds(
+    begin: int, more: int, start: int, max_bytes: int | None
+) -> None:
+    log = ClusterLog(Store.of("kafka://broker"), "", "t-0", 0, begin=begin, end=begin + more)
+    unread = len(range(max(start, begin), log.end))
+    limit = unread if max_bytes is None else max(1, max_bytes // RECORD_BYTES)
+    after = newest(log, Position(start), max_bytes)
+    assert len(range(max(start, begin), after.next_offset)) == min(unread, limit)
+    assert after.next_offset >= start

@@ -185,7 +185,10 @@ def test_what_a_worker_says_has_the_same_exit_code(
         (("follow", "l", "--out", "t", "--every", "\u0663"), "expected a whole number from 1 on"),
         (("follow", "l", "--out", "t", "--for", "1_0"), "invalid --for '1_0': expected seconds"),
         (("follow", "l", "--out", "t", "--for", "nan"), "invalid --for 'nan': expected seconds"),
-        (("build", "--out", "t", "--conf", "spark.x"), "invalid --conf 'spark.x': expected spark.NAME=VALUE"),
+        *(
+            (("build", "--out", "t", "--conf", text), f"invalid --conf {text!r}: expected spark.NAME=VALUE")
+            for text in ("spark.x", "x=1", "sparkle=1")
+        ),
         (("dump", "f", "--json"), "unknown option --json"),
     ],
 )
@@ -220,6 +223,7 @@ def test_what_spark_would_refuse_is_refused_before_it_starts(
 
 
 def test_a_second_build_ends_before_spark_starts(read_tables: Path, muster: Shell) -> None:
+    (read_tables / locks.BUILDER).write_text("a process that was killed when it held the lock, with a long name")
     with locks.lock_tables(read_tables, locks.BUILDER):
         told = muster(2, "build", "--out", read_tables)
         assert told == f"muster pipeline build: {read_tables} is being written to by {locks.describe_process()}\n"

@@ -10,8 +10,10 @@ import msgspec
 import pytest
 from crc32c import crc32c
 
+from pipeline.decode import positions
 from pipeline.decode.headers import next_batch
 from pipeline.decode.layout import log_dirs, segments, spans
+from pipeline.decode.logs import START
 from pipeline.decode.plain import batches
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.spans import CHUNK_BYTES
@@ -19,11 +21,13 @@ from pipeline.decode.transactions import read_commits
 from pipeline.dump import dump
 from pipeline.errors import CompactionRefusedError, LogDamagedError
 from pipeline.jobs.compact import compact
+from pipeline.jobs.ingest import Follower
 from pipeline.jobs.verify import verify
 from pipeline.synth import Plan, Writer, commit, write_logs
 from protocol.record_batch import HEADER_BYTES, encode, header_at, seal
 from protocol.records import Record
 from tests.pipeline.group_logs import fill, flip, read_rows
+from tests.pipeline.ingested import ids
 
 Row = dict[str, Any]
 
@@ -199,6 +203,35 @@ def test_an_offset_that_no_checksum_protects_is_believed_only_between_its_neighb
         assert reported(offset, problems), f"offset {offset} is missing without a word"
     for offset, row in commits.items():
         assert row == truth.get(offset) or reported(offset, problems), f"a wrong row at {offset} without a word"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_reading_on_misses_only_the_batch_whose_offset_is_off(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be the last one when a step ends, if it claims an offset that was read before. Where it claims one that is
+    to come, those around it show that it is off. The walk is in pieces of any size."""
+    dice = random.Random(seed)
+    walk_bytes = dice.choice([100, 500, 16 << 20])
+    monkeypatch.setattr(positions, "WALK_BYTES", walk_bytes)
+    name, damaged = "__consumer_offsets-0", dice.randrange(3, 12)
+    file = tmp_path / "logs" / name / f"{0:020d}.log"
+    fill(Writer(file.parent), range(12))
+    data = bytearray(file.read_bytes())
+    starts = [*_starts(data), len(data)]
+    is_low = damaged == 11 or walk_bytes < 1_000 or dice.random() < 0.5
+    data[starts[damaged] + 7] = dice.randrange(damaged) if is_low else 99
+    ends = {damaged + 1 if is_low else damaged + 2, 12, *(dice.randrange(1, 13) for _ in range(2))}
+    ends -= set() if is_low else {damaged + 1}
+    with Follower([str(tmp_path / "logs")], tmp_path / "out").lock_tables() as follower:
+        at = START
+        for end in sorted(ends):
+            file.write_bytes(data[: starts[end]])
+            follower.step()
+            before, at = at, follower.known.logs[name]
+            assert at.next_offset >= before.next_offset
+    assert ids(tmp_path / "out") == [(0, offset) for offset in range(12) if offset != damaged]
+    assert (at.next_offset, at.pos) == (12 - (damaged == 11), len(data))
 
 
 def find_next(data: bytes, start: int, above: int) -> int | None:

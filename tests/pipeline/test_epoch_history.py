@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.history.group import GroupHistory
 from pipeline.history.records import OF_EPOCHS, Rebalance, Record, Role, Row, Session
+from tests.reachable import find_reachable
 
 KINDS = sorted({kind for kind, _ in OF_EPOCHS.values()})
 CHANGES = {
@@ -242,3 +243,20 @@ def test_each_epoch_has_its_causes_and_each_member_its_session(kind: str, acts: 
         if isinstance(row, Session) and row.type == kind
     ]
     assert sorted(sessions, key=str) == sorted([*life.ended, *life.sessions.values()], key=str)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_history_keeps_nothing_of_what_is_over(kind: str) -> None:
+    """However often all of that has happened: what members, epochs and sessions leave is given back."""
+    life, sizes = Life(kind), list[int]()
+    acts = [life.swap, life.come_back, life.move_back, life.look_in, life.rejoin, life.change, life.pattern,
+            life.topics, life.nothing, life.settle]  # fmt: skip
+    for _ in range(8):
+        life.join(1, 3)
+        for number, act in enumerate(acts):
+            life.at += 1000
+            act(1 + number % 2, 2)
+        life.leave(0, 99)
+        assert life.history.take_rebalances()
+        sizes.append(len(find_reachable(life.history)))
+    assert sizes[1:] == [sizes[1]] * 7

@@ -32,6 +32,7 @@ CERTAIN = (
     "join", "leave", "static_rejoin", "subscription_change", "partition_count_change", "topic_found",
     "cooperative_handover", "migrated",
 )  # fmt: skip
+MEMBER = next(version for version, (kind, role) in OF_EPOCHS.items() if (kind, role) == ("consumer", Role.MEMBER))
 MODERN = {Cause.SUBSCRIPTION_CHANGED: "subscription_change", Cause.STATIC_MEMBER_RETURNED: "static_rejoin"}
 GROUPS, HAPPENINGS = 32, 15
 PIECES, PIECE = 8, 30  # logs that the long test makes, and the groups of each of two kinds of life in one
@@ -802,16 +803,33 @@ def test_gaps_are_what_the_commits_of_each_partition_say(engine: Engine, rows: l
             continue
         later = [row.log_offset for row in rows if isinstance(row, Rebalance) and row.group == rebalance.group]
         limit = [offset for offset in later if offset > rebalance.log_offset][HELD_MAX : HELD_MAX + 1] or [1 << 60]
-        expected = []
+        expected = dict[tuple[str, int], int]()
         for move in moved.get((rebalance.group, rebalance.log_offset), ()):
             commits = of_partition.get((move.group, move.topic, move.partition), [])
             before = [ts for offset, ts in commits if offset < rebalance.log_offset]
             after = [ts for offset, ts in commits if rebalance.log_offset < offset < limit[0]]
             if before and after:
-                expected.append(after[0] - before[-1])
-        assert rebalance.commit_gap_ms == max(expected, default=None), rebalance
+                expected[move.topic, move.partition] = after[0] - before[-1]
+        assert rebalance.commit_gap_ms == max(expected.values(), default=None), rebalance
+        longest = [one for one, gap in expected.items() if 10 * gap >= 8 * max(expected.values())]
+        assert rebalance.commit_gap_partitions == (format_partitions(longest) if longest else None)
         checked += bool(expected)
     assert checked > 100
+
+
+@given(st.lists(st.tuples(st.sampled_from([2, 3, MEMBER, "p0", "p1"]), st.integers(0, 99), st.booleans()), max_size=20))
+def test_a_commit_falls_into_the_step_before_it(events: list[tuple[int | str, int, bool]]) -> None:
+    """Records of members begin none."""
+    records, commits, step, counted = list[Record](), list[dict[str, Any]](), -1, dict[tuple[int, str], int]()
+    for offset, (what, ts, is_txn) in enumerate(events):
+        if isinstance(what, int):
+            records.append(Record(offset, ts, what, None, None, False, "{}"))
+            step = step if what == MEMBER else offset
+        else:
+            commits.append({"log_offset": offset, "topic": what, "partition": 7, "record_ts": ts, "is_txn": is_txn})
+            counted[step, what] = counted.get((step, what), 0) + 1
+    found = gather_activity(records, commits)
+    assert {(at, topic): one.commits for at, of in found.items() for (topic, _), one in of.items()} == counted
 
 
 def test_only_members_that_waited_for_an_assignment_have_a_time_to_sync() -> None:

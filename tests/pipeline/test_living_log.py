@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pipeline import manifest
+from pipeline.decode import positions as positions_module
 from pipeline.decode.layout import TOPIC
 from pipeline.decode.logs import START
 from pipeline.jobs.ingest import Follower, ingest
@@ -36,8 +37,12 @@ def read_on(logs: Path, out: Path, max_bytes: int | None) -> int:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_each_record_is_read_once_and_no_step_goes_beyond_its_limit(seed: int, tmp_path: Path) -> None:
+def test_each_record_is_read_once_and_no_step_goes_beyond_its_limit(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the log is walked in pieces that hold some batches, or not one."""
     dice, logs, out = Random(seed), tmp_path / "logs", tmp_path / "out"
+    monkeypatch.setattr(positions_module, "WALK_BYTES", (16 << 20, 700, 100)[seed % 3])
     log, turn, wanted = LivingLog(logs / NAME), 0, set[int]()
     for _ in range(25):
         for _ in range(dice.randrange(6)):
