@@ -113,7 +113,7 @@ AREAS = {
         0.85,
     ),
     "protocol": Area(("protocol",), ("tests/protocol",), 0.85),
-    "storage": Area(("storage",), ("tests/storage",), 0.85, PLANT_FAULTS + SLOW),
+    "storage": Area(("storage",), ("tests/storage", "tests/control/test_restarts.py"), 0.85, PLANT_FAULTS + SLOW),
     "server": Area(("coordinator/server",), ("tests/server", "tests/control", "tests/admin"), 0.75, PROCESSES),
     "operator": Area(
         ("coordinator/cli", "coordinator/admin", "coordinator/control", "coordinator/client"),

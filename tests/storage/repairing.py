@@ -24,6 +24,9 @@ def repaired(disk: CrashingDisk) -> tuple[Survey, Log]:
     found = layout.look(disk, DIRECTORY, is_repair=True)
     plan = repair.survey(disk, DIRECTORY, found)
     before = disk.contents()
+    for loss in plan.losses:
+        assert loss.first_offset <= loss.end_offset
+        assert not loss.size or loss.position + loss.size <= len(before[loss.path]), "the bytes that are lost are there"
     again = repair.survey(disk, DIRECTORY, found)
     assert (plan, before) == (again, disk.contents()), "a survey changes nothing"
     repair.carry_out(disk, DIRECTORY, found, plan)

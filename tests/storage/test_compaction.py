@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -318,15 +319,18 @@ def test_a_second_compaction_reads_only_what_is_new_and_keeps_the_rest() -> None
     assert values == {b"k0": b"new", **{b"k%d" % (n % 7): b"%d" % n for n in range(23, 30) if n % 7}}
 
 
-def test_a_long_log_is_compacted_in_parts_of_so_many_keys() -> None:
-    log = new_log(segment_bytes=300)
+@pytest.mark.parametrize("segment_bytes", [300, 100_000])
+def test_a_long_log_is_compacted_in_parts_of_so_many_keys(segment_bytes: int) -> None:
+    log = new_log(segment_bytes=segment_bytes)
     for number in range(60):
         put(log, (b"k%d" % (number % 20), b"%d" % number))
     log.roll()
     before = log.files.contents()
     finish(cleaner.compact(log, 0, keys_max=5))
     assert 0 < log.checkpoint.cleaned_to < log.end_offset
-    assert len([segment for segment in log.segments if segment.base_offset >= log.checkpoint.cleaned_to]) > 5
+    assert log.checkpoint.cleaned_to <= 20, "a few more in the batch that is the last one of a part"
+    later = [segment for segment in log.segments if segment.base_offset >= log.checkpoint.cleaned_to]
+    assert len(later) > 5 or segment_bytes > 300
     for segment in log.segments:
         if segment.base_offset >= log.checkpoint.cleaned_to:
             assert log.files.contents()[segment.path] == before[segment.path], "nothing is known of it"
@@ -336,6 +340,17 @@ def test_a_long_log_is_compacted_in_parts_of_so_many_keys() -> None:
         finish(cleaner.compact(log, 0, keys_max=5))
     assert {key: value for _, key, value in records(log)} == expected
     assert len(records(log)) == 20
+
+
+def test_what_is_rewritten_goes_to_the_disk_step_by_step() -> None:
+    """Otherwise all that is left of a segment would be in memory at once."""
+    log = new_log()
+    for number in range(40):
+        put(log, (b"k%d" % number, bytes(1000)))
+    path = log.segments[0].path.removesuffix(".log") + ".log.cleaned"
+    sizes = [len(log.files.contents().get(path, b"")) for _ in cleaner.compact(log, 0, step_bytes=2000)]
+    assert max(after - before for before, after in pairwise(sizes) if after) <= 3 * 1100
+    assert max(sizes) > 40_000
 
 
 def test_deleting_records_meanwhile_gives_the_compaction_up() -> None:

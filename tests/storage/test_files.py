@@ -176,6 +176,9 @@ def test_real_failures_say_what_was_done_to_what_in_the_systems_words(tmp_path: 
     file.close()
     expect_failure(lambda: file.pread(0, 1), "read", name, errno.EBADF)
     expect_failure(file.size, "look at", name, errno.EBADF)
+    expect_failure(file.modified_ms, "look at", name, errno.EBADF)
+    expect_failure(lambda: file.set_modified_ms(1), "set the time of", name, errno.EBADF)
+    expect_failure(lambda: file.append_parts([b"x"]), "append to", name, errno.EBADF)
     expect_failure(file.sync, "sync", name, errno.EBADF)
     expect_failure(file.close, "close", name, errno.EBADF)
     expect_failure(lambda: files.open(missing), "open", missing, errno.ENOENT)
@@ -196,6 +199,14 @@ def expect_failure(call: Callable[[], object], operation: str, path: str, number
         call()
     assert (failed.value.operation, failed.value.path, failed.value.errno) == (operation, path, number)
     assert str(failed.value) == f"{operation} {path}: {os.strerror(number)} ({errno.errorcode[number]})"
+
+
+def test_a_system_without_locks_is_a_failure_and_no_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    expect_failure(lambda: RealFiles().lock(str(tmp_path / "lock")), "lock", str(tmp_path), errno.ENOLCK)
 
 
 def test_a_short_write_is_tried_on_to_learn_what_was_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,9 +65,10 @@ def test_a_damaged_batch_is_lost_and_everything_behind_it_is_kept() -> None:
     with pytest.raises(DamagedLog) as damage:
         Log.open(disk, DIRECTORY, CONFIG)
     assert (damage.value.path, damage.value.position, damage.value.offset) == (segment.path, 0, segment.base_offset)
+    size = header_at(disk.contents()[segment.path]).size
     plan, mended = repaired(disk)
     first, end = segment.base_offset, segment.base_offset + 2
-    assert lost(plan) == [(first, end)]
+    assert plan.losses == [repair.Loss(segment.path, 0, size, first, end)]
     assert values(mended) == [pair for pair in everything if not first <= pair[0] < end]
     assert mended.end_offset == log.end_offset
 
@@ -184,13 +185,21 @@ def test_a_repair_that_fails_at_any_call_is_finished_by_another(reason: int) -> 
     assert readonly.contents() == before
 
 
-def test_a_torn_tail_is_no_loss() -> None:
-    disk, log, _ = disk_with_log()
-    path = log.segments[-1].path
+@pytest.mark.parametrize("later", [0, 2])
+def test_a_torn_tail_is_no_loss(later: int) -> None:
+    """Also behind batches that are not known to be on the disk."""
+    disk, _, everything = disk_with_log(batches=18)
+    log = Log.open(disk, DIRECTORY, CONFIG)
+    for _ in range(later):
+        log.append(encode([Record(None, b"later")]))
+    path, end = log.segments[-1].path, 36 + later
+    assert log.checkpoint.recovery_point == 36
+    torn = len(disk.contents()[path])
     disk.put(path, disk.contents()[path] + b"\0" * 33)
-    plan = repair.survey(disk, DIRECTORY, layout.look(disk, DIRECTORY))
-    assert [(loss.size, loss.first_offset, loss.end_offset) for loss in plan.losses] == [(33, 40, 40)]
-    assert repaired(disk)[1].end_offset == 40
+    plan, mended = repaired(disk)
+    assert plan.losses == [repair.Loss(path, torn, 33, end, end)]
+    assert values(mended) == [*everything, *[(36 + at, b"later") for at in range(later)]]
+    assert mended.end_offset == end
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -138,6 +138,8 @@ def test_what_is_not_as_it_was_written_is_not_made_the_truth(monkeypatch: pytest
         replacement.prepare(disk, "data", NEW | {"fresh-0/00000000000000000000.log": bytes(105)})
     disk.after_call = None
     assert logs_of(disk) == OLD
+    replace(disk, NEW)
+    assert logs_of(disk) == NEW, "chunk by chunk"
 
 
 def test_what_a_failed_attempt_has_left_is_no_part_of_the_next_one() -> None:
