@@ -317,12 +317,12 @@ class DataPlane:
 
     def apply_topic_changes(self, changes: Iterable[Change]) -> None:
         """Topics came, grew or went: remove the records of those that went."""
-        gone = [change for change in changes if change.after is None and change.before is not None]
+        gone = {change.name for change in changes if change.after is None}
         if gone:
             # That they are gone is on the disk before any of their files is: else a crash would leave half of them.
             self._runtime.ledger.flush()
             self._runtime.ledger.sync()
-            if self._state.logs.drop({change.name for change in gone}):
+            if self._state.logs.drop(gone):
                 self._runtime.do_in_steps(self._state.logs.purge())
 
     def forget_topics(self, ended: Iterable[Change]) -> Steps[None]:

@@ -191,7 +191,7 @@ def resume(state: State, waiting: Waiting) -> FetchResponse | None:
     found = _read(state, wanted)
     size = _size(found)
     if not _is_enough(wanted, found, size):
-        waiting.missing = max(wanted.min_bytes - size, 1)
+        waiting.missing = wanted.min_bytes - size
         return None
     return _answer(state, wanted, found)
 

@@ -177,7 +177,7 @@ def _park(state: State, poll: SharePoll, request: ShareFetchRequest, missing: in
     names = [(state.name_of(key.topic_id), key.partition) for key in poll.asked.keys]
     partitions = tuple([(name, index) for name, index in names if name is not None])
     due_ms = deadline_ms(state.real_ms(), request.max_wait_ms)
-    waiting = Waiting(poll.env.call.ticket, due_ms, max(missing, 1), request, poll, partitions)
+    waiting = Waiting(poll.env.call.ticket, due_ms, missing, request, poll, partitions)
     waiting.share_partitions = poll.asked.keys
     state.polls.park(waiting)
     return PARKED
@@ -190,7 +190,7 @@ def resume(state: State, waiting: Waiting, now_ms: int) -> ShareFetchResponse | 
         return _OUTDATED
     found = look(state, poll.asked)
     if not is_enough(poll.asked, found):
-        waiting.missing = max(poll.asked.min_bytes - _size(found), 1)
+        waiting.missing = poll.asked.min_bytes - _size(found)
         return None
     return _respond(state, poll, take(state, poll.asked, found, now_ms))
 

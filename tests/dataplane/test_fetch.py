@@ -165,6 +165,9 @@ def test_a_topic_that_is_created_anew_is_another_one_to_a_fetch_that_waits(broke
     assert read_values(there.records) == ["awaited"]
 
 
+SIZE = len(batch("a" * 30))
+
+
 class Happenings:
     """What may happen to the records of "t" while a fetch waits for them."""
 
@@ -195,7 +198,7 @@ class Happenings:
 @given(
     acts=st.lists(st.sampled_from([name for name in vars(Happenings) if not name.startswith("_")]), max_size=6),
     level=st.integers(0, 1),
-    min_bytes=st.sampled_from([1, 150, 300, 10_000]),
+    min_bytes=st.sampled_from([1, SIZE, SIZE + 1, 2 * SIZE, 2 * SIZE + 1, 300, 10_000]),
 )
 @settings(max_examples=200)
 @example(acts=["append_in_transaction", "end_transaction"], level=1, min_bytes=10_000)

@@ -2,6 +2,8 @@
 
 import cramjam
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from protocol import record_batch
@@ -10,7 +12,7 @@ from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.record_batch import HEADER_BYTES, seal
 from protocol.records import Record
-from tests.dataplane.broker import NODES, NOW, Broker, batch, call
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
 from tests.requests import produce
 from tests.server.in_memory import InMemory
 from tests.steps import finish
@@ -91,19 +93,43 @@ def test_a_batch_that_lies_about_its_times_is_set_right(broker: Broker) -> None:
         assert record_batch.is_intact(records, at, header)
 
 
-def test_a_segment_holds_records_of_so_much_time(broker: Broker) -> None:
-    broker.create("hourly", segment_ms="3600000")
-    later = 200 * 60_000
-    for minutes in (0, 30, 60, 61, 62, 0, 121, 122):
-        broker.produce("hourly", 0, batch("a", at_ms=minutes * 60_000), now_ms=later)
-    logs = sorted(
-        path for path in broker.files.contents() if path.startswith("data/hourly-0/") and path.endswith(".log")
-    )
-    assert [int(path[-24:-4]) for path in logs] == [0, 3, 7]
-    after = Broker(broker.files.copy())
-    after.produce("hourly", 0, batch("a", at_ms=183 * 60_000), now_ms=later)
-    assert len(after.fetch("hourly", offset=8).records) == len(batch("a"))
-    assert "data/hourly-0/00000000000000000008.log" in after.files.contents()
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 29, 30, 31, 59]), st.sampled_from([-1, -1, 0, 30, 60, 61, 122]), st.booleans()
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from(["CreateTime", "CreateTime", "LogAppendTime"]),
+)
+@settings(max_examples=40)
+def test_a_segment_holds_records_of_so_much_time(rounds: list[tuple[int, int, bool]], kind: str) -> None:
+    """Since its first record by the times of records, or since that was appended where it has none. Kafka:
+    `LogSegment.timeWaitedForRoll`; a start knows no more of the latter."""
+    broker, minute, hour = Broker(), 60_000, 3_600_000
+    later = {"message_timestamp_after_max_ms": str(3 * hour)}
+    broker.create("hourly", segment_ms=str(hour), message_timestamp_type=kind, **later)
+    now_ms, bases, first, begun_ms = NOW, list[int](), 0, NOW
+    for offset, (minutes, time, is_restart) in enumerate(rounds):
+        if is_restart:
+            broker.node.close()
+            broker = Broker(broker.files)
+        now_ms += minutes * minute
+        at_ms = -1 if time < 0 else NOW + time * minute
+        begun_ms = now_ms if is_restart else begun_ms
+        latest = now_ms if kind == "LogAppendTime" else at_ms
+        if not bases or (latest - first if first >= 0 else now_ms - begun_ms) > hour:
+            bases, first, begun_ms = [*bases, offset], latest, now_ms
+        told = broker.produce("hourly", 0, batch("a", at_ms=at_ms), now_ms=now_ms)
+        assert (told.error_code, told.base_offset) == (ErrorCode.NONE, offset)
+        found = [
+            path for path in broker.files.contents() if path.startswith("data/hourly-0/") and path.endswith(".log")
+        ]
+        assert sorted(int(path[-24:-4]) for path in found) == bases
+    ends = [*bases[1:], len(rounds)]
+    for base, end in zip(bases, ends, strict=True):
+        assert read_values(broker.fetch("hourly", offset=base).records) == ["a"] * (end - base)
 
 
 def test_a_topic_that_goes_between_two_steps_takes_nothing(broker: Broker) -> None:

@@ -8,8 +8,11 @@ import pytest
 from msgspec import Struct
 
 from coordinator.core.result import COORDINATOR_EPOCH
+from protocol import record_batch
+from protocol.compression import Meter
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsRequestDescribableLogDirTopic
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
 from protocol.messages.describe_topic_partitions import (
@@ -18,6 +21,7 @@ from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequestTopic,
 )
 from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -29,6 +33,7 @@ from tests.requests import commit, delete_records, list_offsets
 
 POLICIES: Final = {"logs": "delete", "mixed": "compact,delete", "table": "compact"}
 PARTITIONS: Final = {"logs": 3, "mixed": 1, "table": 2}
+PARTITIONS_MAX: Final = 4
 OLDER: Final = "x"  # a producer from before KIP-890, which counts on in its next transaction
 OFFSETS: Final = "__consumer_offsets"
 EARLIEST, LATEST = -2, -1
@@ -63,6 +68,7 @@ class Partition(Struct):
     end: int = 0
     segment: int = 0  # where its one segment begins
     batches: list[Written] = []
+    values: list[str | None] = []  # by offset; None is a marker
 
     @property
     def writers(self) -> dict[int, Writer]:
@@ -103,6 +109,7 @@ class World:
         self.broker = Broker()
         for topic, count in PARTITIONS.items():
             self.broker.create(topic, count, cleanup_policy=POLICIES[topic])
+        self.counts = dict(PARTITIONS)
         self.partitions = {(topic, at): Partition() for topic, count in PARTITIONS.items() for at in range(count)}
         self.idle = self.broker.producer()
         self.transactional = {name: self.broker.producer(name) for name in ("x", "y")}
@@ -126,9 +133,12 @@ class World:
             fields |= {**ids, "transactional": txn is not None}
             one.batches.append(Written(one.end, producer, at_ms, sequence + size - 1, txn is not None))
         version = 11 if txn == OLDER else 12
-        told = self.broker.produce(*key, batch(*values, **fields), txn=txn, version=version, now_ms=self.now_ms)
+        data = batch(*values, **fields)
+        behind = data[: self.random.randrange(len(data)) if self.random.random() < 0.5 else 0]  # another one begins
+        told = self.broker.produce(*key, data + behind, txn=txn, version=version, now_ms=self.now_ms)
         assert (told.error_code, told.base_offset) == (ErrorCode.NONE, one.end)
         one.end += size
+        one.values += values
 
     def write_plain(self) -> None:
         self.write(self.choose(), None)
@@ -160,6 +170,7 @@ class World:
             one = self.partitions[key]
             one.batches.append(Written(one.end, self.transactional[name], self.now_ms, is_marker=True))
             one.end += 1
+            one.values.append(None)
 
     def delete_records(self) -> None:
         key = self.choose()
@@ -175,6 +186,28 @@ class World:
         ((told,),) = [topic.partitions for topic in self.broker.ask(delete_records(key[0], {key[1]: offset})).topics]
         assert (told.error_code, told.low_watermark) == (error, -1 if error else one.start)
 
+    def grow(self) -> None:
+        """A topic gets another partition; those that it has stay as they are."""
+        topic = self.random.choice(list(self.counts))
+        if self.counts[topic] == PARTITIONS_MAX:
+            return
+        self.counts[topic] += 1
+        request = CreatePartitionsRequest((CreatePartitionsRequestTopic(topic, self.counts[topic], None),))
+        assert self.broker.ask(request).results[0].error_code == ErrorCode.NONE
+        self.partitions[topic, self.counts[topic] - 1] = Partition()
+
+    def make_anew(self) -> None:
+        """A topic of which no transaction has a partition is deleted, and created once more."""
+        busy = {topic for keys in self.taking_part.values() for topic, _ in keys}
+        topic = self.random.choice(list(self.counts))
+        if topic in busy:
+            return
+        self.broker.delete(topic)
+        self.broker.create(topic, self.counts[topic], cleanup_policy=POLICIES[topic])
+        for key in [key for key in self.partitions if key[0] == topic]:
+            self.partitions[key] = Partition()
+            self.sequences = {one: number for one, number in self.sequences.items() if one[0] != key}
+
     def commit_offsets(self) -> None:
         self.broker.ask(commit(f"g{self.random.randint(0, 9)}", {"logs": {0: 1}}), version=8)
 
@@ -188,6 +221,7 @@ class World:
 ACTS: Final = (
     *[World.write_plain] * 3, *[World.write_idempotent] * 3, *[World.write_in_transaction] * 5,
     *[World.end_transaction] * 3, *[World.delete_records] * 3, World.commit_offsets, World.start_again,
+    World.grow, World.make_anew,
 )  # fmt: skip
 
 
@@ -202,14 +236,36 @@ def read_offsets(world: World) -> None:
             row = OffsetForLeaderEpochRequestPartition(index, leader_epoch=epoch)
             of_epoch = OffsetForLeaderEpochRequest(-1, (OffsetForLeaderEpochRequestTopic(topic, (row,)),))
             assert broker.ask(of_epoch).topics[0].partitions[0].end_offset == offset, (topic, index, epoch)
-        data = broker.fetch(topic, index, one.start)
+        for current in (-1, 0, 1):  # the leader's epoch, as the client knows it
+            rows = (
+                ListOffsetsRequestPartition(index, current, LATEST),
+                OffsetForLeaderEpochRequestPartition(index, current),
+            )
+            answers = [
+                broker.ask(ListOffsetsRequest(-1, topics=(ListOffsetsRequestTopic(topic, rows[:1]),))),
+                broker.ask(OffsetForLeaderEpochRequest(-1, (OffsetForLeaderEpochRequestTopic(topic, rows[1:]),))),
+            ]
+            codes = [answer.topics[0].partitions[0].error_code for answer in answers]
+            codes.append(broker.fetch(topic, index, one.end, current_leader_epoch=current).error_code)
+            assert codes == [ErrorCode.UNKNOWN_LEADER_EPOCH if current > 0 else ErrorCode.NONE] * 3
+        data = broker.fetch(topic, index, one.start, partition_max_bytes=1 << 20)
         ends = (data.log_start_offset, data.high_watermark, data.last_stable_offset)
         assert ends == (one.start, one.end, one.stable), (topic, index)
+        assert list(read_records(data.records, one.start)) == list(enumerate(one.values))[one.start :], (topic, index)
         assert broker.plane.end_offset(topic, index) == one.end
 
 
+def read_records(data: bytes, start: int) -> Iterator[tuple[int, str | None]]:
+    """Offsets and values of the records from an offset on, None for a marker; the batches fill all of the bytes."""
+    assert sum(header.size for _, header in record_batch.batches(data)) == len(data)
+    for at, header in record_batch.batches(data):
+        for record in record_batch.read(data, at, header, Meter()):
+            if record.offset >= start:
+                yield record.offset, None if header.is_control else (record.value or b"").decode()
+
+
 def read_producers(world: World) -> None:
-    topics = [DescribeProducersRequestTopic(name, tuple(range(count))) for name, count in PARTITIONS.items()]
+    topics = [DescribeProducersRequestTopic(name, tuple(range(count))) for name, count in world.counts.items()]
     answer = world.broker.ask(DescribeProducersRequest(tuple(topics)))
     found = {(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
     assert found.keys() == world.partitions.keys()
@@ -236,7 +292,7 @@ def read_sizes(world: World) -> None:
         told = {topic.name: {one.partition_index: one.partition_size for one in topic.partitions}
                 for topic in directory.topics}  # fmt: skip
         for topic in asked:
-            count = PARTITIONS.get(topic, 4)
+            count = world.counts.get(topic, 4)
             assert told[topic] == {index: sizes.get(topic, {}).get(index, 0) for index in range(count)}, topic
     measured = world.broker.node.log_bytes()
     assert all(measured[topic] == sum(sizes.get(topic, {}).values()) for topic in asked)
