@@ -11,17 +11,19 @@ import trio
 
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
+from protocol import record_batch
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.records import Record
 from protocol.steps import finish_steps
 from storage import replacement
 from storage.files import StorageError
 from tests.control.cluster import Cluster
 from tests.control.steered import SteeredNode
-from tests.requests import commit, commit_in_transaction
+from tests.requests import commit, commit_in_transaction, produce
 from tests.storage.crashing_disk import CrashingDisk, ProcessKill
 
 TOPICS = {"orders": 4, "other": 2}
@@ -138,6 +140,7 @@ def prepare(*, is_synced: bool = False) -> tuple[Cluster, CrashingDisk]:
     disk.sync_directory("")
     server = start(disk, is_synced=is_synced)
     server.operator.state.seed(AFTER)
+    server.connect("producer").ask(produce("other", {0: record_batch.encode([Record(None, b"a")])}), 9)
     server.operator.state.take_snapshot("after")
     for state in (EARLIER, BEFORE):
         server.operator.state.seed(state)
@@ -214,7 +217,9 @@ def test_after_a_power_cut_with_fsync_there_is_what_was_or_was_to_be(name: str) 
         with pytest.raises(ProcessKill):
             OPERATIONS[name].do(server)
         for seed in range(3):
-            check(name, start(disk.crash(Random(seed))).operator.state.contents(), after)
+            again = start(disk.crash(Random(seed)))
+            check(name, again.operator.state.contents(), after)
+            assert not again.node.world.dataplane.closed_partitions, "the log of each topic that is there"
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -39,6 +39,16 @@ def test_a_missing_topic_is_created_when_a_client_asks_for_it(broker: Broker) ->
     assert ask(again, "new")["new"] == topic
 
 
+@pytest.mark.parametrize("id_comes_first", [False, True])
+def test_where_a_topic_is_asked_for_by_its_id_none_is_created(broker: Broker, id_comes_first: bool) -> None:
+    """And those by name are not looked at. Kafka: `KafkaApis.handleTopicMetadataRequest`."""
+    known = broker.ledger.catalog.topics_by_name["t"].id
+    asked = [MetadataRequestTopic(topic_id=known, name=None), MetadataRequestTopic(name="new")]
+    answer = broker.ask(MetadataRequest(tuple(asked if id_comes_first else asked[::-1])), version=12)
+    assert [topic.name for topic in answer.topics] == ["t"]
+    assert "new" not in broker.ledger.catalog.topics_by_name
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../t", "a\0b", "é", "a" * 250, "a b"])
 def test_what_is_no_name_is_not_created(broker: Broker, name: str) -> None:
     before = broker.files.contents()

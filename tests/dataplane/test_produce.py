@@ -83,6 +83,19 @@ def test_zstd_is_for_those_who_know_it(broker: Broker) -> None:
     assert codes == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.NONE]
 
 
+def test_what_is_no_batch_is_told_before_acks_that_are_not_known(broker: Broker) -> None:
+    """Kafka looks at batches as it reads the request, and at acks when it appends."""
+    packed = seal(replace(record_batch.header_at(GOOD), attributes=4), cramjam.zstd.compress(GOOD[HEADER_BYTES:]))
+    for version in (6, 7, 12):
+        for data in (GOOD, packed, GOOD[:-1], GOOD + GOOD, b"", GOOD[:16] + b"\1" + GOOD[17:]):
+            known, unknown = [
+                broker.ask(produce("t", {0: data}, acks=acks), version=version).responses[0].partition_responses[0]
+                for acks in (1, 2)
+            ]
+            error = known.error_code or ErrorCode.INVALID_REQUIRED_ACKS
+            assert (unknown.error_code, unknown.base_offset) == (error, -1), (version, data)
+
+
 def test_a_batch_that_lies_about_its_times_is_set_right(broker: Broker) -> None:
     """Records are found and expire by the greatest time in the header, which Kafka works out anew as well."""
     for lie in (NOW - 1, NOW + 10**9):

@@ -18,7 +18,7 @@ from protocol.messages.write_txn_markers import (
 from storage.files import StorageError
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
 from tests.dataplane.transactional import transactional_batch
-from tests.requests import commit_in_transaction, fetch, fetch_offsets
+from tests.requests import commit_in_transaction, fetch, fetch_offsets, produce
 from tests.storage.crashing_disk import CrashingDisk
 
 
@@ -57,6 +57,29 @@ def test_a_batch_that_nobody_announced(broker: Broker, version: int, error: Erro
     assert broker.files.contents() == before
     unverified = Broker(broker.files.copy(), transaction_partition_verification_enable=False)
     assert unverified.produce("t", 0, transactional_batch(producer, "a"), txn="x", version=version).error_code == 0
+
+
+@pytest.mark.parametrize("other", range(7))
+def test_a_request_speaks_for_one_producer(broker: Broker, other: int) -> None:
+    """One id in one epoch. Partitions that are not there, and batches of no transaction, count for nothing. Kafka:
+    `ReplicaManager.handleProduceAppend`."""
+    producer = (producer_id, epoch) = broker.producer("x")
+    plain = batch("b", producer_id=producer_id + 1, producer_epoch=0, base_sequence=0)
+    partition, second = [
+        (1, transactional_batch(producer, "b")),
+        (1, transactional_batch((producer_id + 1, epoch), "b")),
+        (1, transactional_batch((producer_id, epoch + 1), "b")),
+        (7, transactional_batch((producer_id + 1, epoch), "b")),
+        (1, plain),
+        (1, batch("b")),
+        (1, transactional_batch((producer_id + 1, epoch), "b")[:-1]),
+    ][other]
+    request = produce("t", {0: transactional_batch(producer, "a"), partition: second}, "x")
+    codes = [one.error_code for one in broker.ask(request, version=12).responses[0].partition_responses]
+    if other in (1, 2):
+        assert codes == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+    else:
+        assert codes[0] == ErrorCode.NONE
 
 
 def test_a_producer_writes_nothing_beside_its_open_transaction(broker: Broker) -> None:

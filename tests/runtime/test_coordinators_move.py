@@ -182,6 +182,11 @@ class Brokers:
             leaders = {(topic.name, one.partition_index): one.leader_id
                        for topic in told.topics for one in topic.partitions}  # fmt: skip
             assert set(leaders.values()) <= set(self.running)
+            for topic in told.topics:
+                for one in topic.partitions:
+                    assert (one.replica_nodes, one.isr_nodes) == ((one.leader_id,), (one.leader_id,)), (
+                        "one copy of each"
+                    )
         states = [coordinator_key(StateKey(name, self.topic_id, 0)) for name in NAMES]
         for topic, key_type, names in (("__consumer_offsets", GROUP, NAMES), ("__share_group_state", SHARE, states)):
             for name, at in zip(names, self.find(key_type, tuple(names)), strict=True):
