@@ -314,3 +314,26 @@ def test_an_administrator_s_marker_is_judged_alike_in_every_topic(age: int, comm
         assert group.topics[0].partitions[0].committed_offset == (7 if is_ended and committed else -1)
         assert (broker.fetch("t", isolation_level=1).last_stable_offset == 2) == is_ended
         assert broker.values("t", committed=True) == (["a"] if is_ended and committed else [])
+    # What a log knows of a newer epoch counts against an older one, whatever the transaction says.
+    error = ErrorCode.INVALID_PRODUCER_EPOCH if age > 0 else ErrorCode.NONE
+    assert broker.produce("t", 0, transactional_batch(producer, "b", sequence=1), txn="x").error_code == error
+    for version in (4, 5):
+        told = broker.ask(commit_in_transaction("x", "g", producer, {"t": {0: 8}}), version=version)
+        assert told.topics[0].partitions[0].error_code == error
+
+
+@pytest.mark.parametrize("topic", ["t", "__consumer_offsets"])
+def test_no_id_that_an_administrator_writes_is_an_end_of_ids(topic: str) -> None:
+    """No producer gets an id that a log knows; but there are always more of them."""
+    broker = Broker(topics={"t": 1}, offsets_topic_num_partitions=1)
+    for producer_id in (2**63 - 1, 2**62, 1_000):
+        topics = (WriteTxnMarkersRequestWritableTxnMarkerTopic(topic, (0,)),)
+        marker = WriteTxnMarkersRequestWritableTxnMarker(producer_id, 0, False, topics, 0)
+        (answer,) = broker.ask(WriteTxnMarkersRequest((marker,))).markers
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    broker.node.close()
+    again = Broker(broker.files, topics={"t": 1}, offsets_topic_num_partitions=1)
+    assert broker.values("t") == []
+    known, _ = again.producer()
+    assert (known > 1_000 if topic != "t" else known >= 0) and known < 2**62
+    assert again.produce("t", 0, batch("a", producer_id=known, producer_epoch=0, base_sequence=0)).error_code == 0

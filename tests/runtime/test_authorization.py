@@ -29,11 +29,17 @@ from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
 )
+from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsRequestResource
 from protocol.messages.create_acls import CreateAclsRequest
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
 from protocol.messages.describe_acls import DescribeAclsRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequestGroup
+from protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestResource,
+)
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.wire import ZERO_UUID
@@ -190,6 +196,41 @@ def test_a_producer_that_wants_no_answer_gets_none_of_a_denial_either() -> None:
         peer = user(one)
         assert peer.ask(produce("orders", {0: batch("a")}, transactional_id, acks=0), 11) is None
         assert peer.connection.parked is None and peer.connection.closing
+
+
+@pytest.mark.parametrize("allowed", [(), ("orders",), ("orders", "b")])
+def test_of_what_a_producer_may_write_only_a_part_all_of_that_is_written(allowed: tuple[str, ...]) -> None:
+    """And with acks=0 its connection is closed for the rest."""
+    one = server(topics={"orders": 1, "b": 1})
+    rules = [rule(resource_type=Resource.TOPIC, resource_name=name, operation=Operation.WRITE) for name in allowed]
+    assert {told.error_code for told in user(one, "admin").ask(CreateAclsRequest(tuple(rules)), 3).results} <= {0}
+    both = [produce(name, {0: batch("a", at_ms=one.clock.now_ms())}, acks=0) for name in ("b", "orders")]
+    request = replace(both[0], topic_data=tuple([topic for each in both for topic in each.topic_data]))
+    peer = user(one)
+    assert peer.ask(request, 11) is None
+    assert peer.connection.closing == (len(allowed) < 2)
+    ends = {name: one.node.world.dataplane.find_end_offset(name, 0) for name in ("orders", "b")}
+    assert ends == {name: int(name in allowed) for name in ends}
+
+
+def test_types_of_resources_that_there_are_not_need_no_rights() -> None:
+    """Loggers are refused whoever alters them by the older API; a client hears of other types what an admin hears."""
+    one = server()
+    apis: dict[int, tuple[type, type]] = {
+        32: (DescribeConfigsRequest, DescribeConfigsRequestResource),
+        33: (AlterConfigsRequest, AlterConfigsRequestResource),
+        44: (IncrementalAlterConfigsRequest, IncrementalAlterConfigsRequestResource),
+    }
+    for key, (request, resource) in apis.items():
+        needed = set()
+        for kind in range(40):
+            asked = request((resource(kind, "orders" if kind == 2 else "0"),))
+            answers = [user(one, name).ask(asked, 1 if key == 44 else 2) for name in ("alice", "admin")]
+            (said,), (known,) = [answer.results if key == 32 else answer.responses for answer in answers]
+            if said.error_code != known.error_code:
+                assert said.error_code in DENIED
+                needed.add(kind)
+        assert needed == {2, 4, 8, 16, 32} - ({8} if key == 33 else set()), key
 
 
 def test_names_of_the_table_are_apis() -> None:

@@ -11,6 +11,7 @@ import pytest
 from coordinator.core.moves import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
 from coordinator.core.share_state.keys import coordinator_key
 from coordinator.core.share_state.values import StateKey
+from coordinator.core.transactions.states import State
 from coordinator.core.verbs import VerbResponse
 from protocol.errors import ErrorCode
 from protocol.java_hash import partition_of
@@ -151,6 +152,21 @@ class Brokers:
             assert told.transaction_state == "CompleteAbort"
         self.begun.clear()
 
+    def stop_all(self) -> None:
+        """While no broker runs nothing times out; it does once one that has loaded it runs."""
+        for node_id in self.running:
+            self.command(StopBroker(node_id, LOAD_MS))
+        self.server.advance(2 * TIMEOUT_MS / 1_000)
+        self.server.rest()
+        by_id = self.server.node.world.ledger.transactions.by_id
+        assert {name for name in self.begun if by_id[name].state != State.ONGOING} == set()
+        self.stopped.clear()
+        for node_id in BROKERS:
+            self.command(StartBroker(node_id, LOAD_MS))
+        self.wait()
+        assert {by_id[name].state for name in self.begun} <= {State.COMPLETE_ABORT}
+        self.begun.clear()
+
     # -- what clients are told -----------------------------------------------------------------------------------------
 
     def compare(self, *, is_loading: bool) -> None:
@@ -216,7 +232,7 @@ class Brokers:
 
 ACTS: Final = (
     *[Brokers.stop] * 3, *[Brokers.start] * 2, *[Brokers.move] * 4, *[Brokers.begin] * 4, *[Brokers.wait] * 3,
-    *[Brokers.pass_some_time] * 3, Brokers.wait_long,
+    *[Brokers.pass_some_time] * 3, Brokers.wait_long, Brokers.stop_all,
 )  # fmt: skip
 
 

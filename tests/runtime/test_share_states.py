@@ -49,7 +49,7 @@ from protocol.messages.write_share_group_state import (
 from storage import cleaner
 from storage.files import StorageError
 from tests.requests import alter_configs, fetch
-from tests.server.in_memory import WALL_MS, InMemory, Peer
+from tests.server.in_memory import DATA_DIR, WALL_MS, InMemory, Peer
 from tests.steps import count_steps, finish
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -230,6 +230,19 @@ def test_no_setting_of_a_topic_or_the_broker_lets_states_go(policy: str) -> None
         list(janitor.round(now_ms))
         server.rest()
     assert state_of(InMemory(server.files, **settings)) == before
+
+
+def test_a_segment_of_states_is_as_old_as_its_first_record() -> None:
+    """It ends after `segment.ms`, a week, as that of any topic, so that what is pruned can go."""
+    server, day_ms = begun(share_coordinator_state_topic_num_partitions=1), 86_400_000
+    bases = []
+    for day in range(20):
+        update = StateUpdate(-1, -1, 0, -1, (StateBatch(day, day, 2, 1),))
+        server.node.engine.share_states.write(key_in(server), update, WALL_MS + day * day_ms)
+        server.node.engine.flush()
+        logs = server.files.list(f"{DATA_DIR}/{SHARE_STATE_TOPIC}-0")
+        bases.append(sum(name.endswith(".log") for name in logs))
+    assert bases == [1] * 8 + [2] * 8 + [3] * 4
 
 
 def test_states_outlive_a_setting_that_an_earlier_version_has_taken() -> None:
