@@ -104,7 +104,7 @@ def supported_versions(compat: str) -> dict[int, range]:
         return intersect_versions(LATEST_RANGES)
     older = (KAFKA_3_9_RANGES.get(key, span) for key, span in LATEST_RANGES.items())
     both = zip(LATEST_RANGES.items(), older, strict=True)
-    return intersect_versions({key: range(min(span.start, old.start), span.stop) for (key, span), old in both})
+    return intersect_versions({key: range(old.start, span.stop) for (key, span), old in both})
 
 
 def intersect_versions(ranges: Mapping[int, range]) -> dict[int, range]:
