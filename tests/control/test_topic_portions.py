@@ -1,5 +1,7 @@
 """What is made or deleted at once is cut into portions that are decided in one step each."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,3 +16,5 @@ def test_topics_are_all_cut_and_a_portion_is_one_topic_or_one_step(sizes: list[i
     assert [name for portion in portions for name in portion] == list(topics)
     for portion in portions:
         assert len(portion) == 1 or sum(topics[name] for name in portion) < STEP_ENTRIES
+    for portion, following in pairwise(portions):
+        assert sum(topics[name] for name in (*portion, following[0])) >= STEP_ENTRIES, "no step has room for one more"

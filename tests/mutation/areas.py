@@ -15,7 +15,7 @@ class Area(Struct, frozen=True):
 
 PROCESSES = (
     *(f"tests/server/test_{name}.py" for name in ("live", "live_fuzz", "locked_crowd", "neighbours")),
-    *(f"tests/admin/test_{name}.py" for name in ("control", "metrics_formats", "page", "watch")),
+    *(f"tests/admin/test_{name}.py" for name in ("control", "metrics_formats", "page")),
 )
 """Tests of a server in a process of its own: which lines they reach is not seen."""
 PLANT_FAULTS = ("tests/storage/test_mutants.py",)
@@ -121,6 +121,7 @@ AREAS = {
         0.75,
         PROCESSES,
     ),
+    "pytest-muster": Area(("pytest-muster/src",), ("tests/pytest_muster",), 0.75),
     "logs": Area(("pipeline/decode", "pipeline/history", "pipeline/report", *WITHOUT_SPARK), LOGS, 0.75, STARTS_SPARK),
     "pipeline": Area(("pipeline/tables",), TABLES, 0.75, needs_spark=True),
 }

@@ -102,6 +102,13 @@ class Listening:
         (link,) = self.poller._links.values()
         return link
 
+    @property
+    def unsent_bytes(self) -> int:
+        """How many bytes of responses the clients do not take, of which the node is told."""
+        unsent_bytes = self.server.frontend.outbox.unsent.total
+        assert self.server.node.world.dataplane._state.unsent_bytes == unsent_bytes
+        return unsent_bytes
+
     def sweep(self, seconds: float) -> None:
         """So much later the poller looks for who is to be let go."""
         self.server.seconds += seconds

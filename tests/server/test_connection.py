@@ -7,7 +7,7 @@ from typing import Final
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coordinator.server.connection import Connection
+from coordinator.server.connection import Connection, connections_of
 from tests.attributes import writes
 from tests.server.in_memory import InMemory
 
@@ -135,3 +135,26 @@ def test_r16_requests_come_out_whole_and_in_order_however_they_are_cut(frames: l
         wire = wire[size:]
     assert out == frames
     assert not connection.frames.is_held
+
+
+ANNA, BEN = ("shop", "anna"), ("shop", "ben")
+
+
+@given(
+    peers=st.lists(st.tuples(st.sampled_from((ANNA, BEN, None)), st.sampled_from((None, "", "till")))),
+    client_id=st.sampled_from(("", "till")),
+)
+def test_connections_of_a_member_are_its_own_and_those_that_only_it_can_have(
+    peers: list[tuple[tuple[str, str] | None, str | None]], client_id: str
+) -> None:
+    """Whatever client id a member has told by each of its connections."""
+    server, connections = InMemory(), []
+    for member, told in peers:
+        connection = server.connect().connection
+        connection.member, connection.client_id = member, told
+        connections.append(connection)
+    found = connections_of(ANNA, client_id, connections)
+    others_have_it = any(member == BEN and (told or "") == client_id for member, told in peers)
+    for connection, (member, told) in zip(connections, peers, strict=True):
+        may_be_its = member is None and (told or "") == client_id and not others_have_it
+        assert (connection in found) is (member == ANNA or may_be_its)

@@ -305,10 +305,10 @@ async def test_a_client_that_does_not_read_costs_a_bounded_amount_and_loses_noth
     async with not_reading() as (here, client, link):
         assert link.connection.backlog, "it asked for more than it was told"
         assert link.unsent_bytes + link.connection.outgoing_bytes < 2 * RESPONSE_BYTES_MAX
-        assert here.server.frontend.outbox.unsent.total == link.unsent_bytes
+        assert here.unsent_bytes == link.unsent_bytes
         assert await client.read(ASKED) == list(range(1, ASKED + 1))
         await until(lambda: not link.unsent)
-        assert here.server.frontend.outbox.unsent.total == 0
+        assert here.unsent_bytes == 0
 
 
 async def test_of_clients_that_hold_too_many_bytes_of_responses_the_largest_is_closed(
@@ -330,7 +330,7 @@ async def test_a_client_that_takes_nothing_for_too_long_is_let_go() -> None:
         assert here.poller.connections == 1
         here.sweep(2)
         assert here.poller.connections == 0
-        assert here.server.frontend.outbox.unsent.total == 0
+        assert here.unsent_bytes == 0
 
 
 class Taking:

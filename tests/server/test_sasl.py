@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import OctKey
@@ -617,6 +617,25 @@ def test_users_and_keys_are_read_again(tmp_path: Path, issuer: Issuer) -> None:
         with pytest.raises(ConfigError, match="expected keys in the form of JWKS: "):
             again.reload()
     assert log_in(here.connect(), "ann", "two")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.sampled_from(("EC", "P-256", "AQAB")),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(("keys", "kty", "n", "crv")), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=30)
+@given(document=JSON | JSON.map(lambda value: {"keys": value}) | JSON.map(lambda value: {"keys": [value]}))
+def test_a_file_of_keys_that_is_of_any_other_form_is_refused(document: Any, tmp_path_factory: Any) -> None:
+    keys = tmp_path_factory.getbasetemp() / "keys of any form.json"
+    keys.write_text(json.dumps(document))
+    values = {"sasl.enabled.mechanisms": ("OAUTHBEARER",), "sasl.oauthbearer.jwks.endpoint.url": f"file://{keys}"}
+    with pytest.raises(ConfigError, match="expected keys in the form of JWKS: "):
+        Sasl(Config(values), "SASL")
 
 
 def test_rotated_keys_are_used_after_a_reload_and_withdrawn_ones_are_not(tmp_path: Path, issuer: Issuer) -> None:

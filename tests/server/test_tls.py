@@ -96,10 +96,10 @@ async def test_what_a_slow_client_does_not_take_arrives_whole_and_in_order() -> 
         nursery.start_soon(client.send, *[VERSIONS] * 6_000)
         await until(lambda: link.is_behind and link.unsent)
         assert link._outgoing.pending + len(link._sealed) < 2 * RECORD_BYTES, "encrypted one record at a time"
-        assert here.server.frontend.outbox.unsent.total == link.held_bytes
+        assert here.unsent_bytes == link.held_bytes
         assert await client.read(6_000) == list(range(1, 6_001))
         await until(lambda: not link.is_behind)
-        assert here.server.frontend.outbox.unsent.total == 0
+        assert here.unsent_bytes == 0
 
 
 async def test_the_principal_is_the_name_in_the_clients_certificate() -> None:
