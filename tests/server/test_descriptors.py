@@ -28,18 +28,19 @@ def test_a_limit_that_is_too_low_is_told(caplog: pytest.LogCaptureFixture) -> No
     assert log_lines(caplog) == [("there are few descriptors (ulimit -n)", fields)]
 
 
-def test_a_hard_limit_that_is_not_meant_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """macOS: 256, of an infinity of which 10240 are given."""
-    now = [256]
+@pytest.mark.parametrize("soft", [256, 10_240, 20_000])
+def test_a_hard_limit_that_is_not_meant_is_not_asked_for(soft: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS: 256, of an infinity of which 10240 are given, or as many as there are already."""
+    now, most = [soft], max(soft, 10_240)
 
     def give(_: int, limits: tuple[int, int]) -> None:
-        if not 0 <= limits[0] <= 10_240:
+        if not 0 <= limits[0] <= most:
             raise ValueError("current limit exceeds maximum limit")
         now[0] = limits[0]
 
     monkeypatch.setattr(resource, "getrlimit", lambda _: (now[0], resource.RLIM_INFINITY))
     monkeypatch.setattr(resource, "setrlimit", give)
-    assert raise_limit() == 10_240 == now[0]
+    assert raise_limit() == most == now[0]
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:

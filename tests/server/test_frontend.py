@@ -464,15 +464,16 @@ def test_over_the_budget_of_requests_the_largest_is_closed(caplog: pytest.LogCap
     [(bytes.fromhex("1603010200010001fc0303"), "TLS"), (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP")],
 )
 def test_other_protocols_are_named_once_for_a_peer(start: bytes, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    server = InMemory()
-    for _ in range(3):
+    server, hosts = InMemory(), ("192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.3", "192.0.2.2")
+    for host in hosts:
         peer = server.connect()
+        peer.connection.host = host
         server.frontend.receive(peer.connection, start)
         server.turn()
         assert peer.connection.closing
     told = f"connection closed: looks like {name}, and this port speaks Kafka's protocol without encryption"
-    assert log_lines(caplog) == [(told, {"client": peer.connection.host})]
-    assert server.stats.connections_closed == {"unreadable": 3}
+    assert log_lines(caplog) == [(told, {"client": host}) for host in dict.fromkeys(hosts)]
+    assert server.stats.connections_closed == {"unreadable": len(hosts)}
 
 
 def test_a_frame_that_cannot_be_one_is_told_with_its_client(caplog: pytest.LogCaptureFixture) -> None:
