@@ -112,7 +112,16 @@ AREAS = {
         ("tests/dataplane", "tests/runtime/test_coordinators_move.py", "tests/runtime/test_nothing_stays.py", STORIES),
         0.85,
     ),
-    "protocol": Area(("protocol",), ("tests/protocol", "tests/server/test_error_counts.py"), 0.85),
+    "protocol": Area(
+        ("protocol",),
+        (
+            "tests/protocol",
+            "tests/server/test_error_counts.py",
+            "tests/storage/test_log.py",
+            "tests/storage/test_gaps.py",
+        ),
+        0.85,
+    ),
     "storage": Area(("storage",), ("tests/storage", "tests/control/test_restarts.py"), 0.85, PLANT_FAULTS + SLOW),
     "server": Area(("coordinator/server",), ("tests/server", "tests/control", "tests/admin"), 0.75, PROCESSES),
     "operator": Area(

@@ -49,7 +49,8 @@ def refusal(data: bytes | None, rules: Rules = ANYTHING, version: int = VERSION)
 
 
 def test_a_good_batch_is_accepted_with_the_greatest_time_of_its_records() -> None:
-    for data in (GOOD, compressed(GOOD), resealed(GOOD, max_timestamp=7)):
+    idempotent = resealed(GOOD, producer_id=0, producer_epoch=0, base_sequence=0)
+    for data in (GOOD, compressed(GOOD), resealed(GOOD, max_timestamp=7), idempotent):
         assert validate(data, VERSION, Rules(), NOW) == AcceptedBatch(header_at(data), NOW + 5)
 
 
@@ -271,9 +272,12 @@ def steps_of(data: bytes, allowance: Allowance) -> tuple[int, Refusal | Accepted
 
 
 def test_many_records_are_validated_in_steps() -> None:
-    count, result = steps_of(tiny(20_000), Allowance())
+    allowance = Allowance()
+    count, result = steps_of(tiny(20_000), allowance)
     assert isinstance(result, AcceptedBatch)
     assert count == 5
+    assert allowance.steps == 4
+    assert allowance.work == 20_000 - 4 * (20_000 // count), "only that of the last step"
     assert steps_of(tiny(2_000), Allowance())[0] == 1
 
 

@@ -180,6 +180,35 @@ def test_varints_are_zigzag_in_groups_of_seven(number: int) -> None:
     assert raw[-1] < 0x80 and (raw[-1] or len(raw) == 1), "as short as it can be"
 
 
+@given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=6), st.integers(0, 2**40), st.integers(1, 3))
+def test_a_batch_that_grows_is_the_one_that_is_written_at_once(times: list[int], base_ms: int, each: int) -> None:
+    """Record by record or some at once, of any times; what cannot be written, or is too large, is not in it."""
+
+    def write(facts: int, delta: int, time_delta: int) -> tuple[bytes, int]:
+        if facts < 0:
+            raise ProtocolError("no record")
+        written = [records.write(Record(b"k", b"%d" % at * facts), delta + at, time_delta) for at in range(each)]
+        return b"".join(written), each
+
+    batch = record_batch.PlainBatch(base_ms)
+    for number, time in enumerate(times):
+        batch.extend(write, number, time)
+        with pytest.raises(ProtocolError, match="no record"):
+            batch.extend(write, -1, 2**41)
+        with pytest.raises(record_batch.BatchTooLarge):
+            batch.extend(write, 2_000, 2**41, lambda facts, size: size < 2_000)
+    expected = [
+        Record(b"k", b"%d" % at * number, (), 0, time) for number, time in enumerate(times) for at in range(each)
+    ]
+    header = header_at(batch.seal())
+    assert batch.count == header.count == header.last_offset_delta + 1 == len(expected)
+    assert (header.base_timestamp, header.max_timestamp) == (base_ms, max([base_ms, *times]))
+    written = read(batch.seal(), 0, header, Meter())
+    assert written == [msgspec.structs.replace(one, offset=at) for at, one in enumerate(expected)]
+    assert batch.seal() == record_batch.seal(header, record_batch.write_records(header, written))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.attributes) == (-1, -1, -1, 0)
+
+
 def test_a_batch_needs_records() -> None:
     with pytest.raises(ProtocolError):
         encode([])

@@ -83,3 +83,24 @@ def test_a_produce_of_other_records_is_read_by_its_records(version: int) -> None
     for size in (70, 126, 127, 128, 900, 16_383, 16_384):
         first, again = dice.randbytes(size), dice.randbytes(dice.choice((70, 127, 20_000)))
         check(find_records, produce(version, 1, first), produce(version, 9, again), dice)
+
+
+@pytest.mark.parametrize("version", range(3, PRODUCE.versions[-1] + 1))
+@pytest.mark.parametrize("shape", [[], [[]], [[None]], [[b""]], [[b"x" * 70] * 2], [[b"x" * 70]] * 2], ids=str)
+def test_no_other_shape_of_a_produce_is_taken_for_one(shape: list[list[bytes | None]], version: int) -> None:
+    topics = tuple(
+        [
+            ProduceRequestTopicData(partition_data=tuple([ProduceRequestPartitionData(at, one) for one in records]))
+            for at, records in enumerate(shape)
+        ]
+    )
+    frame = encode_request(PRODUCE.key, version, 1, "client", ProduceRequest(None, -1, 30_000, topics))[4:]
+    assert find_records(decode_request(frame), frame, 1000) is None
+
+
+@pytest.mark.parametrize("version", range(2, COMMIT.versions[-1] + 1))
+@pytest.mark.parametrize("counts", [[], [0], [1, 1]], ids=str)
+def test_no_other_shape_of_a_commit_is_taken_for_one(counts: list[int], version: int) -> None:
+    topics = tuple([OffsetCommitRequestTopic(partitions=(OffsetCommitRequestPartition(),) * one) for one in counts])
+    frame = encode_request(COMMIT.key, version, 1, "client", OffsetCommitRequest("group", topics=topics))[4:]
+    assert find_rows(decode_request(frame), frame, 1000) is None
