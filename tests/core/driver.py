@@ -4,16 +4,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from coordinator.core import records
-from coordinator.core.kinds.registry import KINDS
+from coordinator.core.events import Cause
+from coordinator.core.kinds.registry import KINDS, kind_of
 from coordinator.core.limits import Limits
 from coordinator.core.record_types import single_records
 from coordinator.core.result import Call, RemoveOffsets, Result
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topics
+from coordinator.core.verbs import Forget
 from protocol.steps import finish_steps
 from tests.core import durable
 
 START_MS = 1_700_000_000_000
+NEW, GONE = "Empty", "Dead"  # states of groups that were not there, and that are no more
 Entry = tuple[bytes, bytes | None, int] | tuple[int, bool]  # a record with its producer, or the end of a transaction
 
 
@@ -32,6 +35,7 @@ class ShardDriver:
         self.shard = self.empty_shard()
         self.log: list[Entry] = []
         self.tickets = self.ids = 0
+        self.states: dict[str, str] = {}  # of the groups, as events have told them
 
     def empty_shard(self) -> Shard:
         return Shard(self.index, self.limits, self.topics)
@@ -58,6 +62,7 @@ class ShardDriver:
 
     def take(self, result: Result[Any]) -> None:
         """Put the records of a result into the log."""
+        self.follow(result)
         producer_id = -1 if result.producer is None else result.producer.id
         self.log += [(*records.encode(record), producer_id) for record in single_records(result.records)]
         for effect in result.effects:
@@ -65,6 +70,22 @@ class ShardDriver:
                 self.shard.offsets.hide_group(effect.group_id)
                 for results in self.shard.remove_offsets(effect.group_id, effect.at_ms):
                     self.take_all(results)
+
+    def follow(self, result: Result[Any]) -> None:
+        """Whoever reads the events alone knows each state that a group comes to, and how it is at the end."""
+        for event in result.events:
+            before = self.states.get(event.group, NEW)
+            is_other = event.cause in (Cause.PROTOCOL_UPGRADED, Cause.PROTOCOL_DOWNGRADED)
+            assert is_other or event.before == before, f"{event.cause}: the group was {before}, not {event.before}"
+            self.states[event.group] = event.after
+        if result.group is not None and result.events:
+            group, last = result.group, result.events[-1]
+            assert (last.group, last.type) == (group.group_id, kind_of(group).name)
+            assert (last.after, last.members) == (group.state, len(group.members)), f"{last}: {group.state}"
+            if last.type != "share":  # whose epoch rises behind what it rises for
+                assert last.generation == kind_of(group).count(group)
+        elif result.events:
+            assert self.states.pop(result.events[-1].group) == GONE and not result.events[-1].members
 
     def take_all(self, results: Iterable[Result[Any]]) -> None:
         for result in results:
@@ -124,6 +145,18 @@ class ShardDriver:
                 self.shard.replay(records.decode(key, value), producer_id)
             else:
                 finish_steps(self.shard.end_transaction(*entry))
+        self.note_states()
+
+    def note_states(self) -> None:
+        """Take the groups as they are: what follows is told from there."""
+        self.states = {group_id: group.state for group_id, group in self.shard.groups.items()}
+
+    def forget_group(self, group_id: str) -> None:
+        """Let an operator forget a group, whatever there is of it: nothing is left, in memory or in the log."""
+        self.handle(Forget(group_id), self.call(0))
+        assert group_id not in self.shard.groups
+        assert not [key for key, _ in self.shard.timers.items() if key[1] == group_id]
+        self.rebuild()
 
     def load(self) -> None:
         """Begin to serve what was replayed."""

@@ -7,6 +7,7 @@ import pytest
 from coordinator.core import cleanup
 from coordinator.core.kinds.classic.group import ClassicGroup
 from coordinator.core.limits import Limits
+from coordinator.core.moves import LoseMembers
 from coordinator.core.record_types import GroupMetadataKey, OffsetCommitKey
 from coordinator.core.records import decode
 from coordinator.core.result import RemoveOffsets
@@ -71,6 +72,13 @@ def test_nothing_of_it_is_seen_while_its_offsets_are_removed() -> None:
     assert list(shard.offsets.groups()) == ["other"]
     driver.handle(commit("g", {"t": {3: 9}}), driver.call(8))
     assert {key.partition for key in shard.offsets.keys("g")} == {3}
+
+
+def test_a_group_without_members_loses_none() -> None:
+    driver = group_with_offsets()
+    before, result = driver.shard.groups["g"], driver.handle(LoseMembers("g"), driver.call(0))
+    assert not (result.response.refusal or result.records or result.effects or result.events)
+    assert driver.shard.groups["g"] is before
 
 
 def test_memory_that_it_took_is_free() -> None:

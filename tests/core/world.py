@@ -180,6 +180,7 @@ class World(ShardDriver):
         """Put a record into the log that this server has not decided on."""
         self.shard.replay(record)
         self.log.append((*records.encode(record), -1))
+        self.note_states()
 
 
 def _type_of(name: str) -> Any:

@@ -149,6 +149,14 @@ def test_a_quota_that_is_not_there_is_taken_back_without_a_record() -> None:
     assert catalog.quotas.count == 0
 
 
+@pytest.mark.parametrize("at", range(3))
+def test_one_value_that_cannot_be_refuses_all_of_the_entity(at: int) -> None:
+    catalog = Catalog()
+    ops = [(key, -5.0 if number == at else 5.0, False) for number, key in enumerate((PRODUCER, CONSUMER, MUTATIONS))]
+    assert alter(catalog, *ops) == (ErrorCode.INVALID_REQUEST, 0)
+    assert catalog.quotas.count == 0
+
+
 def test_quotas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alter_module, "QUOTAS_MAX", 2)
     catalog = Catalog()

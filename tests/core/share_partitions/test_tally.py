@@ -3,7 +3,14 @@
 import pytest
 
 from coordinator.core.share_partitions.tally import LOCK, DeliveryTally
+from coordinator.core.share_partitions.values import Run
 from coordinator.core.share_state.values import DeliveryState, StateBatch
+
+
+def test_what_is_acquired_counts_by_records_and_not_for_the_first_time_as_redelivered() -> None:
+    tally = DeliveryTally()
+    tally.count_acquired([Run(5, 7, DeliveryState.ACQUIRED, 1, 5, 9), Run(8, 9, DeliveryState.ACQUIRED, 2, 5, 9)])
+    assert tally == DeliveryTally(acquired=5, redelivered=2)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def has_unassigned(group: ShareGroup) -> bool:
 
     Kafka: `initializedAssignmentPending`. A target that an operator has forced leaves out what it leaves out.
     """
-    if not group.members or not group.initialized or group.forced_epoch == group.epoch:
+    if not group.initialized or group.forced_epoch == group.epoch:
         return False
     assigned: dict[bytes, set[int]] = {}
     for target in group.targets.values():

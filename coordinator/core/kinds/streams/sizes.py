@@ -8,7 +8,7 @@ Shown by tests/core/kinds/streams/test_sizes.py and tests/conformance/stories/st
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 from coordinator.core.assignors.hash_order import members_in_order
 from coordinator.core.kinds.streams.topology import Subtopology, Topology, sources_of
@@ -86,7 +86,6 @@ def _size_repartitions(parts: Sequence[Subtopology], topics: Topics) -> dict[str
             readers.setdefault(topic.name, []).append(at)
     queue = [(0, at) for at, each in enumerate(parts) if _largest(each, topics, sizes) is not None]
     seen = {at for _, at in queue}
-    heapify(queue)
     while queue:
         turn, at = heappop(queue)
         size = _largest(parts[at], topics, sizes)

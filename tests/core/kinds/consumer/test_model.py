@@ -19,7 +19,7 @@ from coordinator.core.kinds.registry import KINDS
 from coordinator.core.limits import Limits, MigrationPolicy
 from coordinator.core.result import Result
 from coordinator.core.topics import Topic, Topics
-from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
+from coordinator.core.verbs import Rebalance, RemoveMember, SetTarget
 from protocol.messages import consumer_protocol as embedded
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -112,6 +112,8 @@ class Life:
                 self.driver.wait(1)
                 self.model.fire(self.driver.now_ms)
             self.compare()
+        if self.group is not None:
+            self.forget()
 
     # -- what is compared ----------------------------------------------------------------------------------------------
 
@@ -186,9 +188,7 @@ class Life:
         self.driver.load()
 
     def forget(self) -> None:
-        self.driver.handle(Forget("g"), self.driver.call(0))
-        assert self.group is None
-        assert not [key for key, _ in self.driver.shard.timers.items() if key[1] == "g"]
+        self.driver.forget_group("g")
         self.begin()
 
     def targets(self) -> Mapping[str, frozenset[Partition]]:

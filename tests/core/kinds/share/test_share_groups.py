@@ -28,7 +28,7 @@ from coordinator.core.result import (
 )
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topic, Topics
-from coordinator.core.verbs import Rebalance, RemoveMember, SetTarget
+from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
 from protocol.errors import ErrorCode
 from protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -147,9 +147,12 @@ class ShareDriver(ShardDriver):
 
     def forget(self, name: str, gone: bytes) -> None:
         """Let the group forget a topic that is no more, of which the share coordinator says nothing either."""
+        there = self.shard.groups.get(GROUP)
+        is_known = there is not None and gone in {*there.initializing, *there.initialized, *there.deleting}
         for results in self.shard.forget_topics({name: [gone]}, self.now_ms):
             for result in results:
                 self.take(result)
+                assert bool(result.records) == is_known, "a group that knows nothing of the topic writes nothing"
         self.asked = [(at_ms, topics) for at_ms, topics in self.asked if topics.pop(gone, None) is None or topics]
         self.unanswered = {key: at_ms for key, at_ms in self.unanswered.items() if key[0] != gone}
         self.ending = [left for ended in self.ending if (left := ended - {gone})]
@@ -394,6 +397,8 @@ class Life:
         for member, names in wanted.items():
             assigned = group.members[id_of(member)].assigned
             assert {self.ids[one] for one in assigned} <= names, "nobody reads what it does not subscribe to"
+        for topic_id, one in (*group.initializing.items(), *group.initialized.items()):
+            assert one.partitions or topic_id in self.altered, "a topic without states is not named"
         for topic_id, one in group.initialized.items():
             if topic_id in self.altered:  # a state begins anew beside the one that there is
                 continue
@@ -419,6 +424,11 @@ def test_what_members_are_told_and_the_group_remembers(seed: int) -> None:
     for key, value, _ in life.driver.log:
         rebuilt.replay(records.decode(key, value))
     durable.assert_equal(durable.facts(rebuilt), durable.facts(life.driver.shard))
+    if GROUP in life.driver.shard.groups:
+        life.driver.handle(Forget(GROUP), life.driver.call(0))  # which ends the states first
+        if GROUP in life.driver.shard.groups:
+            life.driver.note_ended(frozenset(life.driver.group.deleting))
+        life.driver.forget_group(GROUP)
 
 
 def begun(driver: ShareDriver, name: str, *partitions: int) -> None:
