@@ -3,6 +3,7 @@
 import io
 import tarfile
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -23,10 +24,12 @@ from protocol.records import Record
 from protocol.schema import Message
 from protocol.steps import finish_steps
 from storage.log import Log
+from storage.real_files import RealFiles
 from tests.control.steered import SteeredNode, stable_group
 from tests.members import ClassicMember, ConsumerMember
 from tests.requests import commit as commit_request
 from tests.requests import create_topics, fetch_offsets, join, produce
+from tests.storage.open_files import open_files
 
 HOUR_MS = 3_600_000
 
@@ -510,6 +513,20 @@ def test_a_reset_writes_nothing_into_the_logs_that_it_removes(
     monkeypatch.setattr(Log, "close", close)
     server.operator.state.reset()
     assert server.operator.groups.views() == []
+
+
+def test_a_reset_leaves_no_file_of_before_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of groups, of topics nor of the catalog: a server that is reset for each test would have no more of
+    them some day."""
+    monkeypatch.chdir(tmp_path)
+    server, held = SteeredNode(files=RealFiles()), []
+    for _ in range(4):
+        commit(server, 5)
+        data = record_batch.encode([Record(None, b"v", timestamp=server.clock.now_ms())])
+        assert server.connect("producer").ask(produce("orders", {0: data, 1: data}), 9) is not None
+        server.operator.state.reset()
+        held.append(len(open_files(tmp_path)))
+    assert held == held[:1] * 4
 
 
 def test_a_snapshot_is_the_world_as_it_was(server: SteeredNode) -> None:

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -15,21 +15,13 @@ from storage.file_range import FileRange
 from storage.log import Log, LogConfig
 from storage.real_files import RealFiles
 from storage.segment import count_records, end_of
+from tests.storage.open_files import open_files
 
 
 @pytest.fixture(autouse=True)
 def _all_descriptors_are_closed(tmp_path: Path) -> Iterator[None]:
     yield
     assert (open_files(tmp_path), FileRange.open_ranges) == ([], 0)
-
-
-def open_files(directory: Path) -> list[str]:
-    """The files under a directory that this process has open. Threads of other tests may open and close theirs."""
-    files = []
-    for descriptor in Path("/dev/fd").iterdir():
-        with suppress(OSError):  # closed since, as the one that listed them is
-            files.append(str(descriptor.readlink()))
-    return [file for file in files if file.startswith(f"{directory}/")]
 
 
 def fill(directory: Path, dice: Random, batches: int = 60) -> Log:
