@@ -30,6 +30,7 @@ SLOW = (
 """Tests that are half of the time of an area: what they alone find counts as not found."""
 
 STORIES = "tests/conformance/test_replay.py::test_muster_says_what_kafka_said"
+SERVER_PARTS = tuple(f"tests/server/test_{name}.py" for name in ("group_commit", "quotas"))
 BROKERS = tuple(f"tests/control/test_{name}.py" for name in ("brokers", "operator", "replay", "scenarios"))
 TABLES = tuple(f"tests/pipeline/test_tables{name}.py" for name in ("", "_commits", "_copies", "_groups"))
 LOGS = tuple(
@@ -104,7 +105,7 @@ AREAS = {
     ),
     "runtime": Area(
         ("coordinator/runtime",),
-        ("tests/runtime", "tests/dataplane", "tests/server/test_quotas.py", *BROKERS, STORIES),
+        ("tests/runtime", "tests/dataplane", *SERVER_PARTS, *BROKERS, STORIES),
         0.85,
     ),
     "dataplane": Area(
