@@ -322,6 +322,23 @@ def test_an_administrator_s_marker_is_judged_alike_in_every_topic(age: int, comm
         assert told.topics[0].partitions[0].error_code == error
 
 
+@pytest.mark.parametrize("ahead", [-1, 0, 1])
+def test_an_open_transaction_goes_on_in_its_own_epoch_only(ahead: int) -> None:
+    """Of records and of offsets alike, whether partitions are added before or join by themselves (KIP-890)."""
+    broker = Broker(topics={"t": 1})
+    broker.producer("x")
+    producer_id, epoch = producer = broker.producer("x")
+    broker.produce("t", 0, transactional_batch(producer, "a"), txn="x")
+    assert broker.ask(commit_in_transaction("x", "g", producer, {"t": {0: 7}})).topics[0].partitions[0].error_code == 0
+    error = ErrorCode.INVALID_PRODUCER_EPOCH if ahead else ErrorCode.NONE
+    for number, (of_records, of_offsets) in enumerate(((11, 4), (12, 5)), 1):
+        other = producer_id, epoch + ahead
+        told = broker.ask(commit_in_transaction("x", "g", other, {"t": {0: 8}}), version=of_offsets)
+        assert told.topics[0].partitions[0].error_code == error
+        data = transactional_batch(other, "b", sequence=0 if ahead > 0 else number)
+        assert broker.produce("t", 0, data, txn="x", version=of_records).error_code == error
+
+
 @pytest.mark.parametrize("topic", ["t", "__consumer_offsets"])
 def test_no_id_that_an_administrator_writes_is_an_end_of_ids(topic: str) -> None:
     """No producer gets an id that a log knows; but there are always more of them."""
