@@ -29,8 +29,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*never awaited")
 class WatchStream:
     """A server in memory with its control API."""
 
-    def __init__(self) -> None:
-        self.server = SteeredNode()
+    def __init__(self, **values: Any) -> None:
+        self.server = SteeredNode(**values)
         self.server.operator.clock.set_rate(0)  # real time passes, and that of the server in memory does not
         self.ring = Ring()
         self.told = 0
@@ -197,7 +197,8 @@ async def test_nothing_is_sent_while_nothing_changes_but_a_sign_of_life(autojump
 async def test_a_look_is_bounded(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview, "GROUPS_MAX", 3)
     monkeypatch.setattr(overview, "OFFSETS_MAX", 2)
-    here = WatchStream()
+    monkeypatch.setattr(overview, "LOOKED_AT_ONCE", 2)
+    here = WatchStream(offsets_topic_num_partitions=1)
     peer = here.server.connect()
     produce(peer, 0, b"1")
     for group in ("a", "b", "c", "d", "other"):

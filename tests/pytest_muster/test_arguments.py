@@ -3,15 +3,21 @@
 import inspect
 import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 import pytest
-from pytest_muster import Muster
+from pytest_muster import Muster, MusterError, plugin, server
 from pytest_muster import muster as module
 from pytest_muster.admin import Admin
 from pytest_muster.muster import Clock, Fault, Group, Member, Records
+from pytest_muster.server import find_command
 
 ARGUMENTS: Final[dict[str, Any]] = {
     "ms": 4001, "keep_alive": ["till"], "rate": 2.5, "limit": 53, "reason": "why", "disconnect": True, "count": 59,
@@ -21,6 +27,7 @@ ARGUMENTS: Final[dict[str, Any]] = {
     "start": 41, "records": [{"first": 43}], "partition": 17, "broker": 73, "down_ms": 47, "do": {"error": "E"},
     "on": {"api": "A"}, "name": "one", "partitions": 61, "in_order": True,
 }  # fmt: skip
+NONE: Final[dict[str, Any]] = {"Muster.requests": {"group": None, "client": None}}  # as good as left out
 FURTHER: Final = {"wait": {"members": 67}, "fault": {"seed": 79}, "requests": {"api": "B"}, "verify": {}}
 EXPECTED: Final = ({"event": "e-1"}, {"event": "e-2"})  # what is verified
 MAKES: Final = {
@@ -34,6 +41,8 @@ OF_THE_OBJECT: Final = {
     "Member": ("shop", "m-9"), "Records": ("shop", "orders", 17, 11, 13), "Group": ("shop",), "Fault": (83,),
 }  # fmt: skip
 ONLY_OF_THE_FIRST: Final = {"Records.deliveries": 13}
+OF_ITS_OWN: Final = {"Records.wait": {12}, "Clock.now_ms": {0}, "Muster.requests": {module.PAGE_MAX}}
+"""Numbers that a method asks for without being told: the record between two, no deadline, a page."""
 NO_CALLS: Final = {
     "Group.member", "Group.records", "Muster.narrow", "Muster.name", "Muster.group", "Muster.note_given_topics",
     "Muster.remove_leftovers", "Muster.reset", "Muster.timelines", "Muster.groups", "Muster.state",
@@ -110,9 +119,21 @@ def test_each_argument_of_a_method_is_in_what_the_server_is_asked_for(name: str)
             continue
         is_there = re.search(rf"(?<![\w.]){re.escape(str(value))}(?![\w.])", asked)
         assert is_there or ONLY_OF_THE_FIRST.get(name) == value, f"{value} is not in {asked}"
+    numbers = {int(one) for one in re.findall(r"(?<![\w.-])\d+(?![\w.])", asked)}
+    assert numbers <= {one for one in wanted if isinstance(one, int)} | OF_ITS_OWN.get(name, set()), "and no other"
     for argument, value in given.items():
         if isinstance(value, bool):
             assert ask(name, **{argument: not value}) != asked, argument
+
+
+@pytest.mark.parametrize("name", list(methods()))
+def test_an_argument_that_is_left_out_is_not_in_the_address(name: str) -> None:
+    kind, _, called = name.partition(".")
+    made, admin = make(kind)
+    method = getattr(made, called)
+    needed = [one.name for one in inspect.signature(method).parameters.values() if one.default is one.empty]
+    method(**{one: ARGUMENTS[one] for one in needed if one in ARGUMENTS}, **NONE.get(name, {}))
+    assert not any("None" in asked.split(" ")[1] for asked in admin.asked)
 
 
 def test_records_and_members_are_those_that_are_named() -> None:
@@ -129,6 +150,94 @@ def test_records_and_members_are_those_that_are_named() -> None:
         {**where, "partition": 17, "last": 13, "do": "accept"}, {**where, "partition": 0, "last": 11, "do": "reject"},
     ]  # fmt: skip
     assert "/members/m-9/kick" in admin.asked[2]
+
+
+class Refusing(Recorder):
+    """An admin port that refuses everything with a status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self._status = status
+
+    def read(self, method: str, path: str, body: Mapping[str, Any] | None = None, wait_s: float = 0.0) -> bytes:
+        raise MusterError("no", self._status)
+
+
+@pytest.mark.parametrize("status", [0, 400, 404, 409, 500])
+def test_a_fault_that_is_gone_is_removed_and_any_other_refusal_is_told(status: int) -> None:
+    muster, _ = make("Muster")
+    muster._faults = [Fault(Refusing(status), 83)]
+    with nullcontext() if status == 404 else pytest.raises(MusterError):
+        muster._remove_faults()
+
+
+@pytest.mark.parametrize("places", [(), ("beside",), ("path",), ("beside", "path")])
+def test_the_command_is_the_given_one_else_that_beside_this_python_else_that_of_the_path(
+    places: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("beside", "path"):
+        (tmp_path / place).mkdir()
+        if place in places:
+            (tmp_path / place / "muster").touch(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "beside" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    assert find_command("run 'my muster'") == ["run", "my muster"]
+    if places:
+        assert find_command() == [str(tmp_path / places[0] / "muster")]
+    else:
+        with pytest.raises(MusterError, match="there is no command muster"):
+            find_command()
+
+
+def test_a_server_that_does_not_end_is_killed_and_one_that_has_not_begun_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "STOP_S", 0.1)
+    one = server.Server(tmp_path, command="muster")
+    one.stop()
+    stubborn = subprocess.Popen(
+        ["sh", "-c", "trap '' TERM; echo; exec sleep 60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert stubborn.stdout is not None and stubborn.stdout.readline() == b"\n"
+    one._process = stubborn
+    one.stop()
+    one.stop()
+    assert stubborn.returncode == -signal.SIGKILL
+    stubborn.stdout.close()
+
+
+@pytest.mark.parametrize("size", [0, 1, server.LOG_END, server.LOG_END + 1])
+def test_the_end_of_the_log_is_shown(size: int, tmp_path: Path) -> None:
+    text = "".join(chr(ord("a") + number % 26) for number in range(size))
+    (tmp_path / "muster.log").write_text(text)
+    shown = server.Server(tmp_path, command="muster").log()
+    assert text.endswith(shown) and len(shown) == min(size, server.LOG_END)
+
+
+class ToldTimelines:
+    """A server whose groups have timelines of so many lines."""
+
+    def __init__(self, lines: Mapping[str, int]) -> None:
+        self._lines = lines
+
+    def timelines(self) -> dict[str, str]:
+        return {group: "".join(f"{number}\n" for number in range(count)) for group, count in self._lines.items()}
+
+
+@pytest.mark.parametrize("groups", [0, 1, plugin.TIMELINES_MAX, plugin.TIMELINES_MAX + 2])
+@pytest.mark.parametrize("lines", [0, 1, plugin.LINES_MAX, plugin.LINES_MAX + 2])
+def test_a_report_has_the_ends_of_the_first_timelines_and_says_what_is_left_out(groups: int, lines: int) -> None:
+    told = ToldTimelines({f"g{number}": lines for number in range(groups)})
+    sections = list(plugin._timelines(told))  # type: ignore[arg-type]  # all that it asks a server for
+    shown = [text.splitlines() for title, text in sections if title != "muster"]
+    assert len(shown) == min(groups, plugin.TIMELINES_MAX)
+    for text in shown:
+        assert [one for one in text if one.isdigit()] == list(map(str, range(lines)))[-plugin.LINES_MAX :]
+        assert [one for one in text if not one.isdigit()] == ["(2 earlier events are left out)"] * (
+            lines > plugin.LINES_MAX
+        )
+    left_out = [text for title, text in sections if title == "muster"]
+    assert left_out == ["timelines of 2 more groups are left out"] * (groups > plugin.TIMELINES_MAX)
 
 
 @pytest.mark.parametrize(("since", "after", "asked"), [(91, 0, 91), (91, 99, 99), (0, 19, 19)])
