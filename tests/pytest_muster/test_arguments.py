@@ -249,6 +249,43 @@ def test_a_timeline_begins_with_the_test(since: int, after: int, asked: int) -> 
     assert [re.findall(r"after=(\d+)", line) for line in admin.asked] == [[str(asked)]] * 2
 
 
+@pytest.mark.parametrize(("name", "partitions", "asked"), [
+    ("kept", None, None), ("kept", 5, {"kept": 5}), ("new", None, {"gw1-test7-new": 1}), ("new", 5, {"gw1-test7-new": 5}),
+])  # fmt: skip
+def test_a_topic_of_the_servers_options_is_made_by_nobody_and_compared_if_partitions_are_given(
+    name: str, partitions: int | None, asked: dict[str, int] | None
+) -> None:
+    muster, admin = make("Muster")
+    muster.prefix, muster.scope, muster._given = "gw1-", "test7-", frozenset({"kept"})
+    muster.topic(name, partitions)
+    assert [json.loads(one.split(" ", 2)[2])["topics"] for one in admin.asked] == [asked] * (asked is not None)
+
+
+SHOWN: Final = {
+    "gw1-test7-shop": True, "gw1-session0-shop": True, "gw1-shop": True, "gw1-testing": True,
+    "gw1-test70-shop": False, "gw1-module2-shop": False, "gw0-test7-shop": False, "test7-shop": False, "shop": False,
+}  # fmt: skip
+"""By group: whether the report of a test with the prefix `gw1-` and the scope `test7-` shows its timeline."""
+
+
+@pytest.mark.parametrize("page", range(1, len(SHOWN) + 2))
+def test_a_report_shows_groups_of_its_scopes_and_those_that_were_named_without_help(
+    page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outer = Muster("", "localhost", "gw1-", "session0-")
+    muster = outer.narrow("test7-")
+    events = [{"number": number, "event": {"group": group}} for number, group in enumerate((*SHOWN, "gw1-shop"), 21)]
+    muster._since = 20
+
+    def give(method: str, path: str) -> dict[str, Any]:
+        after = int(path.partition("after=")[2])
+        return {"events": [one for one in events if one["number"] > after][:page], "latest": 20 + len(events)}
+
+    monkeypatch.setattr(muster.admin, "call", give)
+    monkeypatch.setattr(muster, "_timeline", lambda group: f"of {group}")
+    assert muster.timelines() == {group: f"of {group}" for group, is_shown in SHOWN.items() if is_shown}
+
+
 @pytest.mark.parametrize("count", range(9))
 def test_all_pages_of_requests_are_read(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [{"number": 10 + number} for number in range(count)]
