@@ -19,7 +19,7 @@ CHANGES = {
 }  # fmt: skip
 ACTS = st.tuples(
     st.sampled_from(["join", "leave", "leave", "swap", "come_back", "come_back", "move_back", "look_in", "rejoin",
-                     "change", "pattern", "topics", "states", "nothing", "settle", "settle", "delete"]),
+                     "change", "pattern", "topics", "states", "nothing", "overtake", "settle", "settle", "delete"]),
     st.integers(0, 5), st.integers(1, 3),
 )  # fmt: skip
 
@@ -135,6 +135,14 @@ class Life:
     def nothing(self, which: int, size: int) -> None:
         self._begin_epoch(["unknown"])
 
+    def overtake(self, which: int, size: int) -> None:
+        """There is a further epoch before the target of one is there, which is written late, or never."""
+        self._begin_epoch(["unknown"], has_target=False)
+        self._begin_epoch(["unknown"], has_target=False)
+        for epoch, row in ((self.epoch - 1, -2), (self.epoch, -1))[which % 2 :]:
+            self._write_target(epoch, len(self.expected) + row)
+        self.settle(0, size)
+
     def settle(self, which: int, size: int) -> None:
         """Members reach the epoch, or late the one before, one after the other: the last one counts. The clock may go
         back meanwhile."""
@@ -205,6 +213,8 @@ class Life:
         left: list[str] | None = None,
         before: int | None = None,
         detail: str = "",
+        *,
+        has_target: bool = True,
     ) -> None:
         joined, left, self.epoch = joined or [], left or [], self.epoch + 1
         after = len(self.members)
@@ -213,9 +223,13 @@ class Life:
         parts = [f"joined: {', '.join(joined)}"] * bool(joined) + [f"gone: {', '.join(left)}"] * bool(left)
         self.details.append("; ".join([*parts, *([detail] if detail else [])]))
         self.expected.append([self.epoch, self.at, causes, joined, left, before, after, None])
+        if has_target:
+            self._write_target(self.epoch, len(self.expected) - 1)
+
+    def _write_target(self, epoch: int, row: int) -> None:
         self.at += 1000
-        self.write(Role.TARGET, {}, epoch=self.epoch)
-        self.targets[self.epoch] = self.at, len(self.expected) - 1
+        self.write(Role.TARGET, {}, epoch=epoch)
+        self.targets[epoch] = self.at, row
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -950,3 +950,14 @@ def test_partitions_whose_states_were_initialized_in_what_is_compacted_away_are_
     share_states(script, t=[0, 1, 2])
     share_epoch(script, 9)
     assert script.end().causes() == [["unknown"], ["unknown"], ["partitions_initialized"]]
+
+
+def test_states_that_were_seen_before_such_an_epoch_are_known() -> None:
+    script = Script()
+    share_states(script, t=[0])
+    share_epoch(script, 7)
+    share_states(script, t=[0, 1])
+    share_epoch(script, 8)
+    share_states(script, t=[0, 1])
+    share_epoch(script, 9)
+    assert script.end().causes() == [["unknown"], ["partitions_initialized"], ["unknown"]]

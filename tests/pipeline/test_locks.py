@@ -29,6 +29,10 @@ def test_a_claim_that_is_renewed_keeps_others_out(tmp_path: Path, monkeypatch: p
             pass
         check()
         assert len(claims(store)) == 1, "who was refused leaves nothing"
+        waiting = Claim(store, f"{CLAIMS}/{BUILDER}")
+        waiting.write()
+        check()  # a claim takes nothing over as long as it waits
+        store.remove(waiting.path)
         with hold_claim(store, locks.WRITER):
             pass
     assert claims(store) == []

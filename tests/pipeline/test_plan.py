@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from pipeline.options import SourceOptions
+from pipeline.decode.schema import TABLES
+from pipeline.options import SourceOptions, parse
 from pipeline.plan import logs, tasks
 from pipeline.synth import Writer, commit
 
@@ -56,3 +57,20 @@ def test_a_segment_is_left_out_only_if_all_of_its_records_are_known_to_be_older(
             for name in latest
             if since_ms is None or name == active or (newest := known[name]) is None or newest >= since_ms
         }
+
+
+def test_logs_of_the_topics_are_read_that_the_table_is_made_of(tmp_path: Path) -> None:
+    """A table is made of one topic, all of them of both; what the option says counts more."""
+    groups, shares = "__consumer_offsets", "__share_group_state"
+    for name in (groups, shares):
+        Writer(tmp_path / f"{name}-0").append([commit(("g", "t", 0), 1, 1_000)])
+    sink = f"parquet:{tmp_path}"
+    for given, topics in (
+        *(({"table": table}, {groups}) for table in TABLES if table != "share_records"),
+        ({"table": "latest_offsets"}, {groups}),
+        ({"table": "share_records"}, {shares}),
+        ({"sink": sink}, {groups, shares}),
+        *(({"topic": topic, "sink": sink}, {topic}) for topic in (groups, shares)),
+        *(({"topic": topic, "table": "batches"}, {topic}) for topic in (groups, shares)),
+    ):
+        assert {log.topic for log in logs(parse({"path": str(tmp_path), **given}))} == topics, given

@@ -324,3 +324,17 @@ def test_a_member_beyond_those_with_a_name_has_a_grey_bar() -> None:
     text = page(ReportData(stories=[Story("g", owners=owners, sessions=[session])]), "t")
     assert re.search(f'fill="{INK[7]}"><title>t-0: stranger', text)
     assert f'fill="{INK[0]}"><title>m: from' in text
+
+
+@pytest.mark.parametrize("shown", [(), ("committed",), ("produced", "committed")])
+def test_the_rates_that_are_drawn_are_named_with_their_colours(shown: tuple[str, ...]) -> None:
+    rows = [{"ts": ts, "per_s": 2.5} for ts in (1_000, 61_000)]
+    story = Story("g", produced=rows * ("produced" in shown), consumed=rows * ("committed" in shown))
+    svg = re.search("<svg.*?</svg>", page(ReportData(stories=[story]), "t"), re.DOTALL)
+    parts = [] if svg is None else [*fromstring(svg[0]).iter()]
+    drawn = [(text_of(one), one.get("stroke")) for one in parts if one.tag.endswith("polyline")]
+    words = {INK[7]: "grey", INK[0]: "blue"}
+    titles = [text_of(one) for one in parts if one.get("class") == "band"]
+    assert [name for name, _ in drawn] == list(shown)
+    said = ", ".join(f"{name} {words[colour or '']}" for name, colour in drawn)
+    assert titles == [f"Records a second ({said})"] * bool(shown)
