@@ -405,6 +405,23 @@ def test_a_batch_that_ends_before_it_begins_is_left_out(log: Path) -> None:
     assert problems_of(log.parent) == [("bad_crc", "problem", 10, 19)]
 
 
+@pytest.mark.parametrize("junk", [b"\xff", b"\1", b"\0", b"\x7f"], ids=["no end", "below 0", "empty", "below -60"])
+def test_records_before_one_that_makes_no_sense_are_read(junk: bytes, tmp_path: Path) -> None:
+    """In a batch with a right checksum, between two others, which is told with its offsets."""
+    records = [commit(("g", "t", 0), n, 1000) for n in range(4)]
+    for wrong in range(4):
+        file = tmp_path / str(wrong) / "__consumer_offsets-0" / f"{0:020d}.log"
+        file.parent.mkdir(parents=True)
+        data = encode(records, base_offset=4)
+        at = len(encode(records[:wrong], base_offset=4)) if wrong else HEADER_BYTES
+        damaged = seal(header_at(data), data[HEADER_BYTES:at] + junk + data[at + 1 :])
+        file.write_bytes(encode(records, base_offset=0) + damaged + encode(records, base_offset=8))
+        commits, problems = read(file.parent, "record")
+        assert sorted(commits) == [*range(4 + wrong), *range(8, 12)]
+        assert [one["kind"] for one in problems] == ["malformed_record"]
+        assert [offset for offset in range(12) if reported(offset, problems)] == [*range(4, 8)]
+
+
 def test_files_of_a_cleaner_are_passed_over(log: Path) -> None:
     (log.parent / f"{0:020d}.log.cleaned").write_bytes(b"x" * 100)
     (log.parent / f"{40:020d}.log.deleted").write_bytes(b"x" * 100)

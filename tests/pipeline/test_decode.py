@@ -291,7 +291,14 @@ def test_group_records_go_through_the_servers_schemas(tmp_path: Path) -> None:
     writer.append(
         [fact(member, facts.ConsumerGroupCurrentMemberAssignmentValue(member_epoch=4), 5), fact(member, None, 6)]
     )
-    (one, gone) = read_rows(tmp_path, "group_records")
+    pattern = facts.ConsumerGroupRegularExpressionKey("g", "orders.*")
+    writer.append(
+        [fact(pattern, facts.ConsumerGroupRegularExpressionValue(topics=("orders",)), 7), fact(pattern, None, 8)]
+    )
+    (one, gone, *patterns) = read_rows(tmp_path, "group_records")
+    said = [msgspec.json.decode(row["payload"]) for row in patterns]
+    assert [row["regular_expression"] for row in said] == ["orders.*"] * 2
+    assert [row.get("topics") for row in said] == [["orders"], None]
     assert (one["type"], one["group"]) == ("ConsumerGroupCurrentMemberAssignment", "g")
     assert (one["member_id"], one["epoch"]) == ("m", 4)
     assert (gone["is_tombstone"], gone["epoch"]) == (True, None)
