@@ -153,10 +153,11 @@ def _cut_at_end(span: Span, end: Position) -> Span:
 def _leads_on(log: LogDir, segment: Segment, start: Position, *, is_closed: bool) -> bool:
     """Return whether the byte of a position still is where its offset begins.
 
-    The newest segment may end there, or with a batch that is being written. In another one a cleaner has then taken
-    what was before that byte, and what was not read yet may lie there.
+    The newest segment may end there, or with a batch that is being written. In another one a cleaner may have taken
+    what was before that byte: then a later batch may begin there, and what was not read yet lies before.
     """
     head = log.store.read(segment.path, start.pos, HEADER_BYTES) if start.pos < segment.size else b""
     if len(head) < HEADER_BYTES:
         return not is_closed
-    return head[16] == 2 and int.from_bytes(head[:8], "big", signed=True) >= start.next_offset
+    base_offset = int.from_bytes(head[:8], "big", signed=True)
+    return head[16] == 2 and (base_offset == start.next_offset or (base_offset > start.next_offset and not is_closed))

@@ -654,3 +654,19 @@ def test_a_file_that_is_written_appears_as_a_whole(tmp_path: Path) -> None:
     store.replace("a.json", b"1")
     store.replace("a.json", b"22")
     assert [(file.path, file.size) for file in store.tree()] == [("a.json", 2)]
+
+
+@pytest.mark.parametrize("gone", [1, 3, 5])
+def test_nothing_is_passed_over_where_a_cleaner_has_moved_batches_of_one_size(gone: int, tmp_path: Path) -> None:
+    """A later batch begins at the byte where reading stopped, as the segment was closed and cleaned since."""
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = fill(Writer(logs / f"{TOPIC}-0"), range(20))
+    (file,) = writer.directory.glob("*.log")
+    data = file.read_bytes()
+    size = len(data) // 20
+    file.write_bytes(data[: 5 * size])
+    read(logs, out)
+    file.write_bytes(data[gone * size :])
+    fill(Writer(writer.directory, first_offset=20), range(2))
+    read(logs, out)
+    assert ids(out) == [(0, offset) for offset in range(22)]
