@@ -33,7 +33,7 @@ def describe_topic_partitions(
     """Return one page, and the cursor to the next one if there is more."""
     catalog = state.catalog
     cursor = request.cursor
-    names = list(dict.fromkeys([topic.name for topic in request.topics]))
+    names = [topic.name for topic in request.topics]
     named = set(names)
     if cursor is not None and _is_invalid(cursor, named, env):
         error = ErrorCode.INVALID_REQUEST

@@ -45,6 +45,8 @@ def metadata(state: State, request: MetadataRequest, env: Env) -> Decision:
 
     Many topics are created, and many partitions are described, in steps.
     """
+    if _is_of_a_later_version(request, env.call.version):
+        return InSteps(respond_in_steps(_refuse(request)))
     missing = _find_missing_topics(request, state.catalog, env.call)
     has_many = request.topics is not None and len(request.topics) > STEP_ENTRIES
     if has_many or _count_partitions(request, state.catalog, env.call) > AT_ONCE_PARTITIONS:
@@ -52,6 +54,22 @@ def metadata(state: State, request: MetadataRequest, env: Env) -> Decision:
     if names := finish_steps(missing):
         _create(state, names, env)
     return Done(_answer(request, env, state, list(_describe_topics(request, env, state))))
+
+
+def _is_of_a_later_version(request: MetadataRequest, version: int) -> bool:
+    """Return whether a topic has no name, or an id, where only names may be asked for."""
+    topics = request.topics or ()
+    return version < NAMES_MAY_BE_NULL_SINCE and any(t.name is None or t.topic_id != NO_ID for t in topics)
+
+
+def _refuse(request: MetadataRequest) -> Steps[MetadataResponse]:
+    """Return the error of each topic, and nothing else."""
+    pace, topics = Pace(), list[MetadataResponseTopic]()
+    for topic in request.topics or ():
+        if pace.is_due():
+            yield
+        topics.append(_error(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id))
+    return MetadataResponse(topics=tuple(topics), controller_id=-1)
 
 
 def _answer_in_steps(
@@ -128,7 +146,7 @@ def _find_topics(request: MetadataRequest, env: Env, state: State) -> Iterator[M
         known = state.catalog.topics_by_name
         return (_describe_topic(name, state, env.where) for name in list(known) if name in known)
     assert request.topics is not None, "null asks for all"
-    return _select_topics(request.topics, env.call.version, state, env.where)
+    return _select_topics(request.topics, state, env.where)
 
 
 def _answer(
@@ -148,11 +166,9 @@ def _answer(
 
 
 def _select_topics(
-    asked: Sequence[MetadataRequestTopic], version: int, state: State, where: Where
+    asked: Sequence[MetadataRequestTopic], state: State, where: Where
 ) -> Iterator[MetadataResponseTopic]:
     """Describe each topic once; where any is asked for by its id, those by name are not looked at, as in Kafka."""
-    if version < NAMES_MAY_BE_NULL_SINCE and any(t.name is None or t.topic_id != NO_ID for t in asked):
-        return (_error(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in asked)
     ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != NO_ID)
     if ids:
         return (_by_id(topic_id, state, where) for topic_id in ids)

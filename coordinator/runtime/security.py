@@ -64,10 +64,12 @@ def delegation_token(engine: Engine, request: Any, call: Call, where: Where) -> 
     response = error_response(request, call.version, error)
     if isinstance(response, CreateDelegationTokenResponse):
         asker = (call.principal.type, call.principal.name)
+        owner = (request.owner_principal_type or "", request.owner_principal_name)
+        owner = owner if request.owner_principal_name else asker
         response = replace(
             response,
-            principal_type=asker[0],
-            principal_name=asker[1],
+            principal_type=owner[0],
+            principal_name=owner[1],
             token_requester_principal_type=asker[0],
             token_requester_principal_name=asker[1],
         )

@@ -75,7 +75,7 @@ def test_leaders_go_round_the_brokers_and_copies_are_as_many_as_can_be(broker: B
 @pytest.mark.parametrize(
     ("names", "cursor", "expected"),
     [
-        (("t", "no", "t"), ("t", -1), [("t", ErrorCode.INVALID_REQUEST), ("no", ErrorCode.INVALID_REQUEST)]),
+        (("t", "no", "t"), ("t", -1), [(name, ErrorCode.INVALID_REQUEST) for name in ("t", "no", "t")]),
         ((), ("t", -(2**31)), []),
         (("t",), ("s", 0), [("t", ErrorCode.INVALID_REQUEST)]),
         ((), ("s", 0), [("t", ErrorCode.NONE)]),

@@ -74,6 +74,8 @@ def _validate(catalog: Catalog, change: Deletion | Upsertion) -> Refusal | None:
         return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if change.iterations > ITERATIONS_MAX:
         return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if not change.salted_password:
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, which finds that no key can be empty
     if len(change.salt) > SALT_BYTES_MAX:
         return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salt is too long")
     if not is_there and len(catalog.scram) >= CREDENTIALS_MAX:

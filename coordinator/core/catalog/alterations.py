@@ -51,7 +51,8 @@ def alter_resources(
         resource = (asked.resource_type, asked.resource_name)
         kept = _resource_key(catalog, resource)
         before = catalog.configs.get(kept, {})
-        wanted = refuse_shape(asked, times[resource]) or settings_of(resource, before, asked)
+        refused = refuse_shape(asked, times[resource]) or _refuse_type(asked.resource_type)
+        wanted = refused or settings_of(resource, before, asked)
         changed: tuple[CatalogRecord, ...] = ()
         if isinstance(wanted, Refusal):
             wrong: Refusal | None = wanted
@@ -84,12 +85,13 @@ def refuse_shape(asked: Any, times: int) -> Refusal | None:
     return Refusal(ErrorCode.INVALID_REQUEST, message) if nulls else None
 
 
+def _refuse_type(kind: int) -> Refusal | None:
+    return None if kind in _CHECKS else Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
 def _refuse_settings(catalog: Catalog, resource: Resource, wanted: Settings) -> Refusal | None:
     """Return why the resource cannot have exactly the settings `wanted`, or None when it can."""
-    check = _CHECKS.get(resource[0])
-    if check is None:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource[0]}")
-    return check(catalog, resource[1], wanted) or _refuse_long_values(wanted)
+    return _CHECKS[resource[0]](catalog, resource[1], wanted) or _refuse_long_values(wanted)
 
 
 def _refuse_long_values(wanted: Settings) -> Refusal | None:

@@ -225,3 +225,19 @@ def a_quorum_that_is_none(k: Stage) -> None:
             asked = {"topic_name": topic, "partitions": [{"partition_index": index} for index in partitions]}
             k.line("a").call("describe_quorum", version, topics=[asked])
         k.line("a").call("describe_quorum", version, topics=[])
+
+
+@story("V-007")
+def a_scram_credential_without_a_password(k: Stage) -> None:
+    """Refused, whatever else is asked for."""
+    one = {"name": k.name("u"), "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b""}
+    k.line("a").call("alter_user_scram_credentials", 0, deletions=[], upsertions=[one])
+    k.line("a").call("describe_user_scram_credentials", 0, users=[{"name": one["name"]}])
+
+
+@story("V-007")
+def a_delegation_token_for_somebody_else(k: Stage) -> None:
+    """The refusal names the owner that the request has, if it has one."""
+    for kind, owner in (("User", "bob"), ("User", None), ("", "bob"), ("User", "")):
+        owners = {"owner_principal_type": kind, "owner_principal_name": owner}
+        k.line("a").call("create_delegation_token", 3, **owners, renewers=[], max_lifetime_ms=-1)

@@ -139,3 +139,19 @@ def several_resources_stand_alone(k: Stage) -> None:
     resources = [config_resource(TOPIC, name, ("retention.ms", SET, "7")) for name in (good, bad)]
     k.line("admin").call("incremental_alter_configs", 0, resources=resources)
     await_config(k, TOPIC, good, "retention.ms", "7")
+
+
+@story("V-007")
+def a_resource_of_no_type_among_others(k: Stage) -> None:
+    """Nothing is described; changes of the others are made, and an operation that there is not is told behind the type."""
+    name = k.topic()
+    wanted = {"configuration_keys": ["retention.ms"]}
+    nothing = {"resource_type": 3, "resource_name": "x"}
+    for version in (1, 4):
+        resources = [{"resource_type": TOPIC, "resource_name": name, **wanted}, {**nothing, **wanted}]
+        k.line("admin").call("describe_configs", version, resources=resources)
+    for operation in (0, 1, 2, 9):
+        change = {"name": "retention.ms", "config_operation": operation, "value": "1000"}
+        topic = {"resource_type": TOPIC, "resource_name": name, "configs": [{**change, "config_operation": 0}]}
+        resources = [{**nothing, "configs": [change]}, topic]
+        k.line("admin").call("incremental_alter_configs", 1, resources=resources, validate_only=False)

@@ -365,3 +365,22 @@ def a_topic_made_anew_has_another_id(k: Stage) -> None:
     visible(k, name)
     k.events.append({"same id": k.topic_id(name) == old})
     k.line("watch").call("metadata", 12, topics=[{"name": None, "topic_id": old}], allow_auto_topic_creation=False)
+
+
+@story("V-007")
+def topics_that_are_named_twice_in_a_page(k: Stage) -> None:
+    """Told once, but for the error of a cursor that is of none of them."""
+    name = k.topic(partitions=2)
+    twice = [{"name": name}, {"name": name}]
+    for cursor in (None, {"topic_name": name, "partition_index": -1}, {"topic_name": "no", "partition_index": 0}):
+        k.line("watch").call("describe_topic_partitions", 0, topics=twice, cursor=cursor)
+
+
+@story("V-007")
+def metadata_by_id_before_names_may_be_null(k: Stage) -> None:
+    """Refused as a whole: of all topics nothing else is told, nor of the brokers, and none is created."""
+    name, other = k.topic(), k.name("other")
+    for version in (10, 11):
+        for topics in ([{"name": None}, {"name": other}], [{"name": other}, {"name": name, "topic_id": UNKNOWN_ID}]):
+            k.line("watch").call("metadata", version, topics=topics, allow_auto_topic_creation=True)
+    metadata(k, name, other)
