@@ -166,6 +166,7 @@ _GIVEN: Final[Mapping[str, Callable[[Path, int, Ids], Given]]] = {
     "AlterPartitionReassignments": lambda path, version, ids: {"replicas": (0,), "replicas[]": 0},
     "AlterReplicaLogDirs": lambda path, version, ids: {"path": ids["directory"]},
     "AlterShareGroupOffsets": lambda path, version, ids: {"group_id": "s1"},
+    "AlterUserScramCredentials": lambda path, version, ids: {"salted_password": b"p"},
     "ConsumerGroupHeartbeat": _consumer_heartbeat,
     "CreatePartitions": _create_partitions,
     "CreateTopics": _create_topics,
