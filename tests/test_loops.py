@@ -69,7 +69,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "dataplane/list_offsets.py": FRAME,
     "dataplane/metadata.py:_count_partitions": FRAME,
     "dataplane/metadata.py:_find_topics": "a generator: those who take from it give way, each 50 names",
-    "dataplane/metadata.py:_is_of_a_later_version": FRAME,
+    "dataplane/metadata.py:_asks_for_more_than_names": FRAME,
     "dataplane/metadata.py:_partitions": ONE_TOPIC,
     "dataplane/produce.py": FRAME,
     "dataplane/share/acknowledging.py": FRAME,

@@ -45,7 +45,7 @@ def metadata(state: State, request: MetadataRequest, env: Env) -> Decision:
 
     Many topics are created, and many partitions are described, in steps.
     """
-    if _is_of_a_later_version(request, env.call.version):
+    if _asks_for_more_than_names(request, env.call.version):
         return InSteps(respond_in_steps(_refuse(request)))
     missing = _find_missing_topics(request, state.catalog, env.call)
     has_many = request.topics is not None and len(request.topics) > STEP_ENTRIES
@@ -56,8 +56,8 @@ def metadata(state: State, request: MetadataRequest, env: Env) -> Decision:
     return Done(_answer(request, env, state, list(_describe_topics(request, env, state))))
 
 
-def _is_of_a_later_version(request: MetadataRequest, version: int) -> bool:
-    """Return whether a topic has no name, or an id, where only names may be asked for."""
+def _asks_for_more_than_names(request: MetadataRequest, version: int) -> bool:
+    """Return whether it asks for a topic by an id, or without a name, in a version where it must name all."""
     topics = request.topics or ()
     return version < NAMES_MAY_BE_NULL_SINCE and any(t.name is None or t.topic_id != NO_ID for t in topics)
 

@@ -64,8 +64,8 @@ def delegation_token(engine: Engine, request: Any, call: Call, where: Where) -> 
     response = error_response(request, call.version, error)
     if isinstance(response, CreateDelegationTokenResponse):
         asker = (call.principal.type, call.principal.name)
-        owner = (request.owner_principal_type or "", request.owner_principal_name)
-        owner = owner if request.owner_principal_name else asker
+        name = request.owner_principal_name
+        owner = (request.owner_principal_type or "", name) if name else asker
         response = replace(
             response,
             principal_type=owner[0],

@@ -72,7 +72,7 @@ class ShardDriver:
                     self.take_all(results)
 
     def follow(self, result: Result[Any]) -> None:
-        """Whoever reads the events alone knows each state that a group comes to, and how it is at the end."""
+        """Check that the events alone tell each state that a group comes to, and how it is at the end."""
         for event in result.events:
             before = self.states.get(event.group, NEW)
             is_other = event.cause in (Cause.PROTOCOL_UPGRADED, Cause.PROTOCOL_DOWNGRADED)

@@ -93,7 +93,7 @@ class Function(Struct, frozen=True):
         """Give the function another code, for whoever holds it, and some more names."""
         module = import_module(module_name(self.path))
         owner, _, name = self.name.rpartition(".")
-        function = undecorated(getattr_static(getattr(module, owner) if owner else module, name))
+        function = unwrap(getattr_static(getattr(module, owner) if owner else module, name))
         for old, new in pair_nested_functions(function.__code__, code):
             for closure in gc.get_referrers(old):  # made before, as the handlers in a table are
                 if isinstance(closure, FunctionType) and old.co_freevars == new.co_freevars:
@@ -106,7 +106,7 @@ def module_name(path: Path) -> str:
     return ".".join(path.with_suffix("").parts).removeprefix("pytest-muster.src.").removesuffix(".__init__")
 
 
-def undecorated(found: object) -> FunctionType:
+def unwrap(found: object) -> FunctionType:
     """Return the function that a decorator has wrapped: a method's, a property's, a context manager's."""
     while not isinstance(found, FunctionType) or hasattr(found, "__wrapped__"):
         found = next(getattr(found, name) for name in WRAPPED if getattr(found, name, None) is not None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import takewhile
 from random import Random
 from struct import iter_unpack
 from typing import Any, NamedTuple
@@ -296,15 +295,10 @@ class KnownProducers:
 
     def of_epoch(self, producer_id: int) -> list[Written]:
         written = self.written[producer_id]
-        return [
-            *reversed(
-                [
-                    *takewhile(
-                        lambda one: one.header.producer_epoch == written[-1].header.producer_epoch, reversed(written)
-                    )
-                ]
-            )
+        others = [
+            at for at, one in enumerate(written) if one.header.producer_epoch != written[-1].header.producer_epoch
         ]
+        return written[others[-1] + 1 :] if others else written
 
     def data(self, producer_id: int) -> list[BatchHeader]:
         found = [one.header for one in self.of_epoch(producer_id)]

@@ -36,6 +36,7 @@ from coordinator.core.quotas.rules import QuotaRules
 from coordinator.core.topics import Topic, Topics
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # Kafka's numbers of resource types
+RESOURCE_TYPES: Final = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 Resource = tuple[int, str]
 

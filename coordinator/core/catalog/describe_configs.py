@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from coordinator.core.catalog import group_configs, topic_configs
-from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog
+from coordinator.core.catalog.catalog import BROKER, GROUP, RESOURCE_TYPES, TOPIC, Catalog
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.core.catalog.settings import BrokerSetting
-from coordinator.core.refusal import Refusal, truncate
+from coordinator.core.refusal import Refusal
 from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call, Decisions, Result
 from protocol.errors import ErrorCode
@@ -28,39 +28,38 @@ Synonym = DescribeConfigsResponseSynonym
 
 DEFAULT_CONFIG: Final = 5
 GROUP_CONFIG: Final = 8
-TYPES: Final = frozenset((TOPIC, BROKER, 8, 16, GROUP))  # of Kafka: 8 is a broker's loggers, 16 are client metrics
 STEP_RESOURCES: Final = 50  # that one step describes, each with all of its settings
 
 
 def describe_configs(catalog: Catalog, request: DescribeConfigsRequest, call: Call) -> Decisions:
-    """Describe each resource once; which of its settings, the request may say."""
-    other = next((one for one in request.resources if one.resource_type not in TYPES), None)
+    """Describe each resource once; which of its settings, the request may say. One of no type refuses all."""
+    wrong = next((_refuse_type(one) for one in request.resources if one.resource_type not in RESOURCE_TYPES), None)
     results: list[DescribeConfigsResponseResult] = []
     budget = ResponseBudget()
     for resource in dict.fromkeys(request.resources):
-        results.append(_result(catalog, resource, request) if other is None else _refuse(resource, other))
+        results.append(_result(catalog, resource, request, wrong))
         budget.charge_elements(1 + len(results[-1].configs))
         if len(results) % STEP_RESOURCES == 0:
             yield Result()
     yield Result(response=DescribeConfigsResponse(results=tuple(results)))
 
 
-def _refuse(
-    resource: DescribeConfigsRequestResource, other: DescribeConfigsRequestResource
-) -> DescribeConfigsResponseResult:
-    """Refuse each resource, because of one that is of no type at all, as Kafka does."""
-    message = f"Unexpected resource type {other.resource_type} for resource {other.resource_name}"
-    return DescribeConfigsResponseResult(
-        ErrorCode.INVALID_REQUEST, truncate(message), resource.resource_type, resource.resource_name
-    )
+def _refuse_type(resource: DescribeConfigsRequestResource) -> Refusal:
+    message = f"Unexpected resource type {resource.resource_type} for resource {resource.resource_name}"
+    return Refusal(ErrorCode.INVALID_REQUEST, message)
 
 
 def _result(
-    catalog: Catalog, resource: DescribeConfigsRequestResource, request: DescribeConfigsRequest
+    catalog: Catalog,
+    resource: DescribeConfigsRequestResource,
+    request: DescribeConfigsRequest,
+    wrong: Refusal | None,
 ) -> DescribeConfigsResponseResult:
     describe = _DESCRIBED.get(resource.resource_type)
     found: Refusal | Iterable[Entry]
-    if describe is None:
+    if wrong is not None:
+        found = wrong
+    elif describe is None:
         found = Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
     else:
         found = describe(catalog, resource.resource_name)
