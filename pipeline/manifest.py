@@ -110,6 +110,7 @@ def save(out: Place, manifest: Manifest) -> None:
 
 
 def check_tables_unchanged(out: Place, known: Manifest) -> None:
-    """Raise TablesInUseError if somebody else has read logs into these tables: where files cannot be locked."""
-    if load(out).logs != known.logs:
+    """Raise TablesInUseError if somebody else has read logs into these tables, or merged their files: where files
+    cannot be locked."""
+    if load(out).files != known.files:
         raise TablesInUseError(f"{Store.of(out).display_uri} was written to by another process; nothing more is saved")

@@ -23,7 +23,6 @@ from pipeline.errors import TablesInUseError, UsageError
 from pipeline.jobs import optimize as optimizing
 from pipeline.jobs.ingest import Follower, bytes_to_read, follow, ingest
 from pipeline.jobs.optimize import optimize
-from pipeline.sink import UnfinishedFile
 from pipeline.synth import Plan, Writer, commit, write_logs
 from protocol.records import Record
 from tests.pipeline.group_logs import fill
@@ -344,18 +343,6 @@ def test_a_follower_keeps_other_readers_of_logs_out_and_lets_tables_be_built(tmp
             pass
 
 
-def test_where_no_lock_reaches_a_second_writer_is_found(tmp_path: Path) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
-    writer = fill(Writer(logs / f"{TOPIC}-0"), [0])
-    with Follower([str(logs)], out).lock_tables() as follower:
-        follower.step()
-        manifest.save(out, manifest.Manifest())  # another machine
-        fill(writer, [1])
-        with pytest.raises(TablesInUseError, match="nothing more is saved"):
-            follower.step()
-    assert manifest.load(out) == manifest.Manifest()
-
-
 def test_a_step_that_died_before_the_manifest_is_read_again(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     write_logs(logs, Plan(records=300, partitions=1))
@@ -578,24 +565,53 @@ def test_a_writer_that_has_lost_its_lock_saves_nothing(
     assert (out / manifest.NAME).read_bytes() == before
 
 
-@pytest.mark.parametrize("write", [read, optimize_tables])
-def test_a_second_writer_is_found_before_anything_is_saved(
-    write: Callable[[Path, Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def empty(_logs: Path, out: Path) -> None:
+    manifest.save(out, manifest.Manifest())
+
+
+def step(logs: Path, out: Path) -> None:
+    """Follow the logs; a step that finds nothing new says so in the manifest, as if a minute had passed."""
+    with Follower([str(logs)], out).lock_tables() as follower:
+        follower.step()
+
+
+@pytest.mark.parametrize("write", [read, step, optimize_tables])
+@pytest.mark.parametrize(
+    ("other", "grows"),
+    [(empty, True), (read, True), (optimize_tables, True), (empty, False), (optimize_tables, False)],
+)
+def test_where_no_lock_reaches_a_second_writer_is_found_before_anything_is_saved(
+    write: Callable[[Path, Path], object],
+    other: Callable[[Path, Path], object],
+    grows: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     writer = fill(Writer(logs / f"{TOPIC}-0"), [0])
     read(logs, out)
-    fill(writer, [1])
-    close = UnfinishedFile.close
+    load = manifest.load
+    loaded: list[manifest.Manifest] = []
 
-    def close_late(file: UnfinishedFile) -> str:
-        manifest.save(out, manifest.Manifest())  # another machine
-        return close(file)
+    def load_and_leave_the_tables_to_another(place: Path) -> manifest.Manifest:
+        found = load(place)
+        if not loaded:
+            loaded.append(found)
+            fill(writer, range(1, 1 + grows))
+            with monkeypatch.context() as patched:
+                patched.setattr(manifest, "load", load)
+                other(logs, out)
+            loaded.append(load(place))
+        return found
 
-    monkeypatch.setattr(UnfinishedFile, "close", close_late)
+    monkeypatch.setattr("pipeline.jobs.ingest.IDLE_MS", 0)
+    monkeypatch.setattr(locks, "lock_tables", lambda *_words, **_named: nullcontext(lambda: None))
+    monkeypatch.setattr(manifest, "load", load_and_leave_the_tables_to_another)
     with pytest.raises(TablesInUseError, match="nothing more is saved"):
         write(logs, out)
-    assert manifest.load(out) == manifest.Manifest()
+    known, now = loaded
+    assert now != known
+    assert load(out) == now
 
 
 SECRET = "s3://AKIAKEY:verysecret@bucket/logs?endpoint_override=127.0.0.1:9&scheme=http"
