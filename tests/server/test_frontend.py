@@ -22,6 +22,7 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
 from storage.files import StorageError
+from storage.memory_files import MemoryFile
 from tests.dataplane.broker import batch
 from tests.log_lines import log_lines
 from tests.requests import commit, fetch, fetch_offsets, join, produce
@@ -489,6 +490,21 @@ def test_every_request_is_counted_under_its_api() -> None:
     for asked in (produce("orders", {0: batch("a")}), 9), committing(), VERSIONS:
         server.connect().ask(*asked)
     assert {key: sum(latency.buckets) for key, latency in server.stats.latency.items()} == {0: 1, 8: 1, 18: 1}
+
+
+def test_a_latency_ends_with_the_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = InMemory()
+    server.connect().ask(*committing())
+    append = MemoryFile.append
+
+    def append_late(file: MemoryFile, data: bytes) -> None:
+        append(file, data)
+        server.seconds += 3.0
+
+    monkeypatch.setattr(MemoryFile, "append", append_late)
+    before = server.stats.latency[8].sum
+    server.connect().ask(*committing())
+    assert server.stats.latency[8].sum == before + 3.0
 
 
 def test_parked_requests_are_counted_apart_from_work() -> None:

@@ -38,7 +38,10 @@ V1, V2 = 4, 5  # the versions of EndTxn with and without KIP-890
 
 
 class TransactionsDriver:
-    """Transactions, and what was written of them. Markers are written, and a transaction complete, when `finish` says so."""
+    """Transactions, and what was written of them. Markers are written, and a transaction complete, when `finish` says so.
+
+    Whatever a producer id stands for, it was noted as given out: another producer must not be given it.
+    """
 
     def __init__(self) -> None:
         self.transactions = Transactions(Settings())
@@ -50,6 +53,10 @@ class TransactionsDriver:
         for record in outcome.records:
             self.log.append(decode(*encode(record)))
             self.transactions.replay(record)
+            if isinstance(record.key, TransactionKey) and record.value is not None:
+                one = self.at(record.key.transactional_id)
+                ids = {one.producer_id, one.next_producer_id, one.previous_producer_id}
+                assert max(ids) < self.transactions.next_producer_id
         self.markers += [effect for effect in outcome.effects if isinstance(effect, Markers)]
         return outcome.response
 
