@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.mutation.all_parts import FIFTH, SIXTH, PlantedFault
-from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, NINTH, TENTH
+from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, NINTH, TENTH, TWELFTH
 from tests.mutation.new_code import FAULTS
 from tests.mutation.siblings import SIBLINGS
 from tests.mutation.where_features_meet import SEVENTH
@@ -187,7 +187,8 @@ def main() -> int:
     )
     given = parser.parse_args()
     faults = [
-        choose_tests(fault, given.selection) for fault in (*FIFTH, *SIXTH, *SEVENTH, *EIGHTH, *NINTH, *TENTH, *ELEVENTH)
+        choose_tests(fault, given.selection)
+        for fault in (*FIFTH, *SIXTH, *SEVENTH, *EIGHTH, *NINTH, *TENTH, *ELEVENTH, *TWELFTH)
     ]
     if given.selection == SELECTIONS[0]:
         faults = [*MISTAKES, *(Mistake(*fault[:5]) for fault in (*FAULTS, *SIBLINGS)), *faults]
