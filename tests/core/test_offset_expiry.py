@@ -92,22 +92,41 @@ def test_a_retention_that_is_too_long_for_a_record_is_for_ever_and_deletions_are
     assert driver.shard.tally.deletions == 2 and list(driver.shard.offsets.of_topic("g", "t")) == [1]
 
 
-KEYS = st.sets(st.tuples(st.sampled_from("gh"), st.sampled_from("tuv"), st.integers(0, 3)))
+TODAYS = {name: name.encode() * 16 for name in "tuv"}
+OLD = b"-" * 16
+KEYS = st.dictionaries(  # an id that no topic has any more, today's, or none, as in records of old
+    st.tuples(st.sampled_from("gh"), st.sampled_from("tuv"), st.integers(0, 3)), st.sampled_from([OLD, None, bytes(16)])
+)
 
 
-@given(committed=KEYS, pending=KEYS, gone=st.sets(st.sampled_from("tuv")), most=st.integers(1, 3))
+@given(
+    committed=KEYS,
+    pending=KEYS,
+    gone=st.sets(st.sampled_from("tuv")),
+    again=st.sets(st.sampled_from("tuv")),
+    most=st.integers(1, 3),
+)
 def test_what_is_forgotten_with_topics_is_all_that_was_committed_to_them(
-    committed: set[tuple[str, str, int]], pending: set[tuple[str, str, int]], gone: set[str], most: int
+    committed: dict[tuple[str, str, int], bytes | None],
+    pending: dict[tuple[str, str, int], bytes | None],
+    gone: set[str],
+    again: set[str],
+    most: int,
 ) -> None:
-    """Whether a transaction has ended that committed it or not, and in parts of any size."""
+    """Whether a transaction has ended that committed it or not, in parts of any size, and nothing that was committed to
+    a topic of that name since."""
     store = OffsetStore()
-    for keys, producer_id in ((committed, NOT_TRANSACTIONAL), (pending, 7)):
-        store.apply_all([Record(OffsetCommitKey(*key), OffsetCommitValue(1)) for key in sorted(keys)], producer_id)
-    topics = Topics([Topic(name, name.encode() * 16, 4) for name in "tuv" if name not in gone])
-    ids = {name: {name.encode() * 16} for name in gone}
+    for ids, producer_id in ((committed, NOT_TRANSACTIONAL), (pending, 7)):
+        values = {key: OffsetCommitValue(1, topic_id=TODAYS[key[1]] if it is None else it) for key, it in ids.items()}
+        store.apply_all([Record(OffsetCommitKey(*key), values[key]) for key in sorted(values)], producer_id)
+    topics = Topics([Topic(name, TODAYS[name], 4) for name in "tuv" if name not in gone or name in again])
     for group in "gh":
-        parts = list(cut_forgotten_offsets(group, store, lambda: topics, ids, most))
+        parts = list(cut_forgotten_offsets(group, store, lambda: topics, {name: {OLD} for name in gone}, most))
         assert all(len(part) <= most for part in parts)
         assert sorted((key.topic, key.partition) for part in parts for key in part) == sorted(
-            (topic, partition) for of, topic, partition in committed | pending if of == group and topic in gone
+            key[1:]
+            for key in committed.keys() | pending.keys()
+            if key[0] == group
+            and key[1] in gone
+            and (key[1] not in again or {ids[key] for ids in (committed, pending) if key in ids} == {OLD})
         )

@@ -73,8 +73,9 @@ def cut_forgotten_offsets(
     """Yield the group's offsets of topics that are `gone`, pending ones too, of `most` partitions at a time.
 
     Of a topic that is there again they are those with one of its old ids. What was committed anew between two steps is
-    left out: `topics` returns those of the moment. Offsets of other topics stay, whether there are such topics or not:
-    a log that was copied from a cluster has them.
+    left out: `topics` returns those of the moment. So is a partition with offsets of both: a tombstone would remove the
+    new one as well, committed or pending. Offsets of other topics stay, whether there are such topics or not: those of
+    a log that was copied from a cluster.
     """
     pending: dict[str, list[int]] = {}
     for topic, partition in offsets.pending_offsets_of(group_id):
@@ -89,6 +90,6 @@ def cut_forgotten_offsets(
 
 
 def _is_forgotten(key: OffsetCommitKey, offsets: OffsetStore, topics: Topics, gone: Gone) -> bool:
-    """Return whether there is an offset of a topic that is gone."""
+    """Return whether all that there is of a partition, and something, are offsets of a topic that is gone."""
     values = offsets.values_at(key)
-    return bool(values) and (key.topic not in topics or any(value.topic_id in gone[key.topic] for value in values))
+    return bool(values) and (key.topic not in topics or all(value.topic_id in gone[key.topic] for value in values))
