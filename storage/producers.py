@@ -323,12 +323,19 @@ class Producers:
         total.count += len(self._producers)
 
     def _forget_oldest(self) -> None:
-        """Forget some of the producers that came first, as if they had been idle for long: what they send again is not
-        known any more, and they may begin with any sequence (KIP-360). Those with an open transaction stay."""
-        first = islice(self._producers.items(), _LOOKED_AT)
-        idle = [producer_id for producer_id, producer in first if producer.first_open_offset is None]
-        for producer_id in idle[:_FORGOTTEN_AT_ONCE]:
+        """Forget those producers of the first ones that have written nothing for longest, as if they had been idle for
+        long: what they send again is not known any more, and they may begin with any sequence (KIP-360).
+
+        Those with an open transaction stay. The others that were looked at come last next time, so that whoever goes on
+        writing is not forgotten for those who write once.
+        """
+        first = list(islice(self._producers.items(), _LOOKED_AT))
+        idle = [(producer.last_offset, one) for one, producer in first if producer.first_open_offset is None]
+        for _, producer_id in sorted(idle)[:_FORGOTTEN_AT_ONCE]:
             self._forget(producer_id)
+        for producer_id, producer in first:
+            if self._producers.pop(producer_id, None) is not None:
+                self._producers[producer_id] = producer
 
     def _forget(self, producer_id: int) -> None:
         del self._producers[producer_id]

@@ -246,7 +246,7 @@ def learn(producers: Producers, producer_id: int, offset: int, attributes: int =
 
 
 def test_logs_forget_their_oldest_producers_beyond_what_all_may_remember() -> None:
-    """Those with an open transaction stay, and so does the latest, wherever the others are."""
+    """Those with an open transaction stay, and so does the latest, wherever the others are, and whoever goes on."""
     total = ProducerCount(most=40)
     one, two = Producers(), Producers()
     learn(one, 0, 0, attributes=0x10)
@@ -254,8 +254,9 @@ def test_logs_forget_their_oldest_producers_beyond_what_all_may_remember() -> No
     two.share(total)
     for producer_id in range(1, 200):
         learn(one if producer_id % 2 else two, producer_id, producer_id)
+        learn(two, 2, producer_id)
         assert total.count == len(one.items()) + len(two.items()) <= 42
-    assert 0 in one and 199 in one and 198 in two and 2 not in two
+    assert 0 in one and 199 in one and 198 in two and 2 in two and 4 not in two
     assert one.check(BatchHeader(0, 0, 0, 2, 0, 0, 0, 0, 0, 1, 0, 77, 1)).error == ErrorCode.NONE
     one.forget_idle(10**9)
     assert total.count == 1 + len(two.items())
@@ -323,7 +324,12 @@ class KnownProducers:
     def learn(self, header: BatchHeader, marker: EndMarker | None) -> None:
         producer_id = header.producer_id
         if producer_id not in self.written and self.most() < 1:
-            self.forget([one for one in [*self.written][:3] if self.open_since(one) is None][:2])
+            first = [*self.written][:3]
+            idle = [one for one in first if self.open_since(one) is None]
+            self.forget(sorted(idle, key=lambda one: self.written[one][-1].header.last_offset)[:2])
+            for one in first:
+                if one in self.written:
+                    self.written[one] = self.written.pop(one)
         first = self.open_since(producer_id)
         self.written.setdefault(producer_id, []).append(Written(header, marker, self.lacks))
         if header.is_transactional and (attempts := self.attempts.get(producer_id)):
