@@ -66,6 +66,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "dataplane/fetch.py:_resolve_fetch": FRAME,
     "dataplane/fetch.py:_recall": "20 partitions: others are not remembered",
     "dataplane/fetch.py:_fetch": FRAME,
+    "dataplane/delete_records.py:delete_records": FRAME,
     "dataplane/list_offsets.py": FRAME,
     "dataplane/metadata.py:_count_partitions": FRAME,
     "dataplane/metadata.py:_find_topics": "a generator: those who take from it give way, each 50 names",

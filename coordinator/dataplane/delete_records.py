@@ -24,16 +24,22 @@ ALL: Final = -1
 def delete_records(
     state: State, request: DeleteRecordsRequest, env: Env
 ) -> Generator[None, None, DeleteRecordsResponse]:
-    """Delete the records before each offset, one partition a step. -1 stands for all records."""
+    """Delete the records before each offset, one partition a step. -1 stands for all records.
+
+    Of a partition that is named twice the last offset counts, and it is told once.
+    """
+    wanted: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update({one.partition_index: one.offset for one in topic.partitions})
     pace = PartitionPace(state.logs)
     topics: list[DeleteRecordsResponseTopicResult] = []
-    for topic in request.topics:
+    for name, offsets in wanted.items():
         results: list[DeleteRecordsResponsePartitionResult] = []
-        for one in topic.partitions:
+        for index, offset in offsets.items():
             if pace.count_partition():
                 yield
-            results.append(_delete(state, topic.name, one.partition_index, one.offset, pace))
-        topics.append(DeleteRecordsResponseTopicResult(topic.name, tuple(results)))
+            results.append(_delete(state, name, index, offset, pace))
+        topics.append(DeleteRecordsResponseTopicResult(name, tuple(results)))
     return DeleteRecordsResponse(topics=tuple(topics))
 
 

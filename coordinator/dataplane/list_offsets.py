@@ -31,24 +31,26 @@ _Found = tuple[int, int]  # offset and timestamp, -1 where there is none
 
 
 def list_offsets(state: State, request: ListOffsetsRequest, env: Env) -> Generator[None, None, ListOffsetsResponse]:
-    """Find the offset of each partition, in steps. A partition that is named twice is refused."""
+    """Find the offset of each partition, in steps. One that is named twice is refused, and each topic told once."""
     times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    wanted: dict[str, dict[int, ListOffsetsRequestPartition]] = {}
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update({one.partition_index: one for one in topic.partitions})
     committed = request.isolation_level == READ_COMMITTED and request.replica_id < 0
     pace, meter = PartitionPace(state.logs), Meter()
     topics: list[ListOffsetsResponseTopic] = []
-    for topic in request.topics:
-        asked = {one.partition_index: one for one in topic.partitions}
+    for topic_name, asked in wanted.items():
         results: list[ListOffsetsResponsePartition] = []
         for index, one in asked.items():
             if pace.count_partition():
                 yield
-            if times[topic.name, index] > 1:
+            if times[topic_name, index] > 1:
                 results.append(_error(index, ErrorCode.INVALID_REQUEST))
                 continue
             if one.timestamp >= 0 or one.timestamp == MAX_TIMESTAMP:
                 pace.add(READ_WORK)
-            results.append((yield from _answer(state, topic.name, one, env.call.version, committed, meter)))
-        topics.append(ListOffsetsResponseTopic(topic.name, tuple(results)))
+            results.append((yield from _answer(state, topic_name, one, env.call.version, committed, meter)))
+        topics.append(ListOffsetsResponseTopic(topic_name, tuple(results)))
     return ListOffsetsResponse(topics=tuple(topics))
 
 

@@ -44,11 +44,22 @@ _IDS: Final = (
     "name", "topic", "topic_id", "partition_index", "partition", "index", "resource_type", "resource_name", "group_id",
     "key", "transactional_id", "topic_name", "partition_id", "producer_id",
 )  # fmt: skip
-# Fields whose default would be a valid value.
-_UNKNOWN: Final = dict.fromkeys(
-    ("committed_offset", "base_offset", "low_watermark", "high_watermark", "producer_id", "producer_epoch", "node_id"),
-    -1,
-)
+# Fields whose default would be a valid value, or is none.
+_UNKNOWN: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(
+        (
+            "committed_offset",
+            "base_offset",
+            "low_watermark",
+            "high_watermark",
+            "producer_id",
+            "producer_epoch",
+            "node_id",
+        ),
+        -1,
+    ),
+    "records": b"",
+}
 
 
 def error_response(request: Any, version: int, code: int) -> Any:
@@ -140,7 +151,7 @@ class Plan(Struct, frozen=True):
     """How the error is said in an entry of a response, in one version: what is found out once for all entries."""
 
     cls: type
-    values: Mapping[str, int]  # of fields whose default would be a valid value
+    values: Mapping[str, Any]  # of `_UNKNOWN`
     codes: tuple[str, ...]
     ids: tuple[str, ...]  # fields that say what the entry is about
     arrays: tuple[tuple[str, tuple[str, ...], Schema], ...]  # of entries: the field, those of the request, the schema

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from coordinator.core.acls.authorizer import Authorizer
-from coordinator.core.decision import Decision, answers, in_steps
+from coordinator.core.decision import Decision, Done, answers, in_steps
 from coordinator.core.kinds.kind import Kind
 from coordinator.core.kinds.registry import KINDS
 from coordinator.core.result import Call
@@ -14,7 +14,7 @@ from coordinator.dataplane.dataplane import APIS as DATAPLANE
 from coordinator.runtime import group_requests
 from coordinator.runtime.api_versions import api_versions
 from coordinator.runtime.engine import Engine, Route
-from coordinator.runtime.error_response import error_response
+from coordinator.runtime.error_response import error_everywhere, error_response
 from coordinator.runtime.find_coordinator import find_coordinator
 from coordinator.runtime.mutation_quota import with_mutation_quota
 from coordinator.runtime.sasl import sasl_authenticate, sasl_handshake
@@ -26,6 +26,7 @@ Handler = Callable[[Engine, Any, Call, Where], Decision]
 
 OPEN_TO_ALL: Final = names_with(Trait.HANDSHAKE) | names_with(Trait.UNGUARDED)
 COMPAT: Final = ("4.3", "3.9")
+ISOLATION_LEVELS: Final = (0, 1)  # of records that are read: also of open and aborted transactions; committed ones only
 
 
 def _rare(module: str, handler: str) -> Handler:
@@ -40,6 +41,13 @@ def _rare(module: str, handler: str) -> Handler:
 
 def _dataplane(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
     return engine.world.dataplane.handle(request, call, where)
+
+
+def _with_isolation(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
+    """Read, unless an isolation level is asked for that does not exist. Kafka: `IsolationLevel.forId`."""
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return Done(error_everywhere(request, call.version, ErrorCode.UNKNOWN_SERVER_ERROR))
+    return _dataplane(engine, request, call, where)
 
 
 def own_apis(kind: Kind) -> dict[str, Handler]:
@@ -72,6 +80,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     ),
     **dict.fromkeys(DATAPLANE, _dataplane),
     **{api: with_mutation_quota(api, _dataplane) for api in names_with(Trait.LIMITED)},
+    **dict.fromkeys(("Fetch", "ListOffsets"), _with_isolation),
     **dict.fromkeys(("AlterShareGroupOffsets", "DeleteShareGroupOffsets"), group_requests.share_group_offsets),
     "DescribeShareGroupOffsets": _rare("share_group_offsets", "describe_share_group_offsets"),
     **{

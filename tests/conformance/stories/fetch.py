@@ -197,6 +197,88 @@ def a_fetch_session_tells_only_what_changed(k: Stage) -> None:
     k.events.append({"after": after.error_code})
 
 
+@story("V-007")
+def a_fetch_session_when_its_topic_is_made_anew(k: Stage) -> None:
+    """By name it reads the new topic, by id it does not."""
+    for version in (12, 13):
+        topic = filled(k, 1)
+        opened = k.line("reader").arrive(ask(k, topic, 0, version=version, session_epoch=0).flight, 5000)
+        me = {"session_id": opened["session_id"], "max_wait_ms": 0, "topics": []}
+
+        def listen(epoch: int, version: int = version, me: dict[str, Any] = me) -> None:
+            heard = k.line("reader").quietly("fetch", version, session_epoch=epoch, **me)
+            parts = [part for one in heard.responses for part in one.partitions]
+            found = [[one.partition_index, one.error_code, one.high_watermark] for one in parts]
+            k.events.append({"version": version, "epoch": epoch, "error": heard.error_code, "partitions": found})
+
+        listen(1)
+        k.delete_topic(topic)
+        listen(2)
+        listen(3)
+        filled(k, 0)
+        listen(4)
+        listen(5)
+        produce(k.line("p"), topic, batch(b"news"))
+        listen(6)
+        ask(k, topic, 0, version=version).answer()
+        k.delete_topic(topic)
+
+
+@story("V-007")
+def an_isolation_level_that_does_not_exist(k: Stage) -> None:
+    """Of a fetch, and of a look for offsets."""
+    topic = filled(k, 1)
+    for level in (2, -1):
+        ask(k, topic, 0, isolation_level=level).closed(within_ms=2000)
+        k.line("l").send(
+            "list_offsets",
+            10,
+            replica_id=-1,
+            isolation_level=level,
+            topics=[{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}],
+        ).closed(within_ms=2000)
+
+
+@story("V-007")
+def partitions_that_are_named_twice(k: Stage) -> None:
+    """Within a topic, and by a topic that is named twice."""
+    topic = filled(k, 2, partitions=2)
+    for number, topics in enumerate(
+        (
+            [{"name": topic, "partitions": [0, 0, 1]}],
+            [{"name": topic, "partitions": [0, 1]}, {"name": topic, "partitions": [0]}],
+            [{"name": topic, "partitions": [0]}, {"name": k.name("no"), "partitions": [0, 0]}],
+        )
+    ):
+        line = k.line(f"r{number}")
+        times = [
+            {
+                "name": one["name"],
+                "partitions": [{"partition_index": at, "timestamp": -1 - n} for n, at in enumerate(one["partitions"])],
+            }
+            for one in topics
+        ]
+        line.send("list_offsets", 10, replica_id=-1, topics=times).closed(within_ms=2000)
+        upto = [
+            {
+                "name": one["name"],
+                "partitions": [{"partition_index": at, "offset": n} for n, at in enumerate(one["partitions"])],
+            }
+            for one in topics
+        ]
+        line.send("delete_records", 2, topics=upto, timeout_ms=1000).closed(within_ms=2000)
+        ends = [
+            {
+                "topic": one["name"],
+                "partitions": [
+                    {"partition": at, "leader_epoch": 0, "current_leader_epoch": -1} for at in one["partitions"]
+                ],
+            }
+            for one in topics
+        ]
+        line.send("offset_for_leader_epoch", 4, replica_id=-1, topics=ends).closed(within_ms=2000)
+
+
 @story("V-007", server="sessions")
 def as_many_fetch_sessions_as_there_may_be(k: Stage) -> None:
     """A further consumer gets no session while all others were used just now, and one when a session was closed."""

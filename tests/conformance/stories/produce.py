@@ -118,6 +118,39 @@ def bytes_that_are_no_batch(k: Stage) -> None:
 
 
 @story("V-007")
+def a_broken_batch_beside_a_whole_one(k: Stage) -> None:
+    """In one request, for another partition: before it, and behind it."""
+    topic = k.topic(partitions=2)
+    whole = batch(b"a")
+    for name, records in (
+        ("nothing", b""),
+        ("cut", whole[:-4]),
+        ("head only", whole[:20]),
+        ("two", whole + whole),
+        ("one and a part", whole + whole[:30]),
+        ("checksum", batch(b"a", crc=7)),
+        ("magic", batch(b"a", magic=1)),
+        ("count", batch(b"a", count=2)),
+        ("codec", batch(b"a", attributes=6)),
+    ):
+        for index in (0, 1):
+            data = [{"index": index, "records": records}, {"index": 1 - index, "records": whole}]
+            topic_data = [{"name": topic, "partition_data": data}]
+            k.line(name).send("produce", 9, acks=-1, timeout_ms=1000, topic_data=topic_data).closed(within_ms=2000)
+    for index in (0, 1):
+        fetched(k, topic, index=index)
+
+
+@story("V-007")
+def noise_beside_a_whole_batch(k: Stage) -> None:
+    """A length or a magic number that no batch has, for another partition of the request."""
+    topic = k.topic(partitions=2)
+    for name, records in (("length", b"\x00" * 80), ("magic", batch(b"a", magic=3))):
+        data = [{"index": 0, "records": records}, {"index": 1, "records": batch(b"a")}]
+        ask_produce(k.line(name), topic, b"", topic_data=[{"name": topic, "partition_data": data}]).answer()
+
+
+@story("V-007")
 def formats_that_are_no_more(k: Stage) -> None:
     """Magic 0 and 1, and one that is not yet."""
     topic = k.topic()
