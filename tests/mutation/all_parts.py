@@ -273,8 +273,8 @@ FIFTH: Final = (
     PlantedFault(
         "where producer ids are full, one with an open transaction is forgotten: committed records are readable never again",
         "storage/producers.py",
-        "        idle = [producer_id for producer_id, producer in first if producer.first_open_offset is None]\n",
-        "        idle = [producer_id for producer_id, producer in first]\n",
+        "        idle = [(producer.last_offset, one) for one, producer in first if producer.first_open_offset is None]\n",
+        "        idle = [(producer.last_offset, one) for one, producer in first]\n",
         ("tests/storage/test_producers.py",), ("tests/storage/test_producers.py",),
         STORAGE, NEAREST),
     PlantedFault(
