@@ -11,6 +11,8 @@ class Area(Struct, frozen=True):
     goal: float  # the least share of the mutants that the tests must find
     ignored: tuple[str, ...] = ()  # of the tests
     needs_spark: bool = False
+    by_processes: tuple[str, ...] = ()
+    """Of the tests: those that start this code in processes of their own. They run against each mutant."""
 
 
 PROCESSES = (
@@ -131,7 +133,9 @@ AREAS = {
         0.75,
         PROCESSES,
     ),
-    "pytest-muster": Area(("pytest-muster/src",), ("tests/pytest_muster",), 0.75),
+    "pytest-muster": Area(
+        ("pytest-muster/src",), ("tests/pytest_muster",), 0.75, by_processes=("tests/pytest_muster/test_plugin.py",)
+    ),
     "logs": Area(("pipeline/decode", "pipeline/history", "pipeline/report", *WITHOUT_SPARK), LOGS, 0.75, STARTS_SPARK),
     "pipeline": Area(("pipeline/tables",), TABLES, 0.75, needs_spark=True),
 }

@@ -3,8 +3,10 @@
 import ast
 import difflib
 import gc
+import os
 import random
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
@@ -67,9 +69,19 @@ class Candidate:
         )
         return before == after or f"{self.mutant.function}: {self.mutant.after}" in EQUIVALENT
 
-    def plant(self) -> None:
-        """Give the function its faulty code, in this process."""
+    def plant(self, copies: Path | None = None) -> None:
+        """Give the function its faulty code, in this process, and in those that it starts if there is a folder for it.
+
+        The folder that the module is imported from is copied into it, with the fault, and is found first.
+        """
         self.function.replace(self.function.compile(self._write()))
+        if copies is not None:
+            path = self.function.path
+            source = path.parents[len(module_name(path).split(".")) - (path.name != "__init__.py")]
+            shutil.copytree(source, copies, dirs_exist_ok=True)
+            (copies / path.relative_to(source)).write_text(self._write(), "utf-8")
+            os.environ["PYTHONPATH"] = os.pathsep.join([str(copies), *filter(None, [os.environ.get("PYTHONPATH")])])
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # two faults may be as long, and of the same second
 
 
 class Function(Struct, frozen=True):

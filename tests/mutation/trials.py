@@ -11,6 +11,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -32,12 +33,15 @@ T = TypeVar("T")
 class Trials:
     """A pytest plugin that records which tests reach which mutants, and runs those against a mutant.
 
-    Other processes that a test starts run without the mutant: what only they would find counts as not found.
+    Other processes that a test starts run without the mutant, but for those of the area's `by_processes`: what only they
+    would find counts as not found.
     """
 
     def __init__(self, area: Area, measure: Callable[["Trials"], None]) -> None:
         self._measure = measure
         self._needs_spark = area.needs_spark
+        self._by_processes = area.by_processes
+        self._copies: Path | None = None  # of the code, for processes that tests start
         self._renew: Callable[[bool], None] = lambda only_if_dead: None  # what trials share
         self._tried = 0
         self._items: dict[str, pytest.Item] = {}
@@ -61,7 +65,7 @@ class Trials:
         That one must pass without the mutant, and fail with it once more: a test that fails now and then, or because
         the machine is busy, finds nothing.
         """
-        contexts = self._contexts[candidate.name]
+        contexts = self._contexts[candidate.name] | {*self._by_processes}
         tests = [test for test in self._seconds if test in contexts or file_of(test) in contexts]
         tests.sort(key=self._seconds.__getitem__)
         costs = accumulate(self._seconds[test] for test in tests)
@@ -90,13 +94,13 @@ class Trials:
     def _run(self, tests: Iterable[str], candidate: Candidate | None = None) -> Iterator[str | None]:
         """Run tests until one fails. Yield each before it runs, and None when all have passed."""
         if candidate is not None:
-            candidate.plant()
+            candidate.plant(self._copies)
         for test, following in pairwise([*tests, None]):
             assert test is not None, "only the last one is followed by none"
             yield test
-            item, before = self._items[test], time.process_time()
+            item, before = self._items[test], measure_cpu()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=self._items.get(following or ""))
-            self._seconds[test] = time.process_time() - before
+            self._seconds[test] = measure_cpu() - before
             if self._has_failed:
                 item.session._setupstate.teardown_exact(None)
                 return
@@ -114,6 +118,8 @@ class Trials:
             from tests.mutation.spark import share_session
 
             self._renew = share_session(session.config._tmp_path_factory.mktemp("spark"))
+        if self._by_processes:
+            self._copies = session.config._tmp_path_factory.mktemp("copies")
         self._measure(self)
         return True
 
@@ -127,6 +133,12 @@ class Trials:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._has_failed |= report.failed
+
+
+def measure_cpu() -> float:
+    """Return what this process has taken of the processor, with those that it has started and that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def file_of(test: str) -> str:

@@ -1,6 +1,7 @@
 """pytest-muster as its users meet it: tests of its own kind, run by a pytest of their own against a real server."""
 
 import http.server
+import os
 import re
 import sys
 import threading
@@ -15,7 +16,8 @@ from tests.live import wait_until
 
 pytest_plugins = "pytester"
 
-SOURCE = Path(__file__).parents[2] / "pytest-muster" / "src"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "pytest-muster" / "src"
 COMMAND = f"{sys.executable} -m coordinator"
 IS_INSTALLED = bool(entry_points(group="pytest11", name="muster"))
 LOAD = "" if IS_INSTALLED else "-p pytest_muster.plugin"  # one that is installed is loaded by itself, and only once
@@ -37,9 +39,9 @@ LEAK = """
 
 @pytest.fixture
 def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A pytest with the plugin, and the command of this tree."""
-    root = Path(__file__).parents[2]
-    monkeypatch.setenv("PYTHONPATH", f"{SOURCE}:{root}")
+    """A pytest with the plugin, and the command of this tree, if PYTHONPATH does not name another one."""
+    given = os.environ.get("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*([given] if given else []), str(SOURCE), str(ROOT)]))
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     for name in ("MUSTER_ADMIN", "MUSTER_BOOTSTRAP"):
         monkeypatch.delenv(name, raising=False)
@@ -48,17 +50,17 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 
 def test_nothing_leaks_from_test_to_test(inner: pytest.Pytester) -> None:
-    inner.makepyfile(LEAK % 50)
-    inner.runpytest_subprocess("-q").assert_outcomes(passed=50)
+    inner.makepyfile(LEAK % 8)
+    inner.runpytest_subprocess("-q").assert_outcomes(passed=8)
 
 
 def test_workers_share_a_running_server_without_meeting(inner: pytest.Pytester, tmp_path: Path) -> None:
     with LiveServer(tmp_path, "--ephemeral") as server:
         for prefix in ("gw0-", "gw1-"):  # of an earlier run
             Muster(server.kafka, server.ready["admin"], prefix, "session0-").topic("left")
-        inner.makepyfile(LEAK % 24)
+        inner.makepyfile(LEAK % 12)
         shared = ("--muster-admin", server.ready["admin"], "--muster-bootstrap", server.kafka)
-        inner.runpytest_subprocess("-q", "-n", "2", *shared).assert_outcomes(passed=24)
+        inner.runpytest_subprocess("-q", "-n", "2", *shared).assert_outcomes(passed=12)
         left = Muster(server.kafka, server.ready["admin"])
         assert (left.groups(), left.state()) == ([], {"topics": {}, "offsets": {}}), "each test is followed by a reset"
         seen = {event["event"]["group"] for event in left.admin.call("GET", "/events")["events"]}
@@ -82,6 +84,33 @@ def test_what_an_earlier_run_has_left_is_removed_and_nothing_else(tmp_path: Path
         assert plain.state() == {"topics": ours | workers, "offsets": {}}
         worker.remove_leftovers()
         assert plain.state()["topics"] == ours
+
+
+def test_a_running_server_is_named_by_the_options_else_by_the_environment(
+    inner: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner.makepyfile("""
+        import pathlib
+
+        def test_shows(muster):
+            found = [muster.admin.url, muster.bootstrap, muster.name("a")]
+            pathlib.Path("shown").write_text(" ".join(found))
+    """)
+    with LiveServer(tmp_path, "--ephemeral") as server:
+        admin, nowhere = server.ready["admin"], "127.0.0.1:1"
+
+        def run(*options: str, **environment: str) -> str:
+            with monkeypatch.context() as patch:
+                for name, value in environment.items():
+                    patch.setenv(name, value)
+                inner.runpytest_inprocess("-q", *options).assert_outcomes(passed=1)
+            return re.sub(r"test\d+", "test", (inner.path / "shown").read_text("utf-8"))
+
+        url = Muster("", admin).admin.url
+        given = ("--muster-admin", admin, "--muster-bootstrap", "127.0.0.1:7")
+        assert run(*given, MUSTER_ADMIN=nowhere, MUSTER_BOOTSTRAP=nowhere) == f"{url} 127.0.0.1:7 test-a"
+        assert run(MUSTER_ADMIN=admin, MUSTER_BOOTSTRAP="127.0.0.1:8") == f"{url} 127.0.0.1:8 test-a"
+        assert run(MUSTER_ADMIN=admin, PYTEST_XDIST_WORKER="gw9") == f"{url} 127.0.0.1:9092 gw9-test-a"
 
 
 CROWD = (
