@@ -29,13 +29,34 @@ def printed(*records: Record, **fields: Any) -> list[str]:
     [
         (Record(UNKNOWN, b"\x00\x05v"), 'key: {"type":"990","data":"000167"} payload: "000576"'),
         (Record(UNKNOWN, None), 'key: {"type":"990","data":"000167"} payload: <DELETE>'),
+        (Record(UNKNOWN[:2], b"\x00\x05v"), 'key: {"type":"990","data":""} payload: "000576"'),
+        (Record(b"\xff\xff\x01", b""), 'key: {"type":"-1","data":"01"} payload: ""'),
         (Record(None, b"v"), "key: <none>"),
+        (Record(b"", b"v"), "key: <none>"),
         (Record(b"\x00", b"v"), "key: <none>"),
         (commit(("g", "t", 3), None, 5), 'key: {"type":"1","data":{"group":"g","topic":"t","partition":3}} payload: <DELETE>'),
     ],
 )  # fmt: skip
 def test_keys_and_values(record: Record, end: str) -> None:
     assert printed(record)[3].endswith(f"headerKeys: [] {end}")
+
+
+@pytest.mark.parametrize("kind", [0, 1, 9])
+@pytest.mark.parametrize("epoch", [0, 258, -1])
+@pytest.mark.parametrize("more", [b"", b"\x05\x06"])
+def test_a_marker_is_read_also_with_the_fields_of_a_later_release(kind: int, epoch: int, more: bytes) -> None:
+    value = b"\0\0" + epoch.to_bytes(4, "big", signed=True) + more
+    line = printed(Record(b"\0\0" + kind.to_bytes(2, "big") + more, value), attributes=0x30, producer_id=4)[3]
+    told = {0: f"endTxnMarker: ABORT coordinatorEpoch: {epoch}", 1: f"endTxnMarker: COMMIT coordinatorEpoch: {epoch}"}
+    assert line.partition(" headerKeys: [] ")[2] == told.get(kind, "controlType: UNKNOWN(9)")
+
+
+@pytest.mark.parametrize(("name", "start"), [
+    ("00000000000000000007.log", 7), ("x/1/00000000000000000007.log", 7), ("7/copy.log", 0), ("12.log.bak", 0),
+    ("a-12.log", 0), (".log", 0), ("²", 0),
+])  # fmt: skip
+def test_a_log_begins_where_the_name_of_its_file_says(name: str, start: int) -> None:
+    assert list(dump(name, b"")) == [f"Dumping {name}", f"Log starting offset: {start}"]
 
 
 def test_members_of_consumers_are_spelled_out_and_those_of_others_are_bytes() -> None:

@@ -1,5 +1,6 @@
 """Locks of a set of tables: files' own, and where files cannot be locked claims, of which one is there at a time."""
 
+import re
 import socket
 import subprocess
 import sys
@@ -12,9 +13,11 @@ import pytest
 from pipeline import locks, manifest, published
 from pipeline.decode.files import Store
 from pipeline.errors import TablesInUseError
-from pipeline.locks import BUILDER, CLAIMS, Claim, hold_claim
+from pipeline.locks import BUILDER, CLAIMS, Claim, hold_claim, lock_tables
 from pipeline.synth import Plan, write_logs
 from tests.pipeline.ingested import read
+
+ME = re.escape(locks.describe_process())
 
 
 def claims(store: Store) -> list[str]:
@@ -25,7 +28,7 @@ def test_a_claim_that_is_renewed_keeps_others_out(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(locks, "RENEW_S", 0.05)
     store = Store.of(tmp_path)
     with hold_claim(store, BUILDER) as check:
-        with pytest.raises(TablesInUseError, match="is being written to by process"), hold_claim(store, BUILDER):
+        with pytest.raises(TablesInUseError, match=rf" is being written to by {ME}$"), hold_claim(store, BUILDER):
             pass
         check()
         assert len(claims(store)) == 1, "who was refused leaves nothing"
@@ -48,7 +51,7 @@ def test_the_claim_of_a_process_that_was_killed_ends(tmp_path: Path, monkeypatch
         assert dead.name not in claims(store)
         check()
     (line,) = told
-    assert line.startswith("waiting for process ")
+    assert re.match(rf"waiting for {ME}, unless it has ended", line)
 
 
 def test_a_holder_that_was_suspended_saves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,14 +62,27 @@ def test_a_holder_that_was_suspended_saves_nothing(tmp_path: Path, monkeypatch: 
     suspended.acquire(lambda _line: None)
     suspended.check()
     with hold_claim(store, BUILDER):
-        with pytest.raises(TablesInUseError, match=r"taken over by process .* nothing more is saved"):
+        with pytest.raises(TablesInUseError, match=rf"taken over by {ME}, .* nothing more is saved"):
             suspended.check()
         suspended.write()  # it went on between its look and its write
         with pytest.raises(TablesInUseError, match="taken over"):
             suspended.check()
     store.remove(suspended.path)
-    with pytest.raises(TablesInUseError, match="taken over"):
+    with pytest.raises(TablesInUseError, match="taken over by another process"):
         suspended.check()
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_who_holds_a_file_is_told_once_it_has_written_its_name(is_written: bool, tmp_path: Path) -> None:
+    with lock_tables(tmp_path, BUILDER) as check:
+        if not is_written:
+            (tmp_path / BUILDER).write_text("")
+        by = ME if is_written else "another process"
+        with pytest.raises(TablesInUseError, match=f" is being written to by {by}$"), lock_tables(tmp_path, BUILDER):
+            pass
+        with lock_tables(tmp_path):
+            check()
+    assert (tmp_path / BUILDER).read_text("utf-8") == "", "nobody holds it"
 
 
 def test_a_store_that_fails_once_does_not_end_the_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

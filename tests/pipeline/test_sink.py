@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from pipeline.decode.files import Store
@@ -10,7 +11,7 @@ from pipeline.decode.rows import Options
 from pipeline.decode.schema import TABLES
 from pipeline.errors import LogDamagedError
 from pipeline.plan import Task
-from pipeline.sink import write
+from pipeline.sink import UnfinishedFile, read_file, write
 from pipeline.synth import Writer
 from tests.pipeline.group_logs import fill, flip
 
@@ -33,3 +34,20 @@ def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
             row["file"] for row in said
         }
         assert [row for row in write(task, options, Store.of(raw)).to_pylist() if row["table"]] == said
+
+
+@pytest.mark.parametrize("is_first_finished", [True, False])
+def test_two_attempts_at_one_file_do_not_meet(is_first_finished: bool, tmp_path: Path) -> None:
+    """Spark may run a task twice at once: each file is there as a whole, whoever else is still writing or gives up."""
+    store, rows = Store.of(tmp_path), pa.record_batch({"n": list(range(5))})
+    attempts = [UnfinishedFile(store, "raw/t/a.parquet", rows.schema) for _ in range(2)]
+    for _ in range(2):
+        for one in attempts:
+            one.write(rows)
+    assert not (tmp_path / "raw/t/a.parquet").exists()
+    finished, given_up = attempts if is_first_finished else reversed(attempts)
+    assert (finished.close(), finished.rows) == ("raw/t/a.parquet", 10)
+    for one in (given_up, finished):
+        one.discard()
+        assert read_file(store, "raw/t/a.parquet").to_pydict() == {"n": [*range(5)] * 2}
+    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["a.parquet"]

@@ -11,6 +11,7 @@ from coordinator.client import Client
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.metadata import MetadataRequest
 from protocol.records import Record
 from tests.cli.command import classic_member
 from tests.live import Muster as LiveServer
@@ -187,11 +188,15 @@ def test_a_name_that_has_the_prefix_stays_as_it_is(server: LiveServer) -> None:
 
 
 def test_coordinators_move_and_brokers_restart(tmp_path: Path) -> None:
-    server = Server(tmp_path, ["--brokers", "3"], f"{sys.executable} -m coordinator")
+    options = ["--brokers", "3", "--listen", "127.0.0.1:0"]
+    server = Server(tmp_path, options, f"{sys.executable} -m coordinator")
     server.start()
     try:
         muster = Muster(server.bootstrap, server.admin)
-        assert server.bootstrap.count(":") == 3, "clients get the addresses of all brokers"
+        with Client.to(server.bootstrap.partition(",")[0]) as client:
+            brokers = client.ask(MetadataRequest(topics=())).brokers
+        told = ",".join(f"{one.host}:{one.port}" for one in sorted(brokers, key=lambda one: one.node_id))
+        assert server.bootstrap == told, "clients get the addresses of all brokers, of the first listener"
         muster.topic("orders")
         muster.commit("billing", "orders", {0: 4})
         group = muster.group("billing")
