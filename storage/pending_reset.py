@@ -6,10 +6,9 @@ so that a start can do the rest of one that was cut off: everything is there as 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Final
 
-from storage.files import Files, StorageError
+from storage.files import Files
 
 NAME: Final = "muster.reset"
 _BYTES_MAX: Final = 1 << 20
@@ -24,7 +23,7 @@ class PendingReset:
         self._path = f"{data_dir}/{NAME}"
 
     def note(self, what: bytes, *, is_synced: bool) -> None:
-        """Write the file as a whole. Raises StorageError, and there is none then."""
+        """Write the file as a whole. Raises StorageError: it is then as before, or has `what` until a power cut."""
         assert len(what) <= _BYTES_MAX, "a reset that can be read back"
         file = self._files.open(f"{self._path}.tmp", create=True)
         try:
@@ -36,12 +35,7 @@ class PendingReset:
             file.close()
         self._files.rename(f"{self._path}.tmp", self._path)
         if is_synced:
-            try:
-                self._files.sync_directory(self._data_dir)
-            except StorageError:
-                with suppress(StorageError):
-                    self._files.remove(self._path)
-                raise
+            self._files.sync_directory(self._data_dir)
 
     def read(self) -> bytes | None:
         """Return what a reset is of that was cut off, None if there is none. Raises StorageError."""

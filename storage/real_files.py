@@ -279,10 +279,10 @@ class RealLock:
         try:
             for directory in (str(Path(path).parent), *also):
                 self._lock(directory)
+            self._write_pid()
         except BaseException:
             self.release()
             raise
-        self._write_pid()
 
     def _lock(self, directory: str) -> None:
         try:

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable, Generator
+from functools import partial
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.config import Config
+from coordinator.core import pace
 from coordinator.runtime import log_pace
 from coordinator.runtime.node import Node
 from coordinator.runtime.snapshot import Snapshot
@@ -38,6 +40,7 @@ VERBS = pytest.mark.parametrize(
     ],
     ids=["reset", "restore"],
 )
+_OVER = object()
 Verb = Callable[[SteeredNode], None]
 
 
@@ -337,6 +340,51 @@ def test_resets_of_two_prefixes_at_a_time_are_both_finished() -> None:
     finish_steps(first)
     assert not disk.exists(f"data/{pending_reset.NAME}")
     assert server.operator.state.contents() == EMPTY
+
+
+@pytest.mark.parametrize("restart", ["reset", "restore"])
+def test_a_reset_of_a_prefix_ends_with_a_reset_or_a_restore_of_everything(
+    restart: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was put in place is whole, and remains so after the next start, whenever the one of the prefix goes on."""
+    server, disk = prepare_prefixes()
+    state = server.operator.state
+    state.take_snapshot("kept")
+    monkeypatch.setattr(pace, "UNITS", 1)
+    after = state.contents() if restart == "restore" else EMPTY
+    number = 1
+    while True:
+        steps = state.reset_prefix_in_steps("a-", ("a-kept",))
+        if any(next(steps, _OVER) is _OVER for _ in range(number)):
+            break
+        state.reset() if restart == "reset" else state.restore("kept")
+        finish_steps(steps)
+        assert state.contents() == after
+        assert serve(disk.copy()).operator.state.contents() == after
+        assert not disk.exists(f"data/{pending_reset.NAME}")
+        state.restore("kept")
+        number += 1
+    assert number > 5, "it has steps"
+
+
+def fail_at(place: str, operation: str, path: str) -> int:
+    return errno.EIO if place in f"{operation} {path}" else 0
+
+
+def test_a_reset_of_a_prefix_that_cannot_be_noted_leaves_the_note_of_another() -> None:
+    """That one is still going on, and is finished whenever the server is killed; the other one never is."""
+    server, disk = prepare_prefixes(is_synced=True)
+    first = server.operator.state.reset_prefix_in_steps("a-", ())
+    next(first)
+    for place in (f"open data/{pending_reset.NAME}", "sync directory data"):
+        disk.refuse = partial(fail_at, place)
+        with pytest.raises(Refusal, match="nothing has changed: "):
+            reset_prefix(server, "b-")
+        disk.refuse = lambda operation, path: 0
+        again = serve(disk.copy()).operator.state.contents()
+        assert again == State({"b-orders": 1, "orders": 2}, {"b-g": {"b-orders": {"0": 6}}}), place
+    finish_steps(first)
+    assert not disk.exists(f"data/{pending_reset.NAME}")
 
 
 @pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EIO])

@@ -192,6 +192,7 @@ def test_real_failures_say_what_was_done_to_what_in_the_systems_words(tmp_path: 
     expect_failure(lambda: RealLock(f"{missing}/lock"), "open", missing, errno.ENOENT)
     (tmp_path / "lock").mkdir()
     expect_failure(lambda: files.lock(str(tmp_path / "lock")), "write", str(tmp_path / "lock"), errno.EISDIR)
+    files.lock(str(tmp_path / "other lock")).release()  # of the same directory, which nobody holds
 
 
 def expect_failure(call: Callable[[], object], operation: str, path: str, number: int) -> None:

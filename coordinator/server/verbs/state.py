@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -142,10 +143,12 @@ class StateVerbs:
         A server that is killed meanwhile does the rest when it starts. Raises Refusal.
         """
         self._check_ready()
-        what = PrefixReset(prefix, keep)
+        what, others = PrefixReset(prefix, keep), self._resets
         try:
-            self._note_resets([*self._resets, what])
+            self._note_resets([*others, what])
         except StorageError as failure:
+            with suppress(StorageError):  # the file may have it already, and has the others still
+                self._note_resets(others)
             raise Refusal(f"nothing has changed: {failure}", failure=failure) from None
         try:
             counts = yield from self._remove_in_steps(what)
@@ -158,11 +161,11 @@ class StateVerbs:
     def _note_resets(self, resets: list[PrefixReset]) -> None:
         """Note the resets that are going on: workers of a test run may have one each."""
         is_synced = self._node().engine.is_synced
+        self._resets = resets
         if resets:
             self._world.pending_reset.note(msgspec.json.encode(resets), is_synced=is_synced)
         else:
             self._world.pending_reset.clear(is_synced=is_synced)
-        self._resets = resets
 
     def finish_reset_in_steps(self) -> Generator[None, None, None]:
         """Do the rest of a reset that was cut off. Others may begin meanwhile: the file has all of them.
@@ -184,6 +187,22 @@ class StateVerbs:
         self._note_resets([one for one in self._resets if not any(one is what for what in resets)])
 
     def _remove_in_steps(self, what: PrefixReset) -> Generator[None, None, tuple[int, int]]:
+        """Remove it, and return how much.
+
+        A reset or a restore of everything meanwhile is as if it came afterwards: what it has put in place stays, and
+        nothing is counted.
+        """
+        node, steps = self._node(), self._remove(what)
+        while self._node() is node:
+            try:
+                next(steps)
+            except StopIteration as end:
+                counts: tuple[int, int] = end.value
+                return counts
+            yield
+        return 0, 0
+
+    def _remove(self, what: PrefixReset) -> Generator[None, None, tuple[int, int]]:
         self._scenarios.remove_of(what.removes)
         self._requests.remove_faults_of(what.removes)
         topics = yield from self.topics_in_steps(what.prefix, what.keep)
