@@ -25,8 +25,10 @@ HELD_MAX = 16  # while partitions that changed hands have no commit
 class GroupHistory:
     """Takes the records and commits of a group in log order, and yields each row once it is complete."""
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, group: str, *, is_live: bool = False) -> None:
+        """`is_live`: somebody takes rebalances as soon as they are known (`take_rebalances`)."""
         self.group = group
+        self._is_live = is_live
         self._classic, self._epochs = ClassicHistory(group), EpochHistory(group)
         self._gaps = CommitGaps()
         self._step: dict[Partition, Activity] = {}
@@ -83,7 +85,8 @@ class GroupHistory:
         for row in rows:
             if isinstance(row, Rebalance):
                 self._rebalances.append(row)
-                self._unseen.append(row)
+                if self._is_live:
+                    self._unseen.append(row)
                 self._gaps.wait(row, self._classic.changed_hands if row.type == "classic" else ())
             else:
                 yield row

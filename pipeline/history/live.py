@@ -40,7 +40,7 @@ class GroupReplay:
     """One group: its history, its commits since the last step, its members' names."""
 
     def __init__(self, group: str) -> None:
-        self.history = GroupHistory(group)
+        self.history = GroupHistory(group, is_live=True)
         self.names: dict[str, MemberName] = {}
         self.last_commits: dict[Partition, int] = {}
         self._commits: dict[Partition, Activity] = {}

@@ -220,6 +220,5 @@ def test_a_history_keeps_nothing_of_what_is_over() -> None:
             life.act(act)
             for partition in range(number % 3 if sizes else 3):  # the last one is never committed again
                 life.history.observe("orders", partition, activity_of(life.at, is_txn=False))
-        assert life.history.take_rebalances()
         sizes.append(len(find_reachable(life.history)))
     assert sizes[5:] == [sizes[5]] * 35

@@ -271,6 +271,5 @@ def test_a_history_keeps_nothing_of_what_is_over(kind: str) -> None:
             life.at += 1000
             act(1 + number % 2, 2)
         life.leave(0, 99)
-        assert life.history.take_rebalances()
         sizes.append(len(find_reachable(life.history)))
     assert sizes[1:] == [sizes[1]] * 7
