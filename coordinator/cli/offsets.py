@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, act
+from coordinator.cli.cluster import Cluster, UsageError, act
 from coordinator.cli.group_offsets import (
     commit,
     delete_offsets,
@@ -88,7 +88,10 @@ def _show(cluster: Cluster, args: argparse.Namespace) -> int:
 
 
 def _set(cluster: Cluster, args: argparse.Namespace) -> int:
-    wanted = dict(args.offset)
+    wanted: dict[tuple[str, int], int] = {}
+    for (topic, number), at in args.offset:
+        if wanted.setdefault((topic, number), at) != at:
+            raise UsageError(f"two offsets for {topic}:{number}: {wanted[topic, number]} and {at}")
     known = partitions_of(cluster, sorted({topic for topic, _ in wanted}))
     for topic, number in wanted:
         if number not in known[topic]:

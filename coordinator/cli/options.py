@@ -189,9 +189,10 @@ def _reason(complaint: str) -> str:
 
 
 def _check_choice(text: str, origin: Origin, choices: Sequence[str]) -> str:
-    if text not in choices:
-        raise origin.complaint(text, list_choices(choices) + suggest(text, choices))
-    return text
+    for choice in choices:
+        if text.lower() == choice.lower():  # as on the command line
+            return choice
+    raise origin.complaint(text, list_choices(choices) + suggest(text, choices))
 
 
 def _read_topics(texts: Iterable[str], origin: Origin) -> dict[str, int]:

@@ -47,7 +47,8 @@ def alter_share_group_offsets(
             continue
         known = {one.partition_index: one.start_offset for one in asked.partitions if _exists(one, topic)}
         offsets[topic.id] = known
-        missing[topic.id] = StatePartitions(topic.name, tuple(sorted(known)), transition.now_ms)
+        if known or topic.id not in transition.group.initializing:  # else what was asked for before would wait longer
+            missing[topic.id] = StatePartitions(topic.name, tuple(sorted(known)), transition.now_ms)
         topics[asked.topic_name] = _answer(topic, asked)
     if missing:
         note_initializing(transition, missing)

@@ -453,6 +453,19 @@ def test_an_answer_that_is_lost_is_asked_for_again_after_a_while() -> None:
     assert driver.asked[0][1] == driver.asked[1][1]
 
 
+def test_offsets_of_partitions_that_do_not_exist_do_not_put_off_that_a_topic_is_asked_for_again() -> None:
+    driver = ShareDriver()
+    driver.beat("m", 0, ("a",))
+    driver.beat("m", -1)
+    driver.wait(RETRY_MS - 1)
+    unknown = AlterShareGroupOffsetsRequestTopic("a", (AlterShareGroupOffsetsRequestPartition(9, 0),))
+    answer = driver.handle(AlterShareGroupOffsetsRequest(GROUP, (unknown,)), driver.call(0)).response
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    driver.wait(1)
+    driver.beat("m", 0, ("a",))
+    assert len(driver.asked) == 2
+
+
 def test_what_happens_to_other_topics_does_not_put_off_that_a_topic_is_asked_for_again() -> None:
     driver, names = ShareDriver(), {name.encode() * 16: name for name in NAMES}
     first, second = NAMES[:2]
