@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from coordinator.core import records
-from coordinator.core.events import Cause
 from coordinator.core.kinds.registry import KINDS, kind_of
 from coordinator.core.limits import Limits
 from coordinator.core.record_types import single_records
@@ -75,8 +74,7 @@ class ShardDriver:
         """Check that the events alone tell each state that a group comes to, and how it is at the end."""
         for event in result.events:
             before = self.states.get(event.group, NEW)
-            is_other = event.cause in (Cause.PROTOCOL_UPGRADED, Cause.PROTOCOL_DOWNGRADED)
-            assert is_other or event.before == before, f"{event.cause}: the group was {before}, not {event.before}"
+            assert event.before == before, f"{event.cause}: the group was {before}, not {event.before}"
             self.states[event.group] = event.after
         if result.group is not None and result.events:
             group, last = result.group, result.events[-1]

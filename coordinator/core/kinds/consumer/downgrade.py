@@ -140,11 +140,9 @@ def _write_conversion(
     """Add the records of the conversion to `result`, and replace all timers by those of a classic group."""
     sessions = [session_timer(group.group_id, member, transition.now_ms) for member in group.members.values()]
     records = (*transition.records, *tombstones(transition.group), durable.record(group), *result.records)
-    return replace(
-        result.prepend(*sessions, events=tuple(transition.events)),
-        response=response,
-        records=records,
-    )
+    downgraded, *more = result.events
+    events = (*transition.events, replace(downgraded, before=transition.told), *more)
+    return replace(result.prepend(*sessions), response=response, records=records, events=events)
 
 
 def _classic_member(member: Member) -> ClassicMember:

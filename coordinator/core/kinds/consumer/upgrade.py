@@ -44,7 +44,7 @@ def begin_transition(
     """Return the consumer group that a member may join, as it is, made new, or made of a classic one."""
     if type(group) is ConsumerGroup:
         return GroupTransition(group, env, by)
-    transition = GroupTransition(ConsumerGroup(group_id), env, by)
+    transition = GroupTransition(ConsumerGroup(group_id), env, by, None if group is None else group.state)
     if group is None:
         transition.tell(Cause.GROUP_CREATED)
         return transition

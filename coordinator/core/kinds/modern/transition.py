@@ -30,7 +30,8 @@ G = TypeVar("G", bound=EpochGroup)
 class GroupTransition(Generic[G]):
     """A group, what is known around it, and what the operation has brought about so far."""
 
-    def __init__(self, group: G, env: Env, by: str) -> None:
+    def __init__(self, group: G, env: Env, by: str, before: str | None = None) -> None:
+        """`before` is the state of the group of another kind that it is made of."""
         self.group = group
         self.kind = kind_of(group)
         self.env = env
@@ -41,7 +42,7 @@ class GroupTransition(Generic[G]):
         self.records: list[Record] = []
         self.effects: list[Effect] = []
         self.events: list[Event] = []
-        self._before = group.state
+        self.told: str = group.state if before is None else before  # the state as of the event told last
 
     def write(self, *records: Record) -> None:
         """State records. The group goes on as the one they make."""
@@ -69,8 +70,8 @@ class GroupTransition(Generic[G]):
         tasks: tuple[str, ...] = (),
     ) -> None:
         """Say what happened; `before` is the group's state as of the event told last."""
-        group, before = self.group, self._before
-        self._before = group.state
+        group, before = self.group, self.told
+        self.told = group.state
         self.events.append(
             Event(
                 at_ms=self.now_ms,

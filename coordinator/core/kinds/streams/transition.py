@@ -26,7 +26,7 @@ def begin_transition(group: Any, group_id: str, env: Env, by: str) -> GroupTrans
         return GroupTransition(group, env, by)
     if group is not None and not (kind_of(group).name == CLASSIC and group.is_empty):
         return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
-    made = GroupTransition(StreamsGroup(group_id), env, by)
+    made = GroupTransition(StreamsGroup(group_id), env, by, None if group is None else group.state)
     made.is_new = True
     if group is None:
         made.tell(Cause.GROUP_CREATED)
