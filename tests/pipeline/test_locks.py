@@ -17,7 +17,10 @@ from pipeline.locks import BUILDER, CLAIMS, Claim, hold_claim, lock_tables
 from pipeline.synth import Plan, write_logs
 from tests.pipeline.ingested import read
 
-ME = re.escape(locks.describe_process())
+
+def me() -> str:
+    """A pattern for this process, as it is told to others."""
+    return re.escape(locks.describe_process())
 
 
 def claims(store: Store) -> list[str]:
@@ -28,7 +31,7 @@ def test_a_claim_that_is_renewed_keeps_others_out(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(locks, "RENEW_S", 0.05)
     store = Store.of(tmp_path)
     with hold_claim(store, BUILDER) as check:
-        with pytest.raises(TablesInUseError, match=rf" is being written to by {ME}$"), hold_claim(store, BUILDER):
+        with pytest.raises(TablesInUseError, match=rf" is being written to by {me()}$"), hold_claim(store, BUILDER):
             pass
         check()
         assert len(claims(store)) == 1, "who was refused leaves nothing"
@@ -51,7 +54,7 @@ def test_the_claim_of_a_process_that_was_killed_ends(tmp_path: Path, monkeypatch
         assert dead.name not in claims(store)
         check()
     (line,) = told
-    assert re.match(rf"waiting for {ME}, unless it has ended", line)
+    assert re.match(rf"waiting for {me()}, unless it has ended", line)
 
 
 def test_a_holder_that_was_suspended_saves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +65,7 @@ def test_a_holder_that_was_suspended_saves_nothing(tmp_path: Path, monkeypatch: 
     suspended.acquire(lambda _line: None)
     suspended.check()
     with hold_claim(store, BUILDER):
-        with pytest.raises(TablesInUseError, match=rf"taken over by {ME}, .* nothing more is saved"):
+        with pytest.raises(TablesInUseError, match=rf"taken over by {me()}, .* nothing more is saved"):
             suspended.check()
         suspended.write()  # it went on between its look and its write
         with pytest.raises(TablesInUseError, match="taken over"):
@@ -77,7 +80,7 @@ def test_who_holds_a_file_is_told_once_it_has_written_its_name(is_written: bool,
     with lock_tables(tmp_path, BUILDER) as check:
         if not is_written:
             (tmp_path / BUILDER).write_text("")
-        by = ME if is_written else "another process"
+        by = me() if is_written else "another process"
         with pytest.raises(TablesInUseError, match=f" is being written to by {by}$"), lock_tables(tmp_path, BUILDER):
             pass
         with lock_tables(tmp_path):
