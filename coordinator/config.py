@@ -16,6 +16,7 @@ from coordinator.setting import INT_MAX, LONG_MAX, NUMBERS, ConfigError, Setting
 _MS, _BYTES, _COUNT, _NONE = "ms", "bytes", "", ""
 _NO_JKS: Final = "JKS is for Java alone; every client can read PEM"
 KAFKAS_ASSIGNORS: Final = "org.apache.kafka.coordinator.group.assignor."  # a setting may name them by their classes
+_ASSIGNORS: Final = {f"{KAFKAS_ASSIGNORS}{name.capitalize()}Assignor": name for name in ("uniform", "range")}
 FROM_JKS: Final = "`keytool -importkeystore -srckeystore FILE -destkeystore NEW -deststoretype PKCS12` converts JKS"
 
 SETTINGS: Final[tuple[Setting, ...]] = (
@@ -529,8 +530,14 @@ def explain_no_effect(name: str, source: str = "") -> str:
     return f"{name}{came_from} has no effect: {reason}"
 
 
+def assignor_names(configured: Iterable[str]) -> tuple[str, ...]:
+    """Return the names by which members ask for assignors, each once. The setting may have Kafka's by their classes."""
+    return tuple(dict.fromkeys(_ASSIGNORS.get(name, name) for name in configured))
+
+
 def limits(config: Config) -> Limits:
     """Return the bounds and delays that the core decides by: its fields are the settings' names with `_` for `.`."""
     names = {field: field.replace("_", ".") for field in Limits.__struct_fields__}
     values = {field: config[name] for field, name in names.items() if name in BY_NAME}  # the others are of groups alone
+    values["group_consumer_assignors"] = assignor_names(config["group.consumer.assignors"])
     return msgspec.convert(values, Limits, strict=False)

@@ -11,21 +11,19 @@ The server does not start with a name that no package has registered: a group mu
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from coordinator.config import KAFKAS_ASSIGNORS
+from coordinator.config import assignor_names
 from coordinator.core.assignors import BUILT_IN, ENTRY_POINTS
 from coordinator.core.assignors.spec import Assignor
 from coordinator.setting import ConfigError
 
 SETTING: Final = "group.consumer.assignors"
-CLASSES: Final = {f"{KAFKAS_ASSIGNORS}{name.capitalize()}Assignor": name for name in BUILT_IN}  # as in Kafka
 
 
 def load_assignors(names: Sequence[str]) -> Mapping[str, Assignor]:
     """Load the assignors of these names, in their order. Raises ConfigError if one is missing or does not load."""
     if not names:
         raise ConfigError(f"invalid {SETTING}: expected {', '.join(BUILT_IN)} or an installed assignor")
-    short = [CLASSES.get(name, name) for name in names]
-    return {name: BUILT_IN.get(name) or _load_installed_assignor(name) for name in short}
+    return {name: BUILT_IN.get(name) or _load_installed_assignor(name) for name in assignor_names(names)}
 
 
 def _load_installed_assignor(name: str) -> Assignor:

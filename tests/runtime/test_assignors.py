@@ -1,6 +1,7 @@
 """Assignors that other packages install: found by name, asked like Kafka's, refused at the start if they are not there."""
 
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,22 @@ def test_kafka_s_assignors_may_be_named_by_their_classes(kind: str) -> None:
     if kind == "consumer":
         assert assignors.load_assignors(named) == {"range": BUILT_IN["range"], "uniform": BUILT_IN["uniform"]}
         assert list(assignors.load_assignors(named)) == ["range", "uniform"]
+
+
+@pytest.mark.parametrize(
+    "written", [*product(("{}", "org.apache.kafka.coordinator.group.assignor.{}Assignor"), repeat=2)]
+)
+@pytest.mark.parametrize("named", [("range",), ("uniform", "range"), ("range", "range"), ("uniform", "first")])
+def test_members_ask_for_an_assignor_by_its_name_however_the_setting_names_it(
+    named: tuple[str, ...], written: tuple[str, str]
+) -> None:
+    forms = ["{}" if name == "first" else form for name, form in zip(named, written, strict=False)]
+    names = [form.format(name if form == "{}" else name.capitalize()) for name, form in zip(named, forms, strict=True)]
+    server = InMemory(group_consumer_assignors=tuple(names), group_consumer_assignment_interval_ms=0)
+    assert heartbeat(server, "any") == (ErrorCode.NONE, {0, 1, 2, 3}), "the first one is that of who asks for none"
+    for asked in ("uniform", "range", "first", *(name for name in names if name not in named)):
+        error, _ = heartbeat(server, "of another", asked)
+        assert error == (ErrorCode.NONE if asked in named else ErrorCode.UNSUPPORTED_ASSIGNOR), asked
 
 
 @pytest.mark.parametrize(

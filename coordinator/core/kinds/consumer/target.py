@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from coordinator.core.assignors import SteppedAssignor
 from coordinator.core.assignors.hash_order import members_in_order
-from coordinator.core.assignors.spec import NOTHING, Assignment, Assignor, AssignorError, GroupSpec, MemberSpec
+from coordinator.core.assignors.spec import NOTHING, Assignment, Assignor, GroupSpec, MemberSpec
 from coordinator.core.decision import Steps
 from coordinator.core.env import Env
 from coordinator.core.kinds.consumer import record_builders
@@ -47,9 +47,7 @@ def assignor_name(group: ConsumerGroup, limits: Limits) -> str:
 def compute_target(transition: GroupTransition) -> None:
     """Compute a new target, or have it computed in steps. Raises AssignorError."""
     group, name = transition.group, assignor_name(transition.group, transition.limits)
-    assignor = transition.env.assignors.get(name)
-    if assignor is None:
-        raise AssignorError(f"there is no assignor {name}")
+    assignor = transition.env.assignors[name]
     work = 0
     if isinstance(assignor, SteppedAssignor):
         partitions = count_partitions(group, transition.topics)
