@@ -7,10 +7,19 @@ import pytest
 
 from coordinator.core.catalog.alterations import APPEND, SET, SUBTRACT
 from coordinator.core.catalog.catalog import BROKER, FORMATTED, TOPIC, Catalog
-from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
+from coordinator.core.catalog.records import (
+    CatalogRecord,
+    ConfigKey,
+    ConfigValue,
+    TopicKey,
+    TopicValue,
+    decode,
+    encode,
+)
 from coordinator.core.catalog.settings import BrokerSetting, Settings
 from coordinator.core.catalog.topic_configs import LONG
 from coordinator.core.result import Call
+from protocol.bounds import TEXT_BYTES_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -125,6 +134,32 @@ def test_a_list_is_what_was_appended_to_it_and_not_subtracted_since(first: list[
         else:
             expected = [word for word in expected if word not in words]
         assert catalog.configs[TOPIC, "t"][name] == ",".join(expected)
+
+
+def test_a_list_grows_as_long_as_a_record_can_hold_it_and_is_left_alone_by_a_word_too_many(catalog: Catalog) -> None:
+    """Words are shorter than a text may be, which only all of them together are not."""
+    name, number = "leader.replication.throttled.replicas", 10_000_000
+
+    def append(words: list[str]) -> Any:
+        config = IncrementalAlterConfigsRequestAlterableConfig(name, APPEND, ",".join(words))
+        resource = IncrementalAlterConfigsRequestResource(TOPIC, "t", (config,))
+        return ask(catalog, IncrementalAlterConfigsRequest((resource,))).responses[0]
+
+    count, rest = divmod(TEXT_BYTES_MAX, 11)  # a word takes 11 bytes with its comma
+    words = [f"1:{number + at}" for at in range(count)]
+    for some in (words[: count // 2], words[count // 2 :]):
+        assert append(some).error_code == ErrorCode.NONE
+    kept = ",".join(words)
+    last = "2:" + "3" * (rest - 2)
+    for word, is_held in ((last + "3", False), ("4:" + "3" * 99, False), (last, True), ("5:5", False)):
+        answer = append([word])
+        kept += f",{word}" * is_held
+        assert answer.error_code == (ErrorCode.NONE if is_held else ErrorCode.INVALID_CONFIG)
+        assert is_held or (name in answer.error_message and f"at most {TEXT_BYTES_MAX}" in answer.error_message)
+        assert catalog.configs[TOPIC, "t"][name] == kept
+        record = CatalogRecord(ConfigKey(TOPIC, "t", name), ConfigValue(kept))
+        assert decode(*encode(record)) == record
+    assert len(kept) == TEXT_BYTES_MAX
 
 
 def test_what_is_appended_for_a_broker_is_beside_what_was_set_before(catalog: Catalog) -> None:

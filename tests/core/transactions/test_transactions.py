@@ -301,6 +301,32 @@ def test_an_end_is_not_repeated_once_the_id_was_used_again(
     assert driver.end(again, committed) == ErrorCode.PRODUCER_FENCED
 
 
+def expect_second_end(version: int, later: int, is_same: bool, is_commit: bool, is_finished: bool) -> Any:
+    """What a second end is answered that has `later` epochs more than the first one. Kafka: `endTransaction`."""
+    refusal = ErrorCode.INVALID_TXN_STATE if is_finished or not is_same else ErrorCode.CONCURRENT_TRANSACTIONS
+    if later == 0:  # a retry
+        done = ErrorCode.NONE if version == V1 else (0, 6)
+        return done if is_finished and is_same else refusal
+    if later == 1 and version == V2 and is_finished:  # the next one: without a transaction an abort raises the epoch
+        return ErrorCode.INVALID_TXN_STATE if is_commit else (0, 7)
+    return ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_second_end_is_told_by_its_epoch(version: int, is_finished: bool) -> None:
+    for later, first, second in product(range(-1, 3), (False, True), (False, True)):
+        driver = TransactionsDriver()
+        driver.begun()
+        driver.take(Result(records=(replace(driver.at(), producer_epoch=5).record,)))
+        driver.add((0, 5), 2)
+        driver.end((0, 5), first, version)
+        if is_finished:
+            driver.finish()
+        expected = expect_second_end(version, later, first == second, second, is_finished)
+        assert driver.end((0, 5 + later), second, version) == expected, (later, first, second)
+
+
 def test_ids_that_nobody_uses_are_forgotten(driver: TransactionsDriver) -> None:
     rest, busy = driver.begun("rest"), driver.begun("busy")
     driver.add(busy, 0, name="busy")
@@ -533,7 +559,8 @@ def test_what_differs_from_the_log_is_found_in_steps_and_replaced(driver: Transa
     for name, one in transactions.by_id.items():
         if name not in (lost, "open", elsewhere) and name.startswith(("x", "open")):
             found.replay(one.record)
-    found.replay(replace(transactions.by_id[changed], timeout_ms=5, partitions=frozenset({("t", 1)})).record)
+    running = transactions.by_id[changed].with_partitions([("t", 1)], driver.now_ms)
+    found.replay(replace(running, timeout_ms=5).record)
     steps, names = count_steps(transactions.find_differences(found, lambda name: name != elsewhere))
     assert steps > 3 and names == [lost, "open", changed]
     for one in transactions.by_id.values():
@@ -543,6 +570,10 @@ def test_what_differs_from_the_log_is_found_in_steps_and_replaced(driver: Transa
     for one in transactions.by_id.values():
         held.note(one.record)
     assert transactions.held.bytes == held.bytes
-    assert lost not in transactions.by_id and "open" not in transactions.by_id and not transactions.deadlines()
+    assert lost not in transactions.by_id and "open" not in transactions.by_id
+    assert transactions.deadlines() == found.deadlines() and transactions.next_deadline_ms() == driver.now_ms + 5
+    assert [transactions.is_open(one.producer_id, ("t", 1)) for one in found.by_id.values()] == [
+        one.transactional_id == changed for one in found.by_id.values()
+    ]
     assert transactions.by_id[changed].timeout_ms == 5 and elsewhere in transactions.by_id
     assert count_steps(transactions.find_differences(found, lambda name: True))[1] == [elsewhere]
