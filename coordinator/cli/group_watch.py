@@ -20,6 +20,7 @@ from coordinator.cli.since import Since, add_since
 from coordinator.cli.tables import print_json, print_table
 from coordinator.cli.watch import CLEAR, EVERY_SECONDS
 from coordinator.client import ClientError
+from coordinator.client.connection import AuthenticationError
 from coordinator.client.log_reader import LogReader
 from coordinator.control.printable import format_span
 from pipeline.history import timeline
@@ -39,11 +40,20 @@ def add_watch_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def watch_groups(cluster: Cluster, args: argparse.Namespace) -> int:
-    """Print a table every so many seconds, until Ctrl-C."""
-    watcher, left = GroupWatcher(cluster, args), args.count
+    """Print a table every so many seconds, until Ctrl-C. After the first one, brokers may be away for a while."""
+    watcher, left, is_first = GroupWatcher(cluster, args), args.count, True
     try:
         while left is None or left > 0:
-            rows = watcher.look()
+            try:
+                rows = watcher.look()
+            except ClientError as error:
+                if is_first:
+                    raise
+                note(f"muster groups: {error}; trying again")
+                watcher.close()
+                watcher = _begin_again(args)
+                continue
+            is_first = False
             if args.json:
                 print_json(rows)
             else:
@@ -59,6 +69,18 @@ def watch_groups(cluster: Cluster, args: argparse.Namespace) -> int:
     finally:
         watcher.close()
     return 0
+
+
+def _begin_again(args: argparse.Namespace) -> "GroupWatcher":
+    """Watch over new connections, as soon as a broker answers. Raises AuthenticationError."""
+    while True:
+        time.sleep(args.every)
+        try:
+            return GroupWatcher(Cluster.of(args), args)
+        except AuthenticationError:
+            raise  # to try again may lock the user out
+        except ClientError:
+            pass
 
 
 class GroupWatcher:
@@ -82,7 +104,8 @@ class GroupWatcher:
             note(f"muster groups: rebalances are not shown: {error}")
 
     def close(self) -> None:
-        """Close the connections that read the log."""
+        """Close all connections."""
+        self._cluster.close()
         if self._reader is not None:
             self._reader.close()
 

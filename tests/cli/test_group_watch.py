@@ -11,6 +11,7 @@ from coordinator.cli import group_watch as module
 from coordinator.cli.group_view import DescribedGroup
 from coordinator.cli.group_watch import ROWS_MAX, GroupWatcher
 from coordinator.client import ClientError
+from coordinator.client.connection import AuthenticationError
 from pipeline.history.records import Rebalance
 
 GROUPS = "abc"
@@ -120,3 +121,47 @@ def test_a_table_has_the_groups_that_rebalanced_last_first_and_how_fast_lags_gro
                     "ago": None if name not in last else f"{played.now_s:.0f} s",
                     "why": None if name not in last else f"at {last[name][0]}",
                 }  # fmt: skip
+
+
+def test_brokers_may_be_away_between_two_tables(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """But not before the first one: an address may be wrong."""
+    looks: list[Any] = [[{"group": "a"}], ClientError("it closed the connection"), [], ClientError("again"), []]
+    connections: list[Any] = [ClientError("refused"), ClientError("refused"), "second", ClientError("refused"), "third"]
+    used, closed, pauses = list[Any](), list[Any](), list[float]()
+
+    def take(outcomes: list[Any]) -> Any:
+        if isinstance(outcome := outcomes.pop(0), ClientError):
+            raise outcome
+        return outcome
+
+    class Watcher:
+        def __init__(self, cluster: Any, args: Namespace) -> None:
+            self.cluster = cluster
+            used.append(cluster)
+
+        def look(self) -> Any:
+            return take(looks)
+
+        def close(self) -> None:
+            closed.append(self.cluster)
+
+    monkeypatch.setattr(module, "GroupWatcher", Watcher)
+    monkeypatch.setattr("coordinator.cli.cluster.Cluster.of", lambda args: take(connections))
+    monkeypatch.setattr("time.sleep", pauses.append)
+    watch: Any = module.watch_groups  # names stand for clusters
+    args = Namespace(count=3, json=True, every=2.0)
+    assert watch("first", args) == 0
+    assert used == closed == ["first", "second", "third"] and pauses == [2.0] * 7
+    printed = capsys.readouterr()
+    assert printed.out.count("[") == 3 and not looks and not connections
+    assert printed.err.count("trying again") == 2
+    looks.append(ClientError("nobody is there"))
+    with pytest.raises(ClientError, match="nobody is there"):
+        watch("fourth", args)
+    assert closed[-1] == "fourth"
+    looks.extend([[], ClientError("away")])
+    connections.append(AuthenticationError("the password was changed"))
+    with pytest.raises(AuthenticationError):
+        watch("fifth", args)
