@@ -14,6 +14,7 @@ from coordinator.core.acls.filters import Candidates, matches
 from coordinator.core.acls.names import Operation, Pattern, Permission, Resource
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.records import AclKey, AclValue, CatalogRecord
+from coordinator.core.prices import Kind
 from coordinator.core.result import STEP_ENTRIES, Call, Decisions
 from protocol.errors import ErrorCode
 from protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestAclCreation
@@ -127,12 +128,24 @@ def test_a_rule_that_goes_while_the_response_is_made_is_told_and_not_deleted_aga
     assert [record.key for record in records] == ACLS[1:]
 
 
-@pytest.mark.parametrize("most", [2, 3])
-def test_a_rule_that_is_asked_for_twice_needs_one_place(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(create_acls_module, "ACLS_MAX", most)
+@pytest.mark.parametrize("most", [0, 2, 3])
+@pytest.mark.parametrize("is_by_bytes", [False, True])
+@pytest.mark.parametrize("step_entries", [1, 2, 9])
+def test_a_rule_that_is_asked_for_twice_needs_one_place(
+    most: int, is_by_bytes: bool, step_entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the number of rules is bounded or their memory, and however many of them are written at once."""
+    monkeypatch.setattr(create_acls_module, "STEP_ENTRIES", step_entries)
     wanted = [CreateAclsRequestAclCreation(2, name, 3, "User:a", "*", 3, 3) for name in ("a", "b", "b", "c", "a")]
     catalog = Catalog()
-    result = [*create_acls(catalog, CreateAclsRequest(tuple(wanted)), CALL)][-1]
-    full = ErrorCode.POLICY_VIOLATION if most == 2 else ErrorCode.NONE
-    assert [one.error_code for one in result.response.results] == [0, 0, 0, full, 0]
-    assert [record.key.resource_name for record in result.records] == ["a", "b", "c"][:most]
+    if is_by_bytes:
+        size = catalog_of(ACLS[:1]).held.bytes[Kind.ACLS]
+        catalog.held.bounds = {Kind.ACLS: most * size + size // 2}
+    else:
+        monkeypatch.setattr(create_acls_module, "ACLS_MAX", most)
+    response, _, _ = decide(catalog, create_acls(catalog, CreateAclsRequest(tuple(wanted)), CALL))
+    held = ["a", "b", "c"][:most]
+    for asked, one in zip(wanted, response.results, strict=True):
+        full = ErrorCode.NONE if asked.resource_name in held else ErrorCode.POLICY_VIOLATION
+        assert one.error_code == full and one.error_message.startswith("There is " if full else "")
+    assert [acl.resource_name for acl in catalog.acls] == held
