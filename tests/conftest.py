@@ -4,9 +4,13 @@ are dealt to workers, and that what was run again is counted.
 `-m long` or the test's own name requests them. Another mark expression (`-m "not other"`) does not.
 """
 
+import contextlib
+import gc
+import importlib
 import os
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -18,6 +22,9 @@ from tests.units import UnitScheduling, rank, unit_of
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.pop("PYTHONUNBUFFERED", None)  # commands write as they do for people, where it is not set
 sys.dont_write_bytecode = False
+
+# Thousands of servers are made, and each goes as a cycle: passes after 700 objects took a tenth of a worker's time.
+gc.set_threshold(10_000)
 
 # A property may take any time on a busy machine, and the default run tries the same examples each time.
 hypothesis.settings.register_profile(
@@ -35,6 +42,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling | None:
     return UnitScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Let the workers of a whole run compile different files first: each finds what the others have compiled already.
+
+    To rewrite their asserts takes longer than all else of the collection, once in a fresh checkout.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        import_rotated(session.config.rootpath, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+
+
+def import_rotated(root: Path, worker: int, workers: int) -> None:
+    """Import all files of tests, beginning where this worker's share of them does. Collection says what cannot be."""
+    files = sorted(root.glob("tests/**/test_*.py"))
+    begin = len(files) * worker // workers
+    for file in files[begin:] + files[:begin]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
