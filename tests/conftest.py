@@ -23,7 +23,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.pop("PYTHONUNBUFFERED", None)  # commands write as they do for people, where it is not set
 sys.dont_write_bytecode = False
 
-# Thousands of servers are made, and each goes as a cycle: passes after 700 objects took a tenth of a worker's time.
+# Thousands of servers are made, and each goes as a cycle: passes after each 700 objects took an eighth of a worker's time.
 gc.set_threshold(10_000)
 
 # A property may take any time on a busy machine, and the default run tries the same examples each time.
@@ -51,10 +51,10 @@ def pytest_collection(session: pytest.Session) -> None:
     """
     worker = getattr(session.config, "workerinput", None)
     if worker and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
-        import_rotated(session.config.rootpath, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+        import_tests(session.config.rootpath, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
 
 
-def import_rotated(root: Path, worker: int, workers: int) -> None:
+def import_tests(root: Path, worker: int, workers: int) -> None:
     """Import all files of tests, beginning where this worker's share of them does. Collection says what cannot be."""
     files = sorted(root.glob("tests/**/test_*.py"))
     begin = len(files) * worker // workers

@@ -17,6 +17,7 @@ from coordinator.core.decision import PARKED, Decision, Done, Outcome, Steps, be
 from coordinator.core.pace import Pace
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import LEADER_EPOCH
+from coordinator.dataplane.isolation import READ_COMMITTED
 from coordinator.dataplane.long_polls import Waiting, deadline_ms
 from coordinator.dataplane.pace import READ_WORK, PartitionPace
 from coordinator.dataplane.sessions import (
@@ -44,7 +45,6 @@ from storage.log import Log
 from storage.segment import end_of
 
 BY_ID_SINCE: Final = 13
-READ_COMMITTED: Final = 1
 ERROR_SINCE: Final = 7  # a response has an error of its own
 NO_EPOCH: Final = -1
 DENIAL_UNITS: Final = 5  # to ask whether a client may read a topic

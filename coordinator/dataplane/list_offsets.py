@@ -8,6 +8,7 @@ from collections.abc import Generator
 from typing import Final
 
 from coordinator.dataplane.brokers import LEADER_EPOCH
+from coordinator.dataplane.isolation import READ_COMMITTED
 from coordinator.dataplane.pace import READ_WORK, PartitionPace
 from coordinator.dataplane.state import Env, State
 from protocol.compression import Meter
@@ -24,7 +25,6 @@ from storage.log import Log
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 SINCE: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-READ_COMMITTED: Final = 1
 NONE: Final = (-1, -1)
 
 _Found = tuple[int, int]  # offset and timestamp, -1 where there is none

@@ -11,6 +11,7 @@ from coordinator.core.kinds.registry import KINDS
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import APIS as DATAPLANE
+from coordinator.dataplane.isolation import ISOLATION_LEVELS
 from coordinator.runtime import group_requests
 from coordinator.runtime.api_versions import api_versions
 from coordinator.runtime.engine import Engine, Route
@@ -26,7 +27,6 @@ Handler = Callable[[Engine, Any, Call, Where], Decision]
 
 OPEN_TO_ALL: Final = names_with(Trait.HANDSHAKE) | names_with(Trait.UNGUARDED)
 COMPAT: Final = ("4.3", "3.9")
-ISOLATION_LEVELS: Final = (0, 1)  # of records that are read: also of open and aborted transactions; committed ones only
 
 
 def _rare(module: str, handler: str) -> Handler:

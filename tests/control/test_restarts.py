@@ -346,7 +346,7 @@ def test_resets_of_two_prefixes_at_a_time_are_both_finished() -> None:
 def test_a_reset_of_a_prefix_ends_with_a_reset_or_a_restore_of_everything(
     restart: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was put in place is whole, and remains so after the next start, whenever the one of the prefix goes on."""
+    """The reset of the prefix removes nothing of what that has put in place, now or after a start, whenever it goes on."""
     server, disk = prepare_prefixes()
     state = server.operator.state
     state.take_snapshot("kept")

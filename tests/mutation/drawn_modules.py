@@ -1304,7 +1304,7 @@ TWELFTH: Final = (
         ('tests/test_events.py',), ('tests/test_events.py',),
         ('tests/test_events.py',), NEAREST),
     PlantedFault(
-        "Where files cannot be locked (object stores), a process that has read on in the same logs meanwhile is not noticed, as only the names of the logs are compared and not the positions: two scheduled ingestions overwrite each other's manifest and rows are lost from the tables.",
+        "Where files cannot be locked (object stores), a process that has read on in the same logs meanwhile is not noticed, as only the names of the raw tables are compared and not their files: two scheduled ingestions overwrite each other's manifest and rows are lost from the tables.",
         'pipeline/manifest.py',
         '    if load(out).files != known.files:\n',
         '    if load(out).files.keys() != known.files.keys():\n',

@@ -50,17 +50,17 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 
 def test_nothing_leaks_from_test_to_test(inner: pytest.Pytester) -> None:
-    inner.makepyfile(LEAK % 8)
-    inner.runpytest_subprocess("-q").assert_outcomes(passed=8)
+    inner.makepyfile(LEAK % 50)
+    inner.runpytest_subprocess("-q").assert_outcomes(passed=50)
 
 
 def test_workers_share_a_running_server_without_meeting(inner: pytest.Pytester, tmp_path: Path) -> None:
     with LiveServer(tmp_path, "--ephemeral") as server:
         for prefix in ("gw0-", "gw1-"):  # of an earlier run
             Muster(server.kafka, server.ready["admin"], prefix, "session0-").topic("left")
-        inner.makepyfile(LEAK % 12)
+        inner.makepyfile(LEAK % 24)
         shared = ("--muster-admin", server.ready["admin"], "--muster-bootstrap", server.kafka)
-        inner.runpytest_subprocess("-q", "-n", "2", *shared).assert_outcomes(passed=12)
+        inner.runpytest_subprocess("-q", "-n", "2", *shared).assert_outcomes(passed=24)
         left = Muster(server.kafka, server.ready["admin"])
         assert (left.groups(), left.state()) == ([], {"topics": {}, "offsets": {}}), "each test is followed by a reset"
         seen = {event["event"]["group"] for event in left.admin.call("GET", "/events")["events"]}

@@ -455,7 +455,7 @@ def test_who_names_no_topic_learns_of_none_that_it_may_not_describe(name: str) -
     api, seen = BY_NAME[name], 0
     engine, rights = client()
     for version in supported_versions("4.3")[api.key]:
-        for seed in range(12):
+        for seed in range(25):
             choices = Choices(bytes((seed * 37 + at * (seed + 1)) % 251 for at in range(900)))
             some = value_of(api.response.at(version, api.is_flexible(version)), choices)
             if name == "ShareGroupDescribe":  # as in Kafka, only what members read counts
