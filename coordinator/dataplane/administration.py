@@ -27,7 +27,7 @@ from coordinator.dataplane.describe_producers import describe_producers
 from coordinator.dataplane.describe_quorum import describe_quorum
 from coordinator.dataplane.describe_topic_partitions import describe_topic_partitions
 from coordinator.dataplane.elect_leaders import elect_leaders
-from coordinator.dataplane.handlers import Handler, by_catalog_in_steps, by_configs
+from coordinator.dataplane.handlers import Handler, by_catalog_in_steps
 from coordinator.dataplane.list_partition_reassignments import list_partition_reassignments
 from coordinator.dataplane.raft_voters import add_raft_voter, remove_raft_voter
 from coordinator.dataplane.unregister_broker import unregister_broker
@@ -59,7 +59,7 @@ from protocol.messages.unregister_broker import UnregisterBrokerRequest
 HANDLERS: Final[Mapping[type, Handler]] = {
     AddRaftVoterRequest: answers(add_raft_voter),
     AlterClientQuotasRequest: by_catalog_in_steps(alter_client_quotas),
-    AlterConfigsRequest: by_configs(alter_configs),
+    AlterConfigsRequest: by_catalog_in_steps(alter_configs),
     AlterPartitionReassignmentsRequest: in_steps(alter_partition_reassignments),
     AlterReplicaLogDirsRequest: in_steps(alter_replica_log_dirs),
     AlterUserScramCredentialsRequest: by_catalog_in_steps(alter_user_scram_credentials),
@@ -76,7 +76,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     DescribeTopicPartitionsRequest: in_steps(describe_topic_partitions),
     DescribeUserScramCredentialsRequest: by_catalog_in_steps(describe_user_scram_credentials),
     ElectLeadersRequest: in_steps(elect_leaders),
-    IncrementalAlterConfigsRequest: by_configs(incremental_alter_configs),
+    IncrementalAlterConfigsRequest: by_catalog_in_steps(incremental_alter_configs),
     ListConfigResourcesRequest: by_catalog_in_steps(list_config_resources),
     ListPartitionReassignmentsRequest: answers(list_partition_reassignments),
     RemoveRaftVoterRequest: answers(remove_raft_voter),

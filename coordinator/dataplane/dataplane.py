@@ -432,8 +432,9 @@ class DataPlane:
         for. One that is closed meanwhile, or whose topic is deleted, is passed over."""
         logs = self._state.logs
         for partition, log in logs.open_logs():
-            is_compacted = self._state.catalog.settings_of(partition[0]).is_compacted
-            if logs.find_open(partition) is log and is_compacted and partition[0] not in _OWN_TOPICS:
+            if partition[0] in _OWN_TOPICS or logs.find_open(partition) is not log:
+                continue
+            if logs.configure(partition, log).is_compacted:
                 yield log
                 if logs.find_open(partition) is not log:
                     continue  # another log may be in its place

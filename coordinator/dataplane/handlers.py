@@ -21,18 +21,6 @@ def by_catalog_in_steps(decide: Callable[[Catalog, Any, Call], Decisions]) -> Ha
     )
 
 
-def by_configs(decide: Callable[[Catalog, Any, Call], Decisions]) -> Handler:
-    """Return a handler in steps for changes of settings. Open logs take over those of their topics."""
-
-    def handle(state: State, request: Any, env: Env) -> Steps[Any]:
-        decisions = decide(state.catalog, request, env.call)
-        response = yield from record_in_steps(state.runtime.record, decisions, env.call.now_ms)
-        state.logs.reconfigure()
-        return response
-
-    return in_steps(handle)
-
-
 def by_transactions(decide: Callable[[Transactions, Any, Call], Result[Any]]) -> Handler:
     """Return a handler that lets the transactions decide, and writes their records."""
     return answers(

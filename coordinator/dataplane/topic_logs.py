@@ -163,11 +163,11 @@ class TopicLogs:
         A segment holds records of `segment.ms` at most, counted from its first batch: so old ones can go as a whole.
         Where that has no time, the time since it was appended counts, as in Kafka (`LogSegment.timeWaitedForRoll`).
         """
-        is_new = not log.segments
+        is_new, settings = not log.segments, self.configure(partition, log)
         if not is_new and log.segments[-1].size:
             begun = self._find_begin(partition, log, now_ms)
             waited_ms = timestamp - begun.timestamp if begun.timestamp >= 0 else now_ms - begun.at_ms
-            if waited_ms > self._settings_of(partition[0]).segment_ms:
+            if waited_ms > settings.segment_ms:
                 log.roll()
         offset = log.append(batch)
         active = log.segments[-1]
@@ -248,10 +248,14 @@ class TopicLogs:
         """Return the partitions that were closed so since there were `losses`."""
         return {partition for partition, number in self._loss_of.items() if number > losses}
 
-    def reconfigure(self) -> None:
-        """Settings have changed: let each open log know its own."""
-        for (topic, _), log in self._open.items():
-            log.config = log_config(self._settings_of(topic))
+    def configure(self, partition: TopicPartition, log: Log) -> TopicSettings:
+        """Let a log have the settings of its topic as they are now, and return them.
+
+        Each use begins with it: a change of settings, which may be those of all topics, then needs no log to be told.
+        """
+        settings = self._settings_of(partition[0])
+        log.config = log_config(settings)
+        return settings
 
     def drop(self, topics: Set[str]) -> bool:
         """Forget all logs of topics that are no more. Returns whether there are files to `purge`."""

@@ -44,21 +44,41 @@ def test_old_records_go(broker: Broker) -> None:
 
 
 OTHERS = {"segment.bytes": "2097152", "delete.retention.ms": "7", "min.cleanable.dirty.ratio": "0.25"}
+ALL = {"cleanup.policy": "compact", **OTHERS}
 ALL_OF_T = AlterConfigsRequestResource(
-    2, "t", tuple([AlterConfigsRequestAlterableConfig(*one) for one in OTHERS.items()])
+    2, "t", tuple([AlterConfigsRequestAlterableConfig(*one) for one in ALL.items()])
 )
 
 
-@pytest.mark.parametrize("altered", [alter_configs(2, "t", OTHERS), AlterConfigsRequest((ALL_OF_T,))])
-def test_a_log_that_is_open_takes_the_settings_of_its_topic_at_once(broker: Broker, altered: Any) -> None:
+OF_ALL = {f"log.{name}": value for name, value in OTHERS.items() if name == "segment.bytes"} | {
+    "log.cleaner.delete.retention.ms": "7",
+    "log.cleaner.min.cleanable.ratio": "0.25",
+}
+
+
+@pytest.mark.parametrize("is_appended", [False, True])
+@pytest.mark.parametrize(
+    "altered", [alter_configs(2, "t", OTHERS), AlterConfigsRequest((ALL_OF_T,)), alter_configs(4, "", OF_ALL)]
+)
+def test_an_open_log_is_used_with_the_settings_of_its_topic_as_they_are(
+    broker: Broker, altered: Any, is_appended: bool
+) -> None:
+    """To append to it, and to compact it."""
+    logs = {}
     for topic in ("t", "u"):
-        broker.create(topic)
-        broker.produce(topic, 0, batch("a"))
-    logs = broker.plane._state.logs
-    before = logs.log("u", 0).config
+        broker.create(topic, cleanup_policy="compact")
+        broker.produce(topic, 0, batch("a", key="k"))
+        logs[topic] = broker.plane._state.logs.log(topic, 0)
+    before = logs["u"].config
     assert not broker.ask(altered).responses[0].error_code
-    assert logs.log("t", 0).config == LogConfig(2_097_152, delete_retention_ms=7, min_cleanable_dirty_ratio=0.25)
-    assert logs.log("u", 0).config == before
+    if is_appended:
+        for topic in logs:
+            broker.produce(topic, 0, batch("a", key="k"))
+    else:
+        assert [*broker.plane.compacted_logs()] == [*logs.values()]
+    expected = LogConfig(2_097_152, delete_retention_ms=7, min_cleanable_dirty_ratio=0.25)
+    assert logs["t"].config == expected
+    assert logs["u"].config == (before if altered.resources[0].resource_name else expected)
 
 
 def test_records_without_times_go_by_the_time_of_the_last_append(broker: Broker) -> None:

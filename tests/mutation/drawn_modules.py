@@ -822,10 +822,10 @@ TENTH: Final = (
         ('tests/core/kinds/modern/test_counters.py',), ('tests/core/kinds/modern/test_counters.py',),
         ('tests/core/kinds',), NOBODY),
     PlantedFault(
-        "a change of a topic's settings that its logs have (segment.bytes, delete.retention.ms, min.cleanable.dirty.ratio) does not take effect on open logs, though DescribeConfigs shows it, until some other setting is changed or the server restarts: the logs take over the settings before the change is made",
-        'coordinator/dataplane/handlers.py',
-        '        response = yield from record_in_steps(state.runtime.record, decisions, env.call.now_ms)\n        state.logs.reconfigure()\n        return response\n',
-        '        state.logs.reconfigure()\n        return (yield from record_in_steps(state.runtime.record, decisions, env.call.now_ms))\n',
+        "a change of a topic's settings that its logs have (segment.bytes, delete.retention.ms, min.cleanable.dirty.ratio) does not take effect on open logs, though DescribeConfigs shows it, until the server restarts: a log that is used does not take them over",
+        'coordinator/dataplane/topic_logs.py',
+        '        log.config = log_config(settings)\n',
+        '',
         ('tests/dataplane/test_topic_logs.py',), ('tests/dataplane',),
         ('tests/control', 'tests/dataplane', 'tests/server',), NOBODY),
     PlantedFault(
