@@ -5,7 +5,7 @@
 #   2  .incoming -> .replacing                                           from here on the new logs are the truth
 #   3  the old logs are removed
 #   4  .replacing -> .moving                                             the directory is synced before and after
-#   5  each log is moved out of .moving, which is then removed
+#   5  each log is moved out of .moving, which is then removed, after the note of a reset of some of the old logs
 ```
 A start does what is left from wherever this was cut off. Only directories of partitions are replaced: the lock, the
 reserve and the event log stay.
@@ -20,6 +20,7 @@ from typing import Final
 
 from storage.files import Files, StorageError
 from storage.names import partition_of
+from storage.pending_reset import PendingReset
 
 INCOMING: Final = ".incoming"
 REPLACING: Final = ".replacing"
@@ -75,6 +76,7 @@ def finish(files: Files, data_dir: str) -> None:
         files.sync_directory(data_dir)  # else what is moved next might be found beside .replacing, and be removed
         for name in files.list(moving):
             files.rename(f"{moving}/{name}", f"{data_dir}/{name}")
+        PendingReset(files, data_dir).clear(is_synced=False)
         files.sync_directory(data_dir)
         files.sync_directory(moving)
         files.remove_directory(moving)

@@ -107,9 +107,9 @@ class RequestControl:
             ),
         ]
 
-    def note_reset(self, prefix: str = "") -> None:
+    def note_reset(self, prefix: str = "", keep: tuple[str, ...] = ()) -> None:
         """Note that topics and groups of a prefix are gone: what is verified later does not expect them."""
-        self._resets.note(prefix, Mark(self._journal_state().latest, self._ring.latest))
+        self._resets.note(prefix, Mark(self._journal_state().latest, self._ring.latest), keep)
 
     def _faults(self, given: Input) -> Faults:
         return Faults(self.view_faults())

@@ -49,9 +49,9 @@ class StateControl:
         with trio.CancelScope(shield=True):  # it is done to its end, though the client leaves
             if prefix or keep:
                 removal = Removal(*await take_steps(self._operator.state.reset_prefix_in_steps(prefix, keep)))
+                self._requests.note_reset(prefix, keep)
             else:
-                await take_steps(self._operator.state.reset_in_steps())
-        self._requests.note_reset(prefix)
+                await take_steps(self._operator.state.reset_in_steps(self._requests.note_reset))
         return removal
 
     async def _state(self, given: Input) -> State:
@@ -81,6 +81,6 @@ class StateControl:
 
     async def _restore(self, given: Input) -> Snapshots:
         with doing(SNAPSHOTS), trio.CancelScope(shield=True):
-            await take_steps(self._operator.state.restore_in_steps(given.path["name"]))
-        self._requests.note_reset()
+            steps = self._operator.state.restore_in_steps(given.path["name"], self._requests.note_reset)
+            await take_steps(steps)
         return self._snapshots(given)

@@ -200,7 +200,7 @@ class Server:
         self._brokers: VirtualBrokers
         self._operator: Operator | None = None  # once it has something to do
         self._next: Node | None = None  # in the place of this one, once it is restarted
-        self._failure: StorageError | DamagedLog | None = None  # which has left the server without a node
+        self._failure: StorageError | DamagedLog | None = None  # which ends the process
         self._files = files
         self._started_ms = self._clock.now_ms()
         self._opened_ms, self._ids_before = self._started_ms, 0  # of the node of the moment
@@ -216,6 +216,8 @@ class Server:
         """Serve until SIGTERM or SIGINT."""
         with contextlib.closing(self._events):  # however the server ends
             await self._serve_until_signal()
+            if self._failure is not None:
+                raise self._failure
             self._node.close()
 
     async def _serve_until_signal(self) -> None:
@@ -366,10 +368,16 @@ class Server:
                 self._poller.release()
                 yield from self._free(old)
         except (StorageError, DamagedLog) as failure:
-            self._failure = failure
+            self.fail(failure)
             raise
         finally:
             self._poller.set_alarm()
+
+    def fail(self, failure: StorageError | DamagedLog) -> None:
+        """End the process: what is on the disk is not what it has to be, and the next start puts it right."""
+        self._failure = failure
+        assert self._stop is not None, "it serves"
+        self._stop.cancel()
 
     # -- within --------------------------------------------------------------------------------------------------------
 

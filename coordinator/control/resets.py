@@ -6,7 +6,7 @@ that tests share, leaves both as they are.
 
 from typing import Final, NamedTuple
 
-PREFIXES_MAX: Final = 1_000  # the oldest go first: each worker of a test run has one
+PREFIXES_MAX: Final = 1_000  # with those that were kept; the oldest go first: each worker of a test run has one
 
 
 class Mark(NamedTuple):
@@ -17,25 +17,34 @@ class Mark(NamedTuple):
 
 
 class Resets:
-    """The marks of the last resets, by the prefix that was reset; "" is everything."""
+    """The marks of the last resets, by the prefix that was reset ("" for everything) and those that were kept."""
 
     def __init__(self) -> None:
-        self._marks: dict[str, Mark] = {}
+        self._marks: dict[tuple[str, tuple[str, ...]], Mark] = {}
+        self._prefixes = 0  # of all of them
 
-    def note(self, prefix: str, mark: Mark) -> None:
+    def note(self, prefix: str, mark: Mark, keep: tuple[str, ...] = ()) -> None:
         """Note a reset that has just been done."""
-        if not prefix:
+        if not prefix and not keep:
             self._marks.clear()
-        self._marks.pop(prefix, None)
-        self._marks[prefix] = mark
-        if len(self._marks) > PREFIXES_MAX:
-            del self._marks[next(iter(self._marks))]
+            self._prefixes = 0
+        if self._marks.pop((prefix, keep), None) is None:
+            self._prefixes += 1 + len(keep)
+        self._marks[prefix, keep] = mark
+        while self._prefixes > PREFIXES_MAX and len(self._marks) > 1:
+            oldest = next(iter(self._marks))
+            del self._marks[oldest]
+            self._prefixes -= 1 + len(oldest[1])
 
     def note_new_journal(self) -> None:
         """Note that requests are numbered from 1 again."""
-        self._marks = {prefix: mark._replace(request=0) for prefix, mark in self._marks.items()}
+        self._marks = {what: mark._replace(request=0) for what, mark in self._marks.items()}
 
     def find(self, name: str) -> Mark:
         """Return the mark of the last reset that concerns the name of a group or a topic; "" is any name."""
-        marks = [mark for prefix, mark in self._marks.items() if name.startswith(prefix)]
+        marks = [
+            mark
+            for (prefix, keep), mark in self._marks.items()
+            if name.startswith(prefix) and not (keep and (not name or name.startswith(keep)))
+        ]
         return Mark(max([one.request for one in marks], default=0), max([one.event for one in marks], default=0))

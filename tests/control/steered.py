@@ -19,6 +19,7 @@ from coordinator.server.verbs.waits import Waits
 from coordinator.server.virtual_brokers import VirtualBrokers
 from protocol.steps import finish_steps
 from storage import replacement
+from storage.files import StorageError
 from storage.pending_reset import PendingReset
 from tests.members import ClassicMember
 from tests.server.in_memory import InMemory
@@ -91,6 +92,7 @@ class SteeredNode(InMemory):
         assert isinstance(self.clock, CoordinatorClock)
         self._seed, self._opened_ms, self._ids_before = seed, self.clock.now_ms(), 0
         self._producer_ids_before = 0
+        self.failure: StorageError | None = None  # by which a server would have ended
         self._fresh_ids = cast("FreshIds", self.setup.fresh_id)
         self.frontend.handler.fresh_id = self._fresh_ids  # one source of ids, as in a server
         self.poller = MemoryPoller(self)
@@ -162,6 +164,9 @@ class SteeredNode(InMemory):
         if self.node.began_empty:
             self.poller.release()
             yield from free_node(old)
+
+    def fail(self, failure: StorageError) -> None:
+        self.failure = failure
 
     def causes(self) -> list[str]:
         """The causes of all events so far."""

@@ -358,6 +358,11 @@ def test_a_reset_of_a_prefix_ends_with_a_reset_or_a_restore_of_everything(
         if any(next(steps, _OVER) is _OVER for _ in range(number)):
             break
         state.reset() if restart == "reset" else state.restore("kept")
+        another = state.reset_prefix_in_steps("c-", ())
+        for _ in range(2):
+            assert serve(disk.copy()).operator.state.contents() == after, "the server is killed before it goes on"
+            next(another)
+        finish_steps(another)
         finish_steps(steps)
         assert state.contents() == after
         assert serve(disk.copy()).operator.state.contents() == after
@@ -365,6 +370,44 @@ def test_a_reset_of_a_prefix_ends_with_a_reset_or_a_restore_of_everything(
         state.restore("kept")
         number += 1
     assert number > 5, "it has steps"
+
+
+@VERBS
+def test_a_reset_of_a_prefix_is_done_of_the_old_logs_or_of_none(
+    verb: Verb, after: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is under way when all logs are replaced, and the server is killed at any call to the disk."""
+    monkeypatch.setattr(pace, "UNITS", 1)
+
+    def begin() -> tuple[SteeredNode, CrashingDisk]:
+        server, disk = prepare()
+        next(server.operator.state.reset_prefix_in_steps("g", ()))
+        return server, disk
+
+    server, disk = begin()
+    first, found = disk.calls, []
+    verb(server)
+    for number in range(first + 1, disk.calls + 1):
+        server, left = begin()
+        left.killed_at = number
+        with pytest.raises(ProcessKill):
+            verb(server)
+        contents = serve(left.copy()).operator.state.contents()
+        assert contents in (State(BEFORE.topics), after), f"killed at call {number}"
+        found.append(contents == after)
+    assert found == sorted(found) and len(set(found)) == 2
+
+
+@pytest.mark.parametrize("place", [f"remove data/{pending_reset.NAME}", "sync directory data"])
+def test_a_reset_of_a_prefix_whose_end_cannot_be_noted_ends_the_server(place: str) -> None:
+    """Else the next start would remove what has been made under the prefix since."""
+    server, disk = prepare_prefixes(is_synced=True)
+    steps = server.operator.state.reset_prefix_in_steps("a-", ())
+    next(steps)
+    disk.refuse = partial(fail_at, place)
+    with pytest.raises(StorageError) as raised:
+        finish_steps(steps)
+    assert server.failure is raised.value
 
 
 def fail_at(place: str, operation: str, path: str) -> int:
@@ -412,6 +455,10 @@ def test_a_reset_of_a_prefix_that_is_refused_is_not_done_by_the_next_start(monke
     with pytest.raises(Refusal, match="is being loaded"):
         reset_prefix(server, "a-")
     assert serve(disk.copy()).operator.state.contents().offsets == PREFIXED.offsets
+    server.pending_reset.note(msgspec.json.encode([PrefixReset("a-"), PrefixReset("b-")]), is_synced=False)
+    finish_steps(server.operator.state.finish_reset_in_steps())  # no group can be removed: the server starts
+    assert not disk.exists(f"data/{pending_reset.NAME}")
+    assert server.operator.state.contents().offsets == PREFIXED.offsets
 
 
 def test_clients_are_served_between_the_steps_of_a_restore(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Verbs over all groups give way between groups, and say the same as at once."""
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -8,6 +9,7 @@ import trio
 from coordinator.admin import verb_calls
 from coordinator.admin.http import Request
 from coordinator.server.verbs.state import State
+from coordinator.server.verbs.waits import Waits
 from storage.pending_reset import PendingReset
 from tests.control.control_port import ControlPort
 from tests.control.steered import SteeredNode
@@ -81,6 +83,31 @@ def test_no_client_is_served_between_the_members_that_are_kept_out_and_the_next_
     assert (True, True) in seen and (False, True) not in seen
     assert not server.poller.is_held and server.node is not old
     server.connect().ask(commit("g", {"orders": {0: 1}}), 8)
+
+
+class BusyNode(SteeredNode):
+    """A server with a client that commits as soon as it is served again, before all of a restart is done."""
+
+    def restart_in_steps(self, opened: Callable[[], None]) -> Waits[None]:
+        steps, has_committed = super().restart_in_steps(opened), False
+        for wait in steps:
+            yield wait
+            if not (self.poller.is_held or has_committed):
+                self.connect().ask(commit("g000", {"orders": {0: 7}}), 8)
+                has_committed = True
+
+
+@pytest.mark.parametrize("path", ["/reset", "/snapshots/kept/restore"])
+def test_what_clients_do_before_a_restart_has_ended_is_after_it(path: str) -> None:
+    server = BusyNode(topics={"orders": 1}, journal_bytes=1 << 20)
+    port = ControlPort(server)
+    server.operator.state.seed(STATE)
+    server.operator.state.take_snapshot("kept")
+    for _ in range(2):
+        server.connect().ask(commit("g000", {"orders": {0: 7}}), 8)
+    assert port.call("POST", path, {} if path == "/reset" else None).status == 200
+    verdict = port.call("POST", "/verify", {"expect": [{"api": "OffsetCommit", "group": "g000", "times": 1}]})
+    assert verdict.status == 200, verdict.body
 
 
 HOLDING = (("/v1/clock/advance", b'{"ms": 60000}'), ("/v1/clock/step", b"{}"),

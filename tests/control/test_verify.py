@@ -112,18 +112,24 @@ def test_what_is_not_kept_any_more_may_have_counted(journal: Journal) -> None:
 
 
 @given(
-    st.lists(st.sampled_from(("", "a", "a-b", "b", "new journal")), max_size=6),
+    st.lists(
+        st.none() | st.tuples(st.sampled_from(("", "a", "a-b", "b")), st.sampled_from(((), ("a-",), ("a-b", "b")))),
+        max_size=6,
+    ),
     st.sampled_from(("", "a", "a-b-c", "b")),
 )
-def test_the_last_reset_that_concerns_a_name_counts(done: list[str], name: str) -> None:
+def test_the_last_reset_that_concerns_a_name_counts(done: list[tuple[str, tuple[str, ...]] | None], name: str) -> None:
+    """No name is concerned by all but some, or by some: it may be of one that was kept."""
     resets, request, event = Resets(), 0, 0
-    for number, prefix in enumerate(done, 1):
-        if prefix == "new journal":
+    for number, reset in enumerate(done, 1):
+        if reset is None:
             resets.note_new_journal()
             request = 0
         else:
-            resets.note(prefix, Mark(number, 10 * number))
-            if name.startswith(prefix):
+            prefix, keep = reset
+            resets.note(prefix, Mark(number, 10 * number), keep)
+            is_kept = any(name.startswith(one) for one in keep) if name else bool(prefix or keep)
+            if name.startswith(prefix) and not is_kept:
                 request, event = number, 10 * number
     assert resets.find(name) == Mark(request, event)
 
@@ -136,6 +142,11 @@ def test_the_resets_of_many_prefixes_are_bounded() -> None:
     resets.note("1-", Mark(7))
     resets.note("new-", Mark(8))
     assert (resets.find("1-g"), resets.find("2-g")) == (Mark(7), Mark()), "the one whose reset is longest ago goes"
+    resets.note("", Mark(9), tuple([f"kept-{number}" for number in range(PREFIXES_MAX)]))
+    assert (resets.find("new-g"), resets.find("kept-7")) == (Mark(9), Mark()), "what is kept counts as well"
+    resets.note("", Mark(10))
+    resets.note("1-", Mark(11))
+    assert (resets.find("1-g"), resets.find("2-g")) == (Mark(11), Mark(10))
 
 
 def test_a_difference_says_what_was_found_and_what_came_near(journal: Journal) -> None:

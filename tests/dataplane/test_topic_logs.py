@@ -45,9 +45,7 @@ def test_old_records_go(broker: Broker) -> None:
 
 OTHERS = {"segment.bytes": "2097152", "delete.retention.ms": "7", "min.cleanable.dirty.ratio": "0.25"}
 ALL = {"cleanup.policy": "compact", **OTHERS}
-ALL_OF_T = AlterConfigsRequestResource(
-    2, "t", tuple([AlterConfigsRequestAlterableConfig(*one) for one in ALL.items()])
-)
+ALL_OF_T = AlterConfigsRequestResource(2, "t", tuple([AlterConfigsRequestAlterableConfig(*one) for one in ALL.items()]))
 
 
 OF_ALL = {f"log.{name}": value for name, value in OTHERS.items() if name == "segment.bytes"} | {

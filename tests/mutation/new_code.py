@@ -661,7 +661,7 @@ FOURTH: Final = (
           ('tests/control/test_restarts.py',), False),
     Fault('a reset of a prefix that was refused is done at the next start',
           'coordinator/server/verbs/state.py',
-          '        except Refusal:  # the caller is told of it, so no start has to do the rest\n            self._note_resets([one for one in self._resets if one is not what])\n            raise\n',
+          '        except Refusal:  # the caller is told of it, so no start has to do the rest\n            self._note_end([what])\n            raise\n',
           '        except Refusal:\n            raise\n',
           ('tests/control/test_restarts.py',), True),
     Fault('with --fsync no latency of what waits for the disk is counted',

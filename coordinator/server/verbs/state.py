@@ -51,6 +51,10 @@ OFFSET_MAX: Final = 2**63 - 1
 RESTARTING: Final = "a reset or a restore is under way"
 
 
+def _do_nothing() -> None:
+    """Have nothing to do when a node is opened."""
+
+
 class State(Struct, frozen=True, forbid_unknown_fields=True):
     """A state to start a test from: partitions by topic; offsets, and queues of share groups, by group, topic and
     partition."""
@@ -88,7 +92,10 @@ class World(Protocol):
     def restart_in_steps(self, opened: Callable[[], None]) -> Waits[None]:
         """Start another node, with the logs that were prepared, and serve clients again (`Poller.release`).
 
-        `opened` is called before it loads, in steps."""
+        `opened` is called before it loads, in steps. The note of resets that are going on is gone then."""
+
+    def fail(self, failure: StorageError) -> None:
+        """End the process: what is on the disk is not what it has to be, and the next start puts it right."""
 
 
 class StateVerbs:
@@ -126,9 +133,10 @@ class StateVerbs:
         """
         finish_waits(self.reset_in_steps())
 
-    def reset_in_steps(self) -> Waits[None]:
-        """Do the same in steps. It is to be done to its end."""
-        yield from self._restart({}, self._keep_all_out())
+    def reset_in_steps(self, opened: Callable[[], None] = _do_nothing) -> Waits[None]:
+        """Do the same in steps. It is to be done to its end. `opened` is called when all from before is gone, and no
+        client has been served since."""
+        yield from self._restart({}, self._keep_all_out(), opened)
 
     def _keep_all_out(self) -> Steps[None]:
         yield from self._groups.keep_out_in_steps((yield from self._groups.names_in_steps()))
@@ -153,9 +161,9 @@ class StateVerbs:
         try:
             counts = yield from self._remove_in_steps(what)
         except Refusal:  # the caller is told of it, so no start has to do the rest
-            self._note_resets([one for one in self._resets if one is not what])
+            self._note_end([what])
             raise
-        self._note_resets([one for one in self._resets if one is not what])
+        self._note_end([what])
         return counts
 
     def _note_resets(self, resets: list[PrefixReset]) -> None:
@@ -183,8 +191,20 @@ class StateVerbs:
         self._resets = [*resets, *self._resets]
         for what in resets:
             log.warning("a reset that was cut off is finished", extra={"prefix": what.prefix})
-            yield from self._remove_in_steps(what)
-        self._note_resets([one for one in self._resets if not any(one is what for what in resets)])
+            try:
+                yield from self._remove_in_steps(what)
+            except Refusal as refusal:  # an operator has moved a group meanwhile
+                log.warning("its rest is left as it is: %s", refusal, extra={"prefix": what.prefix})
+        self._note_end(resets)
+
+    def _note_end(self, over: list[PrefixReset]) -> None:
+        """Note that resets are over. Where that fails the process ends: a later start would remove what is made under
+        their prefixes from now on."""
+        try:
+            self._note_resets([one for one in self._resets if not any(one is what for what in over)])
+        except StorageError as failure:
+            self._world.fail(failure)
+            raise
 
     def _remove_in_steps(self, what: PrefixReset) -> Generator[None, None, tuple[int, int]]:
         """Remove it, and return how much.
@@ -238,9 +258,9 @@ class StateVerbs:
         """Start again with the logs of a snapshot. Every connection is closed, and its members may come back."""
         finish_waits(self.restore_in_steps(name))
 
-    def restore_in_steps(self, name: str) -> Waits[None]:
-        """Do the same in steps. It is to be done to its end."""
-        yield from self._restart(self.snapshot(name), self._let_all_in())
+    def restore_in_steps(self, name: str, opened: Callable[[], None] = _do_nothing) -> Waits[None]:
+        """Do the same in steps, as `reset_in_steps` does."""
+        yield from self._restart(self.snapshot(name), self._let_all_in(), opened)
 
     def snapshot(self, name: str) -> Snapshot:
         """Return a snapshot. Raises Refusal if there is none with this name."""
@@ -257,9 +277,15 @@ class StateVerbs:
         self.snapshot(name)
         del self._snapshots[name]
 
-    def _restart(self, snapshot: Snapshot, prepared: Steps[None]) -> Waits[None]:
+    def _restart(self, snapshot: Snapshot, prepared: Steps[None], opened: Callable[[], None]) -> Waits[None]:
         """Start again with these logs. `prepared` is done once they are written, before anything else changes, and no
         client is served from then on."""
+
+        def begin() -> None:
+            self._resets = []
+            self._requests.begin_journal(self._world.origin)
+            opened()
+
         self._check_ready()
         with self._one_at_a_time.during(RESTARTING):
             try:
@@ -272,7 +298,7 @@ class StateVerbs:
                 self._scenarios.clear()
                 self._requests.remove_faults()
                 self._clock.set_rate(1.0)
-                yield from self._world.restart_in_steps(lambda: self._requests.begin_journal(self._world.origin))
+                yield from self._world.restart_in_steps(begin)
             finally:
                 self._poller.release()
         self._poller.turn()  # wakes those who wait for what is loaded by now
