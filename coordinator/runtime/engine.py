@@ -127,6 +127,7 @@ class Engine:
         self._real_ms = real_ms
         self._fresh_id = fresh_id
         self._held_bytes = 0
+        self._forgetting = 0  # how many works remove what is known of topics that are gone
         self._first = 0  # of the partitions, when timers fire
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
 
@@ -372,7 +373,21 @@ class Engine:
         ended = [change for change in changes if change.is_end and change.before is not None]
         gone = {change.name: [change.before.id] for change in ended if change.before is not None}
         if gone:
-            self.do_in_steps(self._forget_topics(ended, gone, now_ms))
+            self.forget_topics(self._forget_topics(ended, gone, now_ms))
+
+    def forget_topics(self, work: Steps[None]) -> None:
+        """Remove in steps what is known of topics that are gone. Where nothing else does, and no log is still to be
+        loaded, nothing is left of them."""
+        self._forgetting += 1
+        self.do_in_steps(self._forget_to_the_end(work))
+
+    def _forget_to_the_end(self, work: Steps[None]) -> Steps[None]:
+        try:
+            yield from work
+        finally:
+            self._forgetting -= 1
+        if not (self._forgetting or self.world.partitions.loading) and self.share_states.is_served:
+            self.world.ledger.catalog.forget_gone()
 
     def _forget_topics(self, ended: list[Change], gone: dict[str, list[bytes]], now_ms: int) -> Steps[None]:
         """Remove what share groups know of topics that are gone, and what groups have committed to them. Partitions

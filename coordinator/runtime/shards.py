@@ -53,7 +53,7 @@ class Shards:
         engine.take_all(partition, partition.shard.finish_loading(now_ms))
         if gone := engine.world.ledger.catalog.gone:
             forgotten = {name: tuple(ids) for name, ids in gone.items()}
-            engine.do_in_steps(engine.take_steps(partition, partition.shard.forget_topics(forgotten, now_ms)))
+            engine.forget_topics(engine.take_steps(partition, partition.shard.forget_topics(forgotten, now_ms)))
 
     def _abort_unknown_transactions(self, partition: Partition, now_ms: int) -> None:
         """Abort what is open in a partition's log and in no transaction, because a power cut took its beginning."""

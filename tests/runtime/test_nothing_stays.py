@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from msgspec import Struct
 
+from coordinator.core.catalog import catalog
 from coordinator.core.catalog.catalog import GROUP, TOPIC
 from coordinator.core.moves import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
 from coordinator.dataplane import long_polls
@@ -58,7 +59,6 @@ SETTINGS: Final[Mapping[str, Any]] = {
 DAY_S: Final = 86_400
 DAYS: Final = 9  # until the evening's end: offsets, transactional ids and the share coordinator's states expire
 GROWS: Final = {
-    "Catalog.gone": "as long as the log says that the topic was there: to the next start",
     "CommitHistory._commits": "the latest 20,000 offsets",
     "CommitHistory._count": "as above",
     "FreshIds.count": "of ids that were given",
@@ -293,6 +293,7 @@ class Life:
 
 def test_what_ends_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_polls, "REMEMBERED_MAX", 1)  # of which some are of topics that are gone
+    monkeypatch.setattr(catalog, "GONE_MAX", 0)
     life = Life()
     life.live()
     life.live()  # as the first time there are things to be made once

@@ -40,6 +40,8 @@ RESOURCE_TYPES: Final = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 Resource = tuple[int, str]
 
+GONE_MAX: Final = 1_000  # ids of deleted topics that are kept though nothing is known of them any more
+
 # What Kafka 4 sets when it formats a cluster (KIP-966), and when it creates its topic of offsets
 # (`GroupCoordinatorService.groupMetadataTopicConfigs`): tools see it as set, not as a default.
 FORMATTED: Final[Mapping[Resource, Mapping[str, str]]] = {
@@ -77,7 +79,10 @@ class Catalog:
         self.quotas = QuotaRules()
         self.logs: dict[str, dict[int, bytes]] = {}  # by topic: its partitions with a log, and its id at the time
         self.partitions = 0  # of all topics together
-        self.gone: dict[str, set[bytes]] = {}  # ids of topics that are no more, as far as the log still says they were
+        self.gone: dict[str, set[bytes]] = {}
+        """The ids of topics that are no more, by name: of those that the log still tells of, and of later ones.
+
+        A coordinator that loads its log forgets what it finds there of them."""
         self.unremoved: set[str] = set()  # of them those whose logs could not be taken from the disk
         self._metric_names: dict[str, str] = {}
         self._version = 0
@@ -142,6 +147,11 @@ class Catalog:
     def apply(self, records: Iterable[CatalogRecord]) -> tuple[Change, ...]:
         """Replay these; the changes of topics among them."""
         return tuple([change for record in records if (change := self.replay(record)) is not None])
+
+    def forget_gone(self) -> None:
+        """Forget which topics are no more, if they are many: no coordinator knows anything of them."""
+        if sum(1 + len(ids) for ids in self.gone.values()) > GONE_MAX:
+            self.gone.clear()
 
     def forget(self) -> Steps[None]:
         """Forget all topics with their settings in steps: they are long to free. The catalog is of no use then."""
