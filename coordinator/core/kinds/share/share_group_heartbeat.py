@@ -136,17 +136,17 @@ def _advance(transition: GroupTransition[ShareGroup], old: Member, metadata: Met
     has_states = transition.group.assignment_epoch >= transition.group.epoch and has_unassigned(transition.group)
     if metadata != old.metadata or is_new:
         transition.write(record_builders.member(group_id, old.member_id, metadata))
-    if is_raised:
-        cause = Cause.MEMBER_JOINED if is_new else Cause.SUBSCRIPTION_CHANGED
-        transition.tell(cause, transition.group.members[old.member_id])
+    member = transition.group.members[old.member_id] if is_raised else None
+    cause = Cause.MEMBER_JOINED if is_new else Cause.SUBSCRIPTION_CHANGED
     if is_raised or has_states or have_topics_changed(transition.group, topics):
         found = metadata_hash(transition.group, topics)
         has_other_topics = found != transition.group.metadata_hash
         if not is_raised and (has_other_topics or has_states):
             is_raised = True
-            transition.tell(Cause.TOPICS_CHANGED if has_other_topics else Cause.PARTITIONS_INITIALIZED)
+            cause = Cause.TOPICS_CHANGED if has_other_topics else Cause.PARTITIONS_INITIALIZED
         if is_raised:
             transition.write(record_builders.epoch(group_id, transition.group.epoch + 1, found))
+            transition.tell(cause, member)
         transition.group = replace(transition.group, topics_seen=topics.version)
     return is_raised
 
