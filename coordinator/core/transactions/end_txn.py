@@ -29,7 +29,7 @@ def end_txn(transactions: Transactions, request: EndTxnRequest, call: Call) -> R
     is_retry = v2 and _is_retry(known, request)
     if is_retry and known.state in (State.EMPTY, State.ONGOING):
         return _refuse(ErrorCode.PRODUCER_FENCED, call)  # its response no longer counts: the id has been used since
-    if not is_retry and (error := _validate_producer(known, request)):
+    if not is_retry and (error := _validate_producer(known, request, v2)):
         return _refuse(error, call)
     if known.state.is_prepared:
         same = (known.state == State.PREPARE_COMMIT) == request.committed
@@ -45,20 +45,21 @@ def end_txn(transactions: Transactions, request: EndTxnRequest, call: Call) -> R
 
 
 def _is_retry(known: Transaction, request: EndTxnRequest) -> bool:
-    """Return whether the request has been answered already, by the epoch that it has raised (KIP-890)."""
-    if known.protocol != V2:
-        return False
+    """Return whether the request has been answered already, by the epoch that it has raised (KIP-890).
+
+    Whatever protocol has ended the latest transaction: a client may end one by the older in between.
+    """
     if known.producer_id == request.producer_id:
         return known.producer_epoch == request.producer_epoch + 1
     overflowed = request.producer_epoch == EPOCH_MAX - 1 and known.producer_epoch == 0
     return known.previous_producer_id == request.producer_id and overflowed
 
 
-def _validate_producer(known: Transaction, request: EndTxnRequest) -> ErrorCode:
+def _validate_producer(known: Transaction, request: EndTxnRequest, v2: bool) -> ErrorCode:
     """Return why the producer may not end the transaction, NONE if it may."""
     if known.producer_id != request.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    is_behind = known.protocol == V2 and known.state.is_prepared
+    is_behind = v2 and known.state.is_prepared
     if request.producer_epoch == EPOCH_MAX or known.producer_epoch != request.producer_epoch or is_behind:
         return ErrorCode.PRODUCER_FENCED
     return ErrorCode.NONE

@@ -301,30 +301,33 @@ def test_an_end_is_not_repeated_once_the_id_was_used_again(
     assert driver.end(again, committed) == ErrorCode.PRODUCER_FENCED
 
 
-def expect_second_end(version: int, later: int, is_same: bool, is_commit: bool, is_finished: bool) -> Any:
-    """What a second end is answered that has `later` epochs more than the first one. Kafka: `endTransaction`."""
-    refusal = ErrorCode.INVALID_TXN_STATE if is_finished or not is_same else ErrorCode.CONCURRENT_TRANSACTIONS
-    if later == 0:  # a retry
+def expect_second_end(version: int, raised: int, is_same: bool, is_commit: bool, is_finished: bool) -> Any:
+    """What a second end is answered whose epoch the first one has `raised` by so much. Kafka: `endTransaction`."""
+    if raised == (0 if version == V1 else 1):  # a retry
+        refusal = ErrorCode.INVALID_TXN_STATE if is_finished or not is_same else ErrorCode.CONCURRENT_TRANSACTIONS
         done = ErrorCode.NONE if version == V1 else (0, 6)
         return done if is_finished and is_same else refusal
-    if later == 1 and version == V2 and is_finished:  # the next one: without a transaction an abort raises the epoch
+    if raised == 0 and version == V2 and is_finished:  # the next one: without a transaction an abort raises the epoch
         return ErrorCode.INVALID_TXN_STATE if is_commit else (0, 7)
     return ErrorCode.PRODUCER_FENCED
 
 
-@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("versions", product((V1, V2), repeat=2))
 @pytest.mark.parametrize("is_finished", [False, True])
-def test_a_second_end_is_told_by_its_epoch(version: int, is_finished: bool) -> None:
-    for later, first, second in product(range(-1, 3), (False, True), (False, True)):
+def test_a_second_end_is_told_by_its_epoch(versions: tuple[int, int], is_finished: bool) -> None:
+    """Whichever protocol the first one had: the newer one tells a retry by the epoch alone, the older one by the state."""
+    for epoch, first, second in product(range(4, 9), (False, True), (False, True)):
         driver = TransactionsDriver()
         driver.begun()
-        driver.take(Result(records=(replace(driver.at(), producer_epoch=5).record,)))
-        driver.add((0, 5), 2)
-        driver.end((0, 5), first, version)
+        begun = 6 if versions[0] == V1 else 5
+        driver.take(Result(records=(replace(driver.at(), producer_epoch=begun).record,)))
+        driver.add((0, begun), 2)
+        driver.end((0, begun), first, versions[0])
         if is_finished:
             driver.finish()
-        expected = expect_second_end(version, later, first == second, second, is_finished)
-        assert driver.end((0, 5 + later), second, version) == expected, (later, first, second)
+        assert driver.at().producer_epoch == 6
+        expected = expect_second_end(versions[1], 6 - epoch, first == second, second, is_finished)
+        assert driver.end((0, epoch), second, versions[1]) == expected, (epoch, first, second)
 
 
 def test_ids_that_nobody_uses_are_forgotten(driver: TransactionsDriver) -> None:
