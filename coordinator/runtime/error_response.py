@@ -80,10 +80,10 @@ def _response_schema(request: Any) -> Schema:
 
 
 def _refuse_users(request: Any, code: int) -> Any:
-    """Return the response with one entry for each user. The request may have several entries for one."""
+    """Return the response with one entry for each user, in order. The request may have several entries for one."""
     from protocol.messages import alter_user_scram_credentials as messages
 
-    users = dict.fromkeys([*(one.name for one in request.deletions), *(one.name for one in request.upsertions)])
+    users = sorted({one.name for array in (request.deletions, request.upsertions) for one in array})
     result = messages.AlterUserScramCredentialsResponseAlterUserScramCredentialsResult
     return messages.AlterUserScramCredentialsResponse(results=tuple([result(user, code) for user in users]))
 

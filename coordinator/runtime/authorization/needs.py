@@ -35,7 +35,6 @@ from coordinator.runtime.authorization.refusals import (
     refuse_states,
     refuse_to_alter_quotas,
     refuse_to_list_reassignments,
-    refuse_with_text,
 )
 from coordinator.runtime.authorization.shapes import (
     authorized_operations,
@@ -253,9 +252,9 @@ NEEDS: Final[Mapping[str, Guard]] = {
     "AlterPartitionReassignments": Guard((cluster_check(_O.ALTER, refuse=refuse_everywhere),)),
     "ListPartitionReassignments": Guard((cluster_check(_O.DESCRIBE, refuse=refuse_to_list_reassignments),)),
     "DescribeQuorum": Guard((cluster_check(_O.DESCRIBE),)),
-    "DescribeAcls": Guard((cluster_check(_O.DESCRIBE, refuse=refuse_with_text),)),
-    "CreateAcls": Guard((cluster_check(_O.ALTER, refuse=refuse_with_text),)),
-    "DeleteAcls": Guard((cluster_check(_O.ALTER, refuse=refuse_with_text),)),
+    "DescribeAcls": Guard((cluster_check(_O.DESCRIBE),)),
+    "CreateAcls": Guard((cluster_check(_O.ALTER),)),
+    "DeleteAcls": Guard((cluster_check(_O.ALTER),)),
     "AlterClientQuotas": Guard((cluster_check(_O.ALTER_CONFIGS, refuse=refuse_to_alter_quotas),)),
     "UpdateFeatures": Guard((cluster_check(_O.ALTER),)),
     "UnregisterBroker": Guard((cluster_check(_O.ALTER),)),

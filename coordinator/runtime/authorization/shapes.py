@@ -10,6 +10,7 @@ from coordinator.core.acls.names import CLUSTER_NAME, NOT_ASKED, Operation, Reso
 from coordinator.core.decision import Steps
 from coordinator.core.pace import map_in_steps
 from coordinator.runtime.authorization.guard import Asking, Each, Need, Refuse, Seen, Whole, cluster, describe, need
+from coordinator.runtime.authorization.refusals import refuse_with_text
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.partial_refusal import LAST, Judge
 from protocol.errors import ErrorCode
@@ -20,7 +21,7 @@ _O, _R = Operation, Resource
 _OPERATIONS: Final = 5  # units that it takes to decide about all operations on one resource
 
 
-def cluster_check(*operations: Operation, refuse: Refuse = error_response) -> Whole:
+def cluster_check(*operations: Operation, refuse: Refuse = refuse_with_text) -> Whole:
     """Check the request by an operation on the cluster."""
     return Whole(need(_R.CLUSTER, *operations), cluster, refuse=refuse)
 
