@@ -25,7 +25,7 @@ T0 = 1_700_000_000_000  # the time of the first record, unless told
 
 
 def batch(
-    *values: bytes,
+    *values: bytes | None,
     timestamps: Sequence[int] = (),
     producer_id: int = -1,
     epoch: int = -1,
@@ -53,10 +53,13 @@ def batch(
     return HEAD.pack(base_offset, len(body) + HEAD.size - 12, 0, magic, checksum) + body
 
 
-def record(delta: int, after_ms: int, key: bytes | None, value: bytes) -> bytes:
-    keyed = varint(-1) if key is None else varint(len(key)) + key
-    body = b"\x00" + varint(after_ms) + varint(delta) + keyed + varint(len(value)) + value + varint(0)
+def record(delta: int, after_ms: int, key: bytes | None, value: bytes | None) -> bytes:
+    body = b"\x00" + varint(after_ms) + varint(delta) + sized(key) + sized(value) + varint(0)
     return varint(len(body)) + body
+
+
+def sized(data: bytes | None) -> bytes:
+    return varint(-1) if data is None else varint(len(data)) + data
 
 
 def varint(number: int) -> bytes:

@@ -3,7 +3,10 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from tests.conformance.actors import FAR
+from tests.conformance.batches import T0, TRANSACTIONAL, batch
 from tests.conformance.drawn.play import Learn, Play, versions_of
+from tests.conformance.drawn.transactions import is_settled
 from tests.conformance.requests import UNKNOWN_ID
 from tests.conformance.rights import CLUSTER, GROUP, OF_TYPE, OPERATIONS, SINGLE, TOPIC, TRANSACTIONAL_ID, TYPES
 from tests.conformance.stage import Answer, Line, ready
@@ -17,6 +20,14 @@ CREATE_ACLS, DELETE_ACLS = versions_of("create_acls", 1, 3), versions_of("delete
 DESCRIBE_ACLS, CLUSTERS = versions_of("describe_acls", 1, 3), versions_of("describe_cluster", 0, 2)
 QUOTAS, ALTER_QUOTAS = versions_of("describe_client_quotas", 0, 1), versions_of("alter_client_quotas", 0, 1)
 ELECT, LOG_DIRS = versions_of("elect_leaders", 0, 2), versions_of("describe_log_dirs", 1, 5)
+COMMIT, OFFSETS = versions_of("offset_commit", 2, 10), versions_of("offset_fetch", 1, 10)
+LIST, DESCRIBE = versions_of("list_groups", 0, 5), versions_of("describe_groups", 0, 6)
+DELETE_GROUPS, LIST_OFFSETS = versions_of("delete_groups", 0, 2), versions_of("list_offsets", 1, 11)
+WRITE, FETCH = versions_of("produce", 3, 13), versions_of("fetch", 4, 18)
+DELETE_RECORDS, EPOCHS = versions_of("delete_records", 0, 2), versions_of("offset_for_leader_epoch", 2, 4)
+BEGIN, END = versions_of("init_producer_id", 0, 5), versions_of("end_txn", 0, 5)
+ADD, ADD_OFFSETS = versions_of("add_partitions_to_txn", 0, 5), versions_of("add_offsets_to_txn", 0, 4)
+COMMIT_IN, LIST_TRANSACTIONS = versions_of("txn_offset_commit", 0, 5), versions_of("list_transactions", 0, 2)
 NAMES = "abcd"
 OF_TOPIC, OF_BROKER, OF_METRICS, OF_GROUP = 2, 4, 16, 32  # of client metrics there are none here (docs/differences.md)
 CONFIGS: Mapping[int, Collection[tuple[str, Collection[str | None]]]] = {
@@ -59,6 +70,11 @@ class Admin(Play):
             self.there[name] = self.dice.randint(1, 3)
             self.k.topic(name, self.there[name])
         self.ids = sorted(self.there)  # of topics that are or were there
+        self.producers = {"x": (-1, -1), "a": (-1, -1)}  # ids and epochs by transactional id
+        self.epochs: dict[str, int] = {}  # of the members that join, by the kind of their group
+        rules = [self.first_rule(kind) for kind in self.some_of((TOPIC, GROUP, TRANSACTIONAL_ID))]
+        if rules:
+            self.change(self.k.line("admin"), "create_acls", [3], creations=rules)
 
     def moves(self) -> Mapping[Callable[[], None], int]:
         return {
@@ -81,6 +97,14 @@ class Admin(Play):
             self.log_dirs: 3,
             self.find: 6,
             self.reassign: 4,
+            self.describe_all_configs: 3,
+            self.ask_for_groups: 12,
+            self.commit: 8,
+            self.join: 6,
+            self.use_records: 14,
+            self.transact: 14,
+            self.credentials: 3,
+            self.ask_of_the_cluster: 5,
         }
 
     def asker(self) -> Line:
@@ -287,6 +311,12 @@ class Admin(Play):
             "permission_type": self.one_of(3, 3, 3, 3, 2),
         }
 
+    def first_rule(self, kind: str) -> dict[str, Any]:
+        """An ACL that lets a user do something to all that has a name of this story."""
+        operation = self.one_of("ALL", "ALL", *OF_TYPE[kind])
+        rule = {**self.rule(), "resource_type": TYPES[kind], "resource_name": self.k.prefix, "permission_type": 3}
+        return {**rule, "resource_pattern_type": 4, "operation": OPERATIONS[operation], "host": "*"}
+
     def filter(self) -> dict[str, Any]:
         """A filter that finds no other story's ACLs: it names a user or a resource of this one."""
         kind = self.one_of(1, 1, 2, 3, 4)
@@ -406,5 +436,198 @@ class Admin(Play):
             topics = self.one_of(None, [{"name": name, "partition_indexes": [index]}])
             self.ask(line, "list_partition_reassignments", (0,), topics=topics, timeout_ms=5_000)
         else:
-            users = [{"name": self.k.name("u")}] * self.is_so(0.8)
+            users = [
+                {"name": self.k.name(name)} for name in self.some_of("uv", 1)
+            ]  # of none all are told, of each story
             self.ask(line, "describe_user_scram_credentials", (0,), users=users)
+
+    # -- groups, records and transactions, with the rights that there are ----------------------------------------------
+
+    def describe_all_configs(self) -> None:
+        line = self.asker()
+        kind, name = self.resource()
+        resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": None}]
+        flags = {"include_synonyms": self.is_so(0.5), "include_documentation": False}
+        self.ask(line, "describe_configs", DESCRIBE_CONFIGS, resources=resources, **flags)
+
+    def group(self) -> str:
+        return self.k.name(self.one_of("g", "g", "h", "m", *NAMES))
+
+    def names(self, topic: str) -> dict[str, Any]:
+        """Return what each version calls a topic: by its name, or by its id."""
+        return {"name": topic, "topic": topic, "topic_id": self.id_of(topic)}
+
+    def ask_for_groups(self) -> None:
+        line = self.asker()
+        kind = self.one_of("list", "describe", "describe", "consumer", "share", "delete", "offsets", "offsets")
+        names = list(dict.fromkeys(self.several(self.group)))
+        flag = self.is_so(0.4)
+        if kind == "list":
+            self.ask(line, "list_groups", LIST, states_filter=self.one_of([], ["Empty"], ["Stable"]), types_filter=[])
+        elif kind == "describe":
+            self.ask(line, "describe_groups", DESCRIBE, groups=names, include_authorized_operations=flag)
+        elif kind in ("consumer", "share"):
+            api = f"{kind}_group_describe"
+            self.ask(line, api, [1], group_ids=names, include_authorized_operations=flag)
+        elif kind == "delete":
+            self.change(line, "delete_groups", DELETE_GROUPS, groups_names=names)
+        else:
+            topics: Any = [{**self.names(self.name()), "partition_indexes": self.some_of((0, 1, 9), 1)}]
+            topics = self.one_of(topics, topics, None)
+            groups = [{"group_id": name, "topics": topics} for name in names]
+            versions = OFFSETS if topics is not None else range(2, 11)
+            values = {**groups[0], "groups": groups, "require_stable": self.is_so(0.3)}
+            self.ask(line, "offset_fetch", versions, **values)
+
+    def commits(self) -> list[dict[str, Any]]:
+        def part(index: int) -> dict[str, Any]:
+            return {"partition_index": index, "committed_offset": self.one_of(0, 5), "committed_metadata": ""}
+
+        indexes = self.some_of((0, 1, *[9] * self.is_so(0.1)), 1)
+        topics = {self.name(): None for _ in range(self.one_of(1, 1, 2))}
+        return [{**self.names(name), "partitions": [part(index) for index in indexes]} for name in topics]
+
+    def commit(self) -> None:
+        line = self.asker()
+        values = {"group_id": self.group(), "generation_id_or_member_epoch": -1, "member_id": ""}
+        if self.is_so(0.7):
+            self.ask(line, "offset_commit", COMMIT, **values, retention_time_ms=-1, topics=self.commits())
+        else:
+            parts = [{"partition_index": index} for index in self.some_of((0, 1), 1)]
+            topics = [{"name": self.name(), "partitions": parts}]
+            self.ask(line, "offset_delete", [0], group_id=values["group_id"], topics=topics)
+
+    def join(self) -> None:
+        """As the one member of a consumer group, or of a share group: what is assigned depends on the rights."""
+        line = self.asker()
+        kind = self.one_of("consumer", "consumer", "share")
+        group = self.k.name({"consumer": "m", "share": "n"}[kind])
+        epoch = self.epochs.get(kind, 0)
+        if epoch and self.is_so(0.3):
+            epoch = self.one_of(-1, 0)
+        values: dict[str, Any] = {"group_id": group, "member_id": "member", "member_epoch": epoch}
+        if epoch == 0 or self.is_so(0.2):
+            values["subscribed_topic_names"] = sorted({self.name("none") for _ in range(self.one_of(1, 2))})
+        if kind == "consumer" and epoch == 0:
+            values |= {"rebalance_timeout_ms": 60_000, "topic_partitions": []}
+
+        def learn(answer: Answer) -> None:
+            if answer.error_code == "NONE":
+                self.epochs[kind] = max(answer.member_epoch, 0)
+            elif answer.error_code in ("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND"):
+                self.epochs[kind] = 0
+
+        self.change(line, f"{kind}_group_heartbeat", [1], learn, **values)
+
+    def use_records(self) -> None:
+        line, topic = self.asker(), self.name("none")
+        index = self.one_of(0, 0, 0, 1, 9)
+        kind = self.one_of("produce", "produce", "fetch", "fetch", "times", "cut", "epochs", "producers")
+        named = {**self.names(topic), "partitions": []}
+        if kind == "produce":
+            data = [{**named, "partition_data": [{"index": index, "records": batch(b"x")}]}]
+            self.ask(line, "produce", WRITE, acks=self.one_of(-1, 1), timeout_ms=10_000, topic_data=data)
+        elif kind == "fetch":
+            named["partitions"] = [{"partition": index, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]
+            others = [{**named, **self.names(self.name())}] if self.is_so(0.3) else []
+            topics = list({one["name"]: one for one in (named, *others)}.values())
+            self.ask(line, "fetch", FETCH, max_wait_ms=0, max_bytes=1 << 20, topics=topics)
+        elif kind == "times":
+            named["partitions"] = [{"partition_index": index, "timestamp": self.one_of(-1, -2, T0)}]
+            self.ask(line, "list_offsets", LIST_OFFSETS, replica_id=-1, topics=[named])
+        elif kind == "cut":
+            named["partitions"] = [{"partition_index": index, "offset": self.one_of(0, 1)}]
+            self.ask(line, "delete_records", DELETE_RECORDS, topics=[named], timeout_ms=10_000)
+        elif kind == "epochs":
+            named["partitions"] = [{"partition": index, "leader_epoch": 0, "current_leader_epoch": -1}]
+            replica_id = self.one_of(-1, -2)
+            self.ask(line, "offset_for_leader_epoch", EPOCHS, replica_id=replica_id, topics=[named])
+        else:
+            topics = [{"name": topic, "partition_indexes": [index]}]
+            self.ask(line, "describe_producers", [0], topics=topics)
+
+    def transact(self) -> None:
+        """As a producer with a transactional id, or with none."""
+        line, short = self.asker(), self.one_of("x", "x", "a")
+        me = self.producers[short]
+        known: dict[str, Any] = {"transactional_id": self.k.name(short), "producer_id": me[0], "producer_epoch": me[1]}
+        kind = self.one_of("add", "add", "offsets", "commit", "end", "end", "write", "describe", "list")
+        if me[0] < 0 and kind not in ("describe", "list"):
+            kind = "begin"
+
+        def learn(answer: Answer) -> None:
+            if answer.error_code == "NONE" and answer.get("producer_id", -1) >= 0:
+                self.producers[short] = answer.producer_id, answer.producer_epoch
+
+        if kind == "begin":
+            if self.is_so(0.2):
+                self.ask(line, "init_producer_id", BEGIN, transactional_id=None, transaction_timeout_ms=60_000)
+            else:
+                values = {"transactional_id": known["transactional_id"], "transaction_timeout_ms": 600_000}
+                self.ask(line, "init_producer_id", BEGIN, learn, **values, producer_id=-1, producer_epoch=-1)
+        elif kind == "add":
+            topics = [{"name": name, "partitions": [0]} for name in sorted({self.name(), self.name("none")})]
+            old = {f"v3_and_below_{name}": value for name, value in {**known, "topics": topics}.items()}
+            transactions = [{**known, "topics": topics, "verify_only": self.is_so(0.3)}]
+            self.ask(line, "add_partitions_to_txn", ADD, **old, transactions=transactions)
+        elif kind == "offsets":
+            self.ask(line, "add_offsets_to_txn", ADD_OFFSETS, **known, group_id=self.group())
+        elif kind == "commit":
+            values = {"generation_id": -1, "member_id": "", "topics": self.commits()}
+            self.ask(line, "txn_offset_commit", COMMIT_IN, **known, group_id=self.group(), **values)
+        elif kind == "end":
+            self.ask(line, "end_txn", END, learn, **known, committed=self.is_so(0.5))
+            self.settle()
+        elif kind == "write":
+            records = batch(b"x", producer_id=me[0], epoch=me[1], sequence=0, attributes=TRANSACTIONAL)
+            data = [{**self.names(self.name()), "partition_data": [{"index": 0, "records": records}]}]
+            values = {"acks": -1, "timeout_ms": 10_000, "topic_data": data}
+            self.ask(line, "produce", WRITE, transactional_id=known["transactional_id"], **values)
+        elif kind == "describe":
+            ids = self.several(lambda: self.k.name(self.one_of(*self.producers, "none")), 2)
+            self.ask(line, "describe_transactions", [0], transactional_ids=list(dict.fromkeys(ids)))
+        else:
+            filters: dict[str, Any] = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
+            self.ask(line, "list_transactions", LIST_TRANSACTIONS, **filters, transactional_id_pattern=None)
+
+    def settle(self) -> None:
+        """Wait until no transaction's markers are still to be written."""
+        ids = [self.k.name(short) for short in self.producers]
+        self.k.line("stage").until("markers", "describe_transactions", 0, is_settled, transactional_ids=ids)
+
+    def credentials(self) -> None:
+        """Set a password of a user that is nobody else's, or take it away."""
+        line, name = self.asker(), self.k.name(self.one_of("u", "v"))
+        mechanism = self.one_of(1, 2, 0, 3)
+        deletions, upsertions = [], []
+        if self.is_so(0.6):
+            iterations = self.one_of(4096, 4096, 100, 20_000)
+            salted = {"salt": b"salt", "salted_password": self.one_of(b"x" * 32, b"")}
+            upsertions = [{"name": name, "mechanism": mechanism, "iterations": iterations, **salted}]
+        if not upsertions or self.is_so(0.1):
+            deletions = [{"name": name, "mechanism": mechanism}]
+        self.change(line, "alter_user_scram_credentials", [0], deletions=deletions, upsertions=upsertions)
+
+    def ask_of_the_cluster(self) -> None:
+        """For what would change nothing if it were allowed."""
+        line = self.asker()
+        kind = self.one_of("features", "broker", "voter", "voters", "dirs", "markers")
+        if kind == "features":
+            updates = [{"feature": "group.version", "max_version_level": 1, "upgrade_type": 1}]
+            values = {"timeout_ms": 5_000, "validate_only": True, "feature_updates": updates}
+            self.ask(line, "update_features", range(1, 3), **values)
+        elif kind == "broker":
+            self.ask(line, "unregister_broker", [0], broker_id=99)
+        elif kind == "voter":
+            values = {"cluster_id": None, "timeout_ms": 5_000, "voter_id": 9, "voter_directory_id": None}
+            self.ask(line, "add_raft_voter", range(2), **values, listeners=[], ack_when_committed=True)
+        elif kind == "voters":
+            self.ask(line, "remove_raft_voter", [0], cluster_id=None, voter_id=9, voter_directory_id=None)
+        elif kind == "dirs":
+            topics = [{"name": self.name("none"), "partitions": [0]}]
+            dirs = [{"path": "/not/there", "topics": topics}]
+            self.ask(line, "alter_replica_log_dirs", range(1, 3), dirs=dirs)
+        else:
+            producer = {"producer_id": FAR, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0}
+            topics = [{"name": self.name("none"), "partition_indexes": [9]}]
+            self.ask(line, "write_txn_markers", range(1, 3), markers=[{**producer, "topics": topics}])

@@ -25,6 +25,7 @@ CONFIGS: list[dict[str, str]] = [
     {"message.timestamp.after.max.ms": "1000"},
     {"max.message.bytes": "150"},
 ]
+MORE = 4  # than which no topic grows
 
 
 class Session:
@@ -33,8 +34,10 @@ class Session:
     def __init__(self) -> None:
         self.id, self.epoch = 0, 0
         self.version = 0
+        self.is_asked = False  # whether it waits for an answer
 
     def heard(self, answer: Answer) -> None:
+        self.is_asked = False
         if answer.error_code in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH") or not answer.session_id:
             self.id = self.epoch = 0
         else:
@@ -48,14 +51,19 @@ class Records(Play):
         self.now_ms = int(time.time() * 1000) - 120_000
         self.configs: dict[str, dict[str, str]] = {}
         self.ends: dict[tuple[str, int], int] = {}
+        self.counts: dict[str, int] = {}
         self.are_deleted = False
-        self.session = Session()
+        self._forget_sessions()
         self.count = 0
         for short in "tu":
             self._create(short, self.one_of(*CONFIGS))
 
     def _create(self, short: str, configs: dict[str, str]) -> None:
-        self.configs[self.k.topic(short, 2, configs)] = dict(configs)
+        topic = self.k.topic(short, 2, configs)
+        self.configs[topic], self.counts[topic] = dict(configs), 2
+
+    def _forget_sessions(self) -> None:
+        self.sessions = [Session(), Session()]
 
     def moves(self) -> Mapping[Callable[[], None], int]:
         return {
@@ -65,10 +73,13 @@ class Records(Play):
             self.fetch: 40,
             self.fetch_in_session: 30,
             self.fetch_late: 6,
+            self.fetch_late_in_session: 6,
+            self.fetch_much: 2,
             self.list_offsets: 20,
             self.delete_records: 5,
             self.epochs: 5,
             self.alter: 5,
+            self.grow: 2,
             self.renew: 2,
         }
 
@@ -89,8 +100,11 @@ class Records(Play):
         self._write([self._data(self.topic()) for _ in range(self.one_of(1, 1, 1, 2))])
 
     def _data(self, topic: str, **wrong: Any) -> dict[str, Any]:
-        index = self.dice.randrange(2)
+        index = self.index(topic)
         return {**self.names(topic), "partition_data": [{"index": index, "records": self._batch(topic, **wrong)}]}
+
+    def index(self, topic: str) -> int:
+        return self.dice.randrange(self.counts[topic])
 
     def _times(self, topic: str, count: int) -> list[int]:
         """Times of one kind for each topic: of others years later Kafka would begin another segment."""
@@ -106,7 +120,11 @@ class Records(Play):
 
     def _batch(self, topic: str, **wrong: Any) -> bytes:
         count = self.one_of(1, 1, 2, 3)
-        values = [b"%d" % self.dice.randrange(1_000) * self.one_of(1, 1, 1, 40) for _ in range(count)]
+        values: list[bytes | None] = [
+            b"%d" % self.dice.randrange(1_000) * self.one_of(1, 1, 1, 40) for _ in range(count)
+        ]
+        if self.is_so(0.1):
+            values[-1] = self.one_of(None, b"")
         is_compacted = "compact" in self.configs[topic].get("cleanup.policy", "")
         key = self.one_of(b"k", b"l") if self.is_so(0.9 if is_compacted else 0.3) else None
         codec = self.one_of(0, 0, 0, 0, *CODECS)
@@ -198,19 +216,56 @@ class Records(Play):
     def _topics(self, least: int = 1) -> list[dict[str, Any]]:
         topics = []
         for topic in self.some_of(sorted(self.configs), least):
-            parts = [self._make_part(topic, index) for index in self.some_of((0, 1, *[9] * self.is_so(0.05)), 1)]
-            topics.append({**self.names(topic), "partitions": parts})
+            indexes = self.some_of((*range(self.counts[topic]), *[9] * self.is_so(0.05)), 1)
+            if self.is_so(0.05):
+                indexes.append(indexes[0])
+            topics.append({**self.names(topic), "partitions": [self._make_part(topic, index) for index in indexes]})
         if self.is_so(0.05):
             topics.append({**self.names(self.k.name("none")), "partitions": [self._make_part("none", 0)]})
         return topics
 
     def fetch(self) -> None:
-        values = {"max_wait_ms": 0, "min_bytes": self.one_of(0, 1), "max_bytes": self.one_of(1 << 20, 1 << 20, 1)}
+        topics, bounds = self._topics(), [1 << 20, 1 << 20, 1, *[0] * self.is_so(0.2)]  # below 0 Kafka fails
+        level = self.one_of(0, 0, 1)
+        if level:  # Kafka names no aborted transactions where a limit leaves no batch (docs/differences.md)
+            bounds = [1 << 20]
+        for part in [part for topic in topics for part in topic["partitions"]]:
+            part["partition_max_bytes"] = (
+                self.one_of(*bounds) if level or self.is_so(0.1) else part["partition_max_bytes"]
+            )
+        values = {
+            "max_wait_ms": self.one_of(0, 0, 0, -1),
+            "min_bytes": self.one_of(0, 1, *[-1] * self.is_so(0.1)),
+            "max_bytes": self.one_of(*bounds),
+            "isolation_level": level,
+            "rack_id": self.one_of("", "", "r"),
+        }
+        self.ask(self.k.line("reader"), "fetch", FETCH, topics=topics, **values)
+
+    def fetch_much(self) -> None:
+        """Wait for more than there is: what there is comes when the wait is over."""
+        values = {"max_wait_ms": 100, "min_bytes": self.one_of(2_000, 1 << 19), "max_bytes": 1 << 20}
         self.ask(self.k.line("reader"), "fetch", FETCH, topics=self._topics(), **values)
 
     def fetch_in_session(self) -> None:
         """Open a session, go on in it with or without changes, or close it."""
-        known = self.session
+        known: Session = self.one_of(*[one for one in self.sessions if not one.is_asked] or [Session()])
+        values = self._go_on(known)
+        # of a batch that is cut Kafka counts what it sends
+        values |= {"max_wait_ms": 0, "max_bytes": self.one_of(1 << 20, 1 << 20, 1)}
+        line = self.k.line(self.one_of("session", "session", "other"))
+        self.ask(line, "fetch", [values.pop("version")], known.heard, **values)
+
+    def fetch_late_in_session(self) -> None:
+        """Go on in a session, and wait for what comes."""
+        if known := [one for one in self.sessions if one.id and not one.is_asked]:
+            session: Session = self.one_of(*known)
+            values = {**self._go_on(session), "max_wait_ms": 60_000, "min_bytes": 1, "max_bytes": 1 << 20}
+            session.is_asked = True
+            self.ask_what_may_wait(self.free_line("late"), "fetch", [values.pop("version")], session.heard, **values)
+
+    def _go_on(self, known: Session) -> dict[str, Any]:
+        """Return what a fetch in a session asks for, and in which version."""
         if not known.id or self.is_so(0.1):
             known.version, known.epoch = self.dice.choice(range(SESSIONS_SINCE, 19)), 0
             topics = self._topics()
@@ -228,22 +283,18 @@ class Records(Play):
             {**self.names(topic), "partitions": self.some_of((0, 1), 1)}
             for topic in (self.some_of(sorted(self.configs), 1) if known.id and epoch > 0 and self.is_so(0.2) else ())
         ]
-        self.ask(
-            self.k.line("session"),
-            "fetch",
-            [version],
-            known.heard,
-            max_wait_ms=0,
-            max_bytes=self.one_of(1 << 20, 1 << 20, 1),  # of a batch that is cut Kafka counts what it sends
-            session_id=known.id,
-            session_epoch=epoch,
-            topics=topics,
-            forgotten_topics_data=forgotten,
-        )
+        return {
+            "version": version,
+            "session_id": known.id,
+            "session_epoch": epoch,
+            "topics": topics,
+            "forgotten_topics_data": forgotten,
+        }
 
     def fetch_late(self) -> None:
         """At the end of a partition, where the next records come."""
-        topic, index = self.topic(), self.dice.randrange(2)
+        topic = self.topic()
+        index = self.index(topic)
         part = {**self._make_part(topic, index), "fetch_offset": self.end(topic, index), "last_fetched_epoch": -1}
         topics = [{**self.names(topic), "partitions": [part]}]
         values = {"max_wait_ms": 60_000, "min_bytes": 1, "max_bytes": 1 << 20}
@@ -262,22 +313,33 @@ class Records(Play):
                     "timestamp": self.one_of(*times),
                     "current_leader_epoch": self.one_of(-1, -1, 0, *[5] * self.is_so(0.2)),
                 }
-                for index in self.some_of((0, 1, *[9] * self.is_so(0.05)), 1)
+                for index in self.some_of((*range(self.counts[topic]), *[9] * self.is_so(0.05)), 1)
             ]
+            if self.is_so(0.05):
+                parts.append({**parts[0], "timestamp": self.one_of(*times)})
             topics.append({"name": topic, "partitions": parts})
-        values = {"replica_id": -1, "isolation_level": self.one_of(0, 1)}
+        if self.is_so(0.05):
+            name = self.one_of(self.k.name("none"), topics[0]["name"])
+            topics.append({"name": name, "partitions": [{"partition_index": 0, "timestamp": self.one_of(-1, -8)}]})
+        values = {"replica_id": self.one_of(-1, -1, -1, -2), "isolation_level": self.one_of(0, 1)}
         self.ask(self.k.line("reader"), "list_offsets", LIST_OFFSETS, topics=topics, **values)
 
     # What changes meanwhile
 
     def delete_records(self) -> None:
         self.are_deleted = True
-        topic = self.topic()
-        parts = [
-            {"partition_index": index, "offset": self.one_of(-1, -2, self.dice.randint(0, self.end(topic, index) + 1))}
-            for index in self.some_of((0, 1, *[9] * self.is_so(0.05)), 1)
-        ]
-        topics = [{"name": topic, "partitions": parts}]
+        topics = []
+        for topic in self.some_of(sorted(self.configs), 1):
+            parts = [
+                {
+                    "partition_index": index,
+                    "offset": self.one_of(-1, -2, self.dice.randint(0, self.end(topic, index) + 1)),
+                }
+                for index in self.some_of((*range(self.counts[topic]), *[9] * self.is_so(0.05)), 1)
+            ]
+            topics.append({"name": topic, "partitions": parts})
+        if self.is_so(0.1):
+            topics.append({"name": self.k.name("none"), "partitions": [{"partition_index": 0, "offset": 0}]})
         self.ask(self.k.line("admin"), "delete_records", DELETE, topics=topics, timeout_ms=10_000)
 
     def epochs(self) -> None:
@@ -290,7 +352,10 @@ class Records(Play):
             for index in self.some_of((0, 1, 9), 1)
         ]
         topics = [{"topic": self.topic(), "partitions": parts}]
-        self.ask(self.k.line("reader"), "offset_for_leader_epoch", EPOCHS, replica_id=-1, topics=topics)
+        if self.is_so(0.2):
+            topics.append({"topic": self.k.name("none"), "partitions": parts[:1]})
+        replica_id = self.one_of(-1, -1, -2)
+        self.ask(self.k.line("reader"), "offset_for_leader_epoch", EPOCHS, replica_id=replica_id, topics=topics)
 
     def alter(self) -> None:
         """Change a setting, but none by which times of another kind would be taken."""
@@ -301,6 +366,7 @@ class Records(Play):
             ("cleanup.policy", "compact"),
             ("cleanup.policy", "delete"),
             ("message.timestamp.after.max.ms", "1000"),
+            ("message.timestamp.type", "LogAppendTime"),
         )
         self.configs[topic][key] = value
         line, resource = self.k.line("stage"), {"resource_type": TOPIC, "resource_name": topic}
@@ -312,11 +378,18 @@ class Records(Play):
         line.until(topic, "describe_configs", 4, is_set, resources=[{**resource, "configuration_keys": [key]}])
         self.k.pump.run(self.k.settle_ms)
 
+    def grow(self) -> None:
+        topic = self.topic()
+        if self.counts[topic] < MORE:
+            self.counts[topic] += 1
+            self.k.grow_topic(topic, self.counts[topic])
+            self.k.pump.run(self.k.settle_ms)
+
     def renew(self) -> None:
         """Delete a topic, and make it anew; but none for which a Fetch waits, which hears another sort of nothing."""
         if self.waiting:
             return
-        self.session = Session()  # in an old one the id is UNKNOWN_TOPIC_ID, in Kafka INCONSISTENT_TOPIC_ID
+        self._forget_sessions()  # in an old one the id is UNKNOWN_TOPIC_ID, in Kafka INCONSISTENT_TOPIC_ID
         short = self.one_of("t", "u")
         topic = self.k.name(short)
         self.k.delete_topic(topic)

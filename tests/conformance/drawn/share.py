@@ -4,7 +4,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tests.conformance.actors import Producer, Sharer
+from tests.conformance.batches import GZIP
 from tests.conformance.drawn.play import PROMPT_MS, STEPS, Learn, Play, versions_of
+from tests.conformance.requests import UNKNOWN_ID
 from tests.conformance.sharing import (
     ACCEPT,
     EXACTLY,
@@ -24,6 +26,7 @@ from tests.conformance.stage import Answer, Stage
 
 LOCK_MS, FAR_MS = 20_000, 60_000  # a lock that a long pause outlasts, one that nothing does
 PAUSE_MS = 21_500
+MORE = 4  # partitions of a topic at most
 LATE_MS = 500  # for what Kafka does when a connection has gone
 PATIENT: Mapping[str, int] = {"min_bytes": 1 << 20, "max_bytes": 1 << 20, "max_wait_ms": 800}
 """Of a fetch that waits until Kafka has opened share partitions and has written what was released, and then brings all
@@ -41,8 +44,8 @@ NONE: Batches = {}
 class Actor(Taker):
     """A member of a share group that knows what it has acquired, and which partitions its session has."""
 
-    def __init__(self, k: Stage, name: str, topic: str) -> None:
-        super().__init__(k, name, topic)
+    def __init__(self, k: Stage, name: str, topic: str, group: str = "g") -> None:
+        super().__init__(k, name, topic, group)
         self.name = name
         self.held: dict[Place, list[tuple[int, int]]] = {}
         self.done: dict[Place, list[tuple[int, int]]] = {}
@@ -100,7 +103,8 @@ class Share(Play):
     Left out is what docs/differences.md lists: topics and acquire modes that do not exist, a liked batch size below 1,
     a range from below the start to beyond the end where nothing is in flight, a duration within which nothing was
     appended, fewer records than there are of several partitions, fetches that wait while records are released or while
-    their connection is closed.
+    their connection is closed, the end of sessions when records are held whose partition was forgotten, fetches that
+    wait beyond an open transaction.
     """
 
     server = "share"
@@ -125,6 +129,8 @@ class Share(Play):
         self.is_cut = False  # whether records have been deleted
         self.is_stale = False  # whether records that are held have been deleted: Kafka's start offset stays before them
         self.is_moved = False  # whether share partitions may have to be opened again
+        self.is_forgetful = False  # whether a session has forgotten a partition of which its member holds records
+        self.member: Sharer | None = None  # who has joined, and stays
         self.bounds: dict[Place, list[int]] = {}  # where batches begin
         self.producer: Producer | None = None  # of an open transaction
         self.sequence = 0
@@ -140,6 +146,11 @@ class Share(Play):
             for topic, count in topics.items():
                 begin_states(self.k, topic, start=self.one_of(0, 0, 0, -1, 1), partitions=count)
         self.actors = [Actor(self.k, name, self.topic) for name in "abc"[: self.dice.randint(1, 3)]]
+        if self.is_so(0.15):  # of another group of the same topics
+            self.k.group_config(self.k.name("h"), **self.settings)
+            for topic, count in topics.items():
+                begin_states(self.k, topic, group="h", partitions=count)
+            self.actors.append(Actor(self.k, "d", self.topic, "h"))
 
     def configure(self, *, first: bool = False) -> None:
         """Set some of the group's configs."""
@@ -148,6 +159,7 @@ class Share(Play):
             values["share_record_lock_duration_ms"] = LOCK_MS if self.is_late else FAR_MS
             values["share_auto_offset_reset"] = self.one_of("earliest", "earliest", "latest", "by_duration:P30000D")
             self.is_by_time = values["share_auto_offset_reset"].startswith("by_duration")
+            self.is_latest = values["share_auto_offset_reset"] == "latest"
             levels = ["read_committed"] * (3 if self.theme == "transactions" else 1)
             values["share_isolation_level"] = self.one_of("read_uncommitted", *levels)
         if self.theme == "releases" or self.is_so(0.5):
@@ -156,6 +168,17 @@ class Share(Play):
             values["share_partition_max_record_locks"] = 100
         if self.is_so(0.1):
             values["share_renew_acknowledge_enable"] = "false"
+        elif not first:
+            if self.is_so(0.3):
+                values["share_isolation_level"] = self.one_of("read_committed", "read_uncommitted")
+            if self.is_so(0.2):
+                values["share_renew_acknowledge_enable"] = "true"
+            if self.is_so(0.2) and not self.is_late:
+                values["share_record_lock_duration_ms"] = self.one_of(FAR_MS, FAR_MS - 10_000)
+            if self.is_so(0.1):
+                values["share_session_timeout_ms"] = FAR_MS
+        if first:
+            self.settings = {name: values[name] for name in ("share_record_lock_duration_ms", "share_isolation_level")}
         if values:
             self.k.group_config(self.group, **values)
 
@@ -167,16 +190,21 @@ class Share(Play):
             self.settle: 12,
             self.settle_wrongly: 12,
             self.wait: 5,
-            self.close: 4,
-            self.hang_up: 3,
-            self.misname: 6,
+            self.close: 0 if self.is_forgetful else 4,
+            self.hang_up: 0 if self.is_forgetful else 3,
+            self.misname: 0 if self.is_forgetful else 6,
+            self.name_others: 3,
             self.look: 0 if self.is_stale else 8,
             self.transact: 30 if self.theme == "transactions" else 8 if len(self.places) == 1 or self.producer else 2,
             self.delete_records: 4,
             self.alter: 3,
             self.delete_offsets: 1,
             self.join: 2 if self.is_joined else 0,  # it leaves a state as it is that is there already
-            self.change_configs: 2,
+            self.stay: 2 if self.is_joined else 0,
+            self.change_configs: 4,
+            self.grow: 1 if not self.theme else 0,
+            self.renew: 1 if not self.theme else 0,
+            self.delete_group: 1,
             self.pause_long: 10 if self.is_late and not self.is_moved else 0,
         }
 
@@ -191,7 +219,8 @@ class Share(Play):
             self._fetch(one, add=add if self.is_so(0.7) else self.some_of(add, 1))
         elif any(one.held.values()) and self.is_so(0.8):
             batches = self._acknowledgements(one)
-            if self.is_so(0.6) or self.producer or self.is_moved:
+            # Kafka may answer before it has written what is released, if it is the limit that holds up other records.
+            if self.is_so(0.6) or self.producer or self.is_moved or self.theme == "many":
                 self._settle(one, batches)
             else:
                 self._fetch(one, batches)
@@ -207,7 +236,7 @@ class Share(Play):
 
     def _append(self, place: Place, size: int) -> None:
         self.bounds.setdefault(place, []).append(self._end(place))
-        append(self.k, place[0], size, place[1])
+        append(self.k, place[0], size, place[1], codec=self.one_of(0, 0, 0, GZIP))
 
     def fetch(self) -> None:
         """Fetch by other numbers than most."""
@@ -250,7 +279,7 @@ class Share(Play):
     def wait(self) -> None:
         """Fetch what is there, and then wait for what is appended."""
         one: Actor = self.one_of(*self.actors)
-        if one.epoch == 0 or not one.session or self.is_moved:
+        if one.epoch == 0 or not one.session or self.is_moved or (self.producer and self.is_latest):
             return
         place = self.one_of(*one.session)
         self._fetch(one, **PATIENT)
@@ -294,6 +323,7 @@ class Share(Play):
             **{**known, **drawn, **values},
         )
         one.session = [place for place in one.session if place not in gone]
+        self.is_forgetful |= any(one.held.get(place) for place in gone)
 
     def _line(self, one: Actor) -> Any:
         return self.k.line(one.name if one.epoch == 0 or self.is_so(0.9) else f"{one.name}'")
@@ -443,6 +473,24 @@ class Share(Play):
             asked = {**one.known, "share_session_epoch": max(one.epoch, 1), "topics": self._topics(batches), **wrong}
             self.ask(self.k.line(one.name), "share_acknowledge", SETTLE, **asked)
 
+    def name_others(self) -> None:
+        """Acknowledge records of partitions that do not exist, or that are not in the session."""
+        one: Actor = self.one_of(*self.actors)
+        kind = self.one_of(ACCEPT, RELEASE)
+        place = self.one_of((self.topic, 7), *self.places)
+        topics = self._topics({place: [said(0, 0, kind)]})
+        if self.is_so(0.3):
+            topics[0]["topic_id"] = UNKNOWN_ID
+        asked = {**one.known, "share_session_epoch": one.epoch, "topics": topics}
+        epoch = one.epoch
+
+        def learn(answer: Answer) -> None:
+            if place[1] != 7 and topics[0]["topic_id"] != UNKNOWN_ID and answer.error_code == "NONE":
+                self._learn_fates(one, {place: [said(0, 0, kind)]}, answer, "error_code")
+            one.go_on(answer, epoch)
+
+        self.ask(self.k.line(one.name), "share_acknowledge", SETTLE, learn, **asked)
+
     # -- what happens around them --------------------------------------------------------------------------------------
 
     def look(self) -> None:
@@ -503,7 +551,7 @@ class Share(Play):
         self.is_moved = True
         parts: dict[str, list[dict[str, int]]] = {}
         for topic, index in self.some_of([*self.places, (self.topic, 7), (self.k.name("none"), 0)], 1):
-            start = self.one_of(0, 0, 1, -1)
+            start = self.one_of(0, 0, 1, -1, 3)
             parts.setdefault(topic, []).append({"partition_index": index, "start_offset": start})
         topics = [{"topic_name": topic, "partitions": some} for topic, some in parts.items()]
         group = self.one_of(*[self.group] * 9, "")
@@ -531,6 +579,56 @@ class Share(Play):
         if len(joined.assignment.topic_partitions) < len(topics):
             member.beat_until_assigned(len(topics))
         member.leave()
+
+    def stay(self) -> None:
+        """Let a member join, and be there until it leaves."""
+        if self.member is not None:
+            self.member.leave()
+            self.member = None
+            return
+        self.member = Sharer(self.k, "n", self.group)
+        self.member.settle(*dict.fromkeys(topic for topic, _ in self.places))
+
+    def grow(self) -> None:
+        """Add a partition, whose state begins."""
+        topic, _ = self.one_of(*self.places)
+        count = len([name for name, _ in self.places if name == topic]) + 1
+        if count < MORE and self.is_joined and self.member is None and self.actors[-1].name != "d":
+            self.k.grow_topic(topic, count)
+            self.k.pump.run(LATE_MS)
+            find_share_coordinators(self.k, topic, "g", count)
+            self.places.append((topic, count - 1))
+            self.join()
+
+    def renew(self) -> None:
+        """Delete a topic and make it anew, while nobody has a session."""
+        if self.member is not None or self.producer is not None or self.is_forgetful or self.actors[-1].name == "d":
+            return
+        for one in self.actors:
+            if one.epoch:
+                self._settle(one, {}, epoch=-1)
+        topic, _ = self.one_of(*self.places)
+        self.k.delete_topic(topic)
+        self.pause(LATE_MS)
+        self.places = [place for place in self.places if place[0] != topic]
+        for one in self.actors:
+            one.held = {place: some for place, some in one.held.items() if place[0] != topic}
+            one.done = {place: some for place, some in one.done.items() if place[0] != topic}
+        self.bounds = {place: some for place, some in self.bounds.items() if place[0] != topic}
+        self.k.topic(topic.removeprefix(self.k.prefix), 1)
+        find_share_coordinators(self.k, topic, "g", 1)
+        self.places.append((topic, 0))
+        if self.is_joined:
+            self.join()
+        else:
+            begin_states(self.k, topic, start=self.one_of(0, 1))
+
+    def delete_group(self) -> None:
+        self.is_moved = True
+        names = self.one_of([self.group], [self.group, self.k.name("none")], [self.k.name("h")])
+        self.ask(self.k.line("admin"), "delete_groups", [1, 2], groups_names=names)
+        self.pause(LATE_MS)
+        self._forget_what_is_done()
 
     def change_configs(self) -> None:
         self.configure()

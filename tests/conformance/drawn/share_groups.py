@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.conformance.actors import Sharer
+from tests.conformance.actors import Sharer, subscription
 from tests.conformance.drawn.play import Play, versions_of
-from tests.conformance.requests import UNKNOWN_ID
+from tests.conformance.requests import UNKNOWN_ID, commit
+from tests.conformance.scenes import join_alone, join_consumer
 from tests.conformance.sharing import find_share_coordinators
 from tests.conformance.stage import Answer
 
@@ -58,6 +59,7 @@ class ShareGroups(Play):
                 find_share_coordinators(self.k, name, "g", 3)
         self.is_about_states = self.is_so(0.5)
         self.has_states = False
+        self.another: str | None = None  # the kind of another group
 
     def moves(self) -> Mapping[Callable[[], None], int]:
         states = 12 if self.is_about_states else 1
@@ -80,6 +82,12 @@ class ShareGroups(Play):
             self.read_state: 3 * states,
             self.summarize_state: 3 * states,
             self.end_state: states,
+            self.other_kind: 6,
+            self.join_another_kind: 5,
+            self.rejoin: 5,
+            self.configure: 3,
+            self.alter_offsets: 3,
+            self.delete_group_offsets: 2,
             self.pause_long: 10 if self.is_late else 0,
         }
 
@@ -128,6 +136,105 @@ class ShareGroups(Play):
         topics = {"subscribed_topic_names": self.one_of(None, [], self.names[:1])} if self.is_so(0.5) else {}
         if known["member_epoch"] > 0 or (name == "group_id" and not wrong[name].strip()):
             self.ask(one.line, "share_group_heartbeat", [1], **{**known, **topics})
+
+    def rejoin(self) -> None:
+        """Join as a client that has lost its memory, or its answer."""
+        one: Actor = self.one_of(*self.actors)
+        topics = self.one_of(list(one.topics), None, [], [self.k.name("none")])
+        if topics is not None:
+            one.topics = tuple(topics)
+        self._beat(one, member_epoch=0, subscribed_topic_names=topics, rack_id=self.one_of(None, "r", ""))
+
+    def other_kind(self) -> None:
+        """Ask for the group as a client of another kind of group, or one that only commits."""
+        one: Actor = self.one_of(*self.actors)
+        member = self.one_of(one.member_id, "nobody", "")
+        line, known = self.k.line("stranger"), {"group_id": self.group, "member_id": member}
+        part = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+        topic = {"name": self.names[0], "topic_id": self.k.topic_ids[self.names[0]]}
+        kind = self.one_of("join", "sync", "beat", "leave", "consumer", "commit", "fetch", "delete", "streams")
+        if kind == "join":
+            protocols = [{"name": "range", "metadata": subscription(self.names[0])}]
+            values = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000, "protocol_type": "consumer"}
+            self.ask(line, "join_group", range(10), **known, **values, protocols=protocols)
+        elif kind == "sync":
+            values = {"generation_id": one.epoch, "protocol_type": "consumer", "protocol_name": "range"}
+            self.ask(line, "sync_group", range(6), **known, **values, assignments=[])
+        elif kind == "beat":
+            self.ask(line, "heartbeat", range(5), **known, generation_id=one.epoch)
+        elif kind == "leave":
+            members = [{"member_id": member, "group_instance_id": None, "reason": None}]
+            self.ask(line, "leave_group", range(6), **known, members=members)
+        elif kind == "consumer":
+            values = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": [self.names[0]], "topic_partitions": []}
+            epoch = self.one_of(0, 0, one.epoch, -1)
+            self.ask(line, "consumer_group_heartbeat", [1], **{**known, "member_epoch": epoch, **values})
+        elif kind == "streams":
+            self.ask(line, "streams_group_describe", [0], group_ids=[self.group])
+        elif kind == "commit":
+            values = {"generation_id_or_member_epoch": self.one_of(-1, one.epoch), "retention_time_ms": -1}
+            topics = [{**topic, "partitions": [part]}]
+            self.ask(line, "offset_commit", range(2, 11), **known, **values, topics=topics)
+        elif kind == "fetch":
+            topics = [{**topic, "partition_indexes": [0]}]
+            mine = {"group_id": self.group, "topics": self.one_of(topics, None)}
+            self.ask(line, "offset_fetch", range(8, 11), groups=[mine], require_stable=self.is_so(0.5))
+        else:
+            topics = [{**topic, "partitions": [{"partition_index": 0}]}]
+            self.ask(line, "offset_delete", [0], group_id=self.group, topics=topics)
+
+    def join_another_kind(self) -> None:
+        """Join a group of another kind as a member of a share group, or let that group be."""
+        group = self.k.name("o")
+        if self.another is None:
+            self.another = self.one_of("classic", "consumer", "simple", "empty")
+            if self.another == "classic":
+                join_alone(self.k, "o", group=group, session_timeout_ms=120_000)
+            elif self.another == "consumer":
+                join_consumer(self.k, "o", self.names[0], group=group)
+            elif self.another == "empty":
+                join_alone(self.k, "o", group=group, session_timeout_ms=120_000).leave()
+            else:
+                commit(self.k.line("o"), group, self.stated)
+        one: Actor = self.one_of(*self.actors)
+        known = {"group_id": group, "member_id": one.member_id, "member_epoch": self.one_of(0, 0, 1, -1)}
+        api = self.one_of("share_group_heartbeat", "share_group_heartbeat", "share_group_describe", "list", "offsets")
+        line = self.k.line("stranger")
+        if api == "list":
+            self.ask(line, "list_groups", LIST, states_filter=[], types_filter=[])
+        elif api == "offsets":
+            groups = [{"group_id": group, "topics": None}]
+            self.ask(line, "describe_share_group_offsets", OFFSETS, groups=groups)
+        elif api == "share_group_describe":
+            self.ask(line, api, [1], group_ids=[group, self.group])
+        else:
+            self.ask(line, api, [1], **known, subscribed_topic_names=self.one_of([self.names[0]], None))
+
+    def configure(self) -> None:
+        """Change how members are told to beat, or for how long they may be silent, while they are there."""
+        values = {"share_heartbeat_interval_ms": self.one_of(5_000, 6_000, 7_000)}
+        if not self.is_late and self.is_so(0.3):
+            values["share_session_timeout_ms"] = self.one_of(45_000, FAR_MS)
+        self.k.group_config(self.group, **values)
+
+    def alter_offsets(self) -> None:
+        """Of a group that may have members."""
+        topics = [
+            {
+                "topic_name": name,
+                "partitions": [{"partition_index": index, "start_offset": self.one_of(0, -1, 3)} for index in indexes],
+            }
+            for name, indexes in ((name, self.some_of((0, 1, 7), 1)) for name in self.some_of(self.names, 1))
+        ]
+        group = self.one_of(*[self.group] * 6, self.k.name("none"), "")
+        self.ask(self.k.line("admin"), "alter_share_group_offsets", [0], group_id=group, topics=topics)
+        self.k.pump.run(SETTLE_MS)
+
+    def delete_group_offsets(self) -> None:
+        topics = [{"topic_name": name} for name in self.some_of([*self.names, self.k.name("none")], 1)]
+        group = self.one_of(*[self.group] * 6, self.k.name("none"), "")
+        self.ask(self.k.line("admin"), "delete_share_group_offsets", [0], group_id=group, topics=topics)
+        self.k.pump.run(SETTLE_MS)
 
     def pause_long(self) -> None:
         self.pause(PAUSE_MS)

@@ -4,18 +4,19 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tests.conformance.actors import FAR
-from tests.conformance.batches import TRANSACTIONAL, batch
+from tests.conformance.actors import FAR, Member, Modern
+from tests.conformance.batches import GZIP, TRANSACTIONAL, batch
 from tests.conformance.drawn.play import Learn, Play, versions_of
 from tests.conformance.requests import UNKNOWN_ID
-from tests.conformance.scenes import join_alone, join_consumer
 from tests.conformance.stage import Answer, Line, Stage
 
-Batch = tuple[int, dict[str, Any], int]  # its partition, its numbers, and how many records it has
+Place = tuple[str, int]  # a topic and a partition of it
+Batch = tuple[Place, dict[str, Any], int]  # its partition, its numbers, and how many records it has
 
 TIMEOUT_MS, FAR_MS = 6_000, 600_000  # one that a long pause outlasts, one that nothing does
 PAUSE_MS = 7_500
-PARTITIONS = 2
+TOPICS: Mapping[str, int] = {"t": 2, "u": 1}  # with their partitions, at first
+MORE = 4  # than which no topic grows
 BEGIN, END = versions_of("init_producer_id", 0, 5), versions_of("end_txn", 0, 5)
 ADD, ADD_OFFSETS = versions_of("add_partitions_to_txn", 0, 5), versions_of("add_offsets_to_txn", 0, 4)
 WRITE, COMMIT_IN = versions_of("produce", 3, 13), versions_of("txn_offset_commit", 0, 5)
@@ -37,8 +38,8 @@ class Client:
         self.must_begin = True
         self.is_open = False
         self.must_abort = False
-        self.added: set[int | str] = set()
-        self.next: dict[int, int] = {}  # the sequence of each partition
+        self.added: set[Place | str] = set()  # partitions, and groups
+        self.next: dict[Place, int] = {}  # the sequence of each partition
         self.written: list[Batch] = []
 
     def me(self) -> dict[str, Any]:
@@ -76,8 +77,9 @@ class Transactions(Play):
     """Producers of two transactional ids and one of none, a group, and readers of the partitions."""
 
     def begin(self) -> None:
-        self.topic = self.k.topic("t", PARTITIONS)
-        self.group = self.k.name("g")
+        self.counts = {self.k.topic(name, count): count for name, count in TOPICS.items()}
+        self.topic = self.k.name("t")
+        self.group, self.other = self.k.name("g"), self.k.name("h")
         self.end_offset = 0  # of the longest partition, as far as producers have heard
         self.are_deleted = False
         self.ends: Collection[int] = END
@@ -85,13 +87,11 @@ class Transactions(Play):
         self.clients = [self._client(name) for name in "abc"[: self.dice.randint(1, 3)]]
         if self.is_so(0.3):
             self.clients.append(self._client("i", has_id=False))
-        self.members: list[tuple[str, int]] = []
-        if self.is_so(0.25):
-            one = join_alone(self.k, "m", session_timeout_ms=FAR_MS)
-            self.members = [(one.member_id, one.generation)]
-        elif self.is_so(0.25):
-            other = join_consumer(self.k, "m", self.topic)
-            self.members = [(other.member_id, other.epoch)]
+        self.member_of: Member | Modern | None = None
+        self.members: list[tuple[str, int]] = []  # of the group, as far as they have been heard of
+        self.joined = 0
+        if self.is_so(0.4):
+            self.change_members()
 
     def _client(self, name: str, has_id: bool = True) -> Client:
         transactional_id = self.one_of("x", name, name) if has_id else None  # two of one fence each other
@@ -122,8 +122,14 @@ class Transactions(Play):
             self.list: 4,
             self.producers: 6,
             self.fetch: 12,
+            self.fetch_late: 6,
+            self.change_members: 3,
+            self.renew: 2,
+            self.grow: 2,
             self.list_offsets: 8,
-            self.delete_records: 2,
+            self.delete_records: 0
+            if self.waiting
+            else 2,  # of which a Fetch that waits hears later (docs/differences.md)
             self.long_pause: 4,
         }
 
@@ -134,19 +140,22 @@ class Transactions(Play):
         if one.must_begin:
             self._begin(one, self._known(one))
         elif one.transactional_id is None:
-            self._write(one, [self._next(one, self.dice.randrange(PARTITIONS))], [11, 12])
+            self._write(one, [self._next(one, self.place())], [11, 12])
         elif one.must_abort or (one.is_open and self.is_so(0.35)):
             self._end(one, one.me(), not one.must_abort and self.is_so(0.6), self._ends(one))
         elif self.is_so(0.65):
-            index = self.dice.randrange(PARTITIONS)
-            if one.adds and index not in one.added:
-                self._add(one, one.me(), [index], range(4))
+            place = self.place()
+            if one.adds and place not in one.added:
+                self._add(one, one.me(), [place], range(4))
             else:
-                self._write(one, [self._next(one, index)], [9, 11] if one.adds else [12, 13])
-        elif one.adds and "offsets" not in one.added:
-            self._add_offsets(one, one.me())
+                self._write(one, [self._next(one, place)], [9, 11] if one.adds else [12, 13])
         else:
-            self._commit_in(one, one.me(), self.member(), [3, 4] if one.adds else [5])
+            group = self.one_of(self.group, self.group, self.other)
+            if one.adds and group not in one.added:
+                self._add_offsets(one, one.me(), group)
+            else:
+                known = {"group_id": group, **(self.member() if group == self.group else {})}
+                self._commit_in(one, one.me(), known, [3, 4] if one.adds else [5])
 
     def _known(self, one: Client) -> dict[str, Any]:
         """Return the id and epoch that a producer names which begins again."""
@@ -164,6 +173,20 @@ class Transactions(Play):
         return {"member_id": member_id, "generation_id": generation}
 
     # What any producer may do, now and then as somebody else
+
+    def places(self) -> list[Place]:
+        return [(topic, index) for topic, count in self.counts.items() for index in range(count)]
+
+    def place(self) -> Place:
+        found: Place = self.one_of(*self.places())
+        return found
+
+    def some_places(self, *beyond: int) -> dict[str, list[int]]:
+        """Return some partitions by topic, now and then one that does not exist."""
+        found: dict[str, list[int]] = {}
+        for topic, index in self.some_of([*self.places(), *[(self.topic, one) for one in beyond]], 1):
+            found.setdefault(topic, []).append(index)
+        return found
 
     def client(self) -> Client:
         one: Client = self.one_of(*self.clients)
@@ -204,15 +227,21 @@ class Transactions(Play):
 
     def add(self) -> None:
         one = self.client()
-        indexes = self.some_of((*range(PARTITIONS), 9)[: self.one_of(PARTITIONS, PARTITIONS, PARTITIONS + 1)])
-        self._add(one, self.me(one), indexes, ADD)
+        self._add(one, self.me(one), self.some_of([*self.places(), *[(self.topic, 9)] * self.is_so(0.3)]), ADD)
 
-    def _add(self, one: Client, me: dict[str, Any], indexes: list[int], versions: Collection[int]) -> None:
-        topics = [{"name": self.topic, "partitions": indexes}]
+    def _add(self, one: Client, me: dict[str, Any], places: list[Place], versions: Collection[int]) -> None:
+        topics = [
+            {"name": topic, "partitions": [index for name, index in places if name == topic]}
+            for topic in dict.fromkeys(topic for topic, _ in places)
+        ]
         if self.is_so(0.05):
             topics.append({"name": self.one_of(self.k.name("none"), "__consumer_offsets"), "partitions": [0]})
         old = {f"v3_and_below_{name}": value for name, value in {**me, "topics": topics}.items()}
-        both = {**old, "transactions": [{**me, "topics": topics, "verify_only": self.is_so(0.3)}]}
+        transactions = [{**me, "topics": topics, "verify_only": self.is_so(0.3)}]
+        other = self.client()
+        if other.transactional_id not in (None, me["transactional_id"]) and self.is_so(0.2):
+            transactions.append({**other.me(), "topics": topics[:1], "verify_only": True})
+        both = {**old, "transactions": transactions}
 
         def learn(answer: Answer) -> None:
             told = answer.get("results_by_topic_v3_and_below")
@@ -222,42 +251,41 @@ class Transactions(Play):
             one.heard(*errors)
             if errors and set(errors) == {"NONE"} and me == one.me():
                 one.is_open = True
-                one.added |= set(indexes)
+                one.added |= set(places)
 
         self.ask(one.line, "add_partitions_to_txn", versions, learn, **both)
 
     def add_offsets(self) -> None:
         one = self.client()
-        self._add_offsets(one, self.me(one))
+        self._add_offsets(one, self.me(one), self.one_of(*[self.group] * 6, *[self.other] * 3, ""))
 
-    def _add_offsets(self, one: Client, me: dict[str, Any]) -> None:
+    def _add_offsets(self, one: Client, me: dict[str, Any], group: str) -> None:
         def learn(answer: Answer) -> None:
             one.heard(answer.error_code)
             if answer.error_code == "NONE" and me == one.me():
                 one.is_open = True
-                one.added.add("offsets")
+                one.added.add(group)
 
-        group = self.one_of(*[self.group] * 9, "")
         self.ask(one.line, "add_offsets_to_txn", ADD_OFFSETS, learn, **me, group_id=group)
 
-    def _next(self, one: Client, index: int) -> Batch:
+    def _next(self, one: Client, place: Place) -> Batch:
         """Return the next batch for a partition."""
         numbers = {
             "producer_id": one.id,
             "epoch": one.epoch,
-            "sequence": one.next.get(index, 0),
+            "sequence": one.next.get(place, 0),
             "attributes": TRANSACTIONAL if one.transactional_id else 0,
         }
-        return index, numbers, self.one_of(1, 1, 2, 3)
+        return place, numbers, self.one_of(1, 1, 2, 3)
 
     def write(self) -> None:
         """In any version, of a producer or a sequence that is wrong now and then."""
         one = self.client()
-        batches = [self._vary(one, self._next(one, index)) for index in self.some_of(range(PARTITIONS), 1)]
-        self._write(one, batches[: self.one_of(1, 1, 2)], self.one_of(WRITE, [12, 13]))
+        batches = [self._vary(one, self._next(one, place)) for place in self.some_of(self.places(), 1)]
+        self._write(one, batches[: self.one_of(1, 1, 2, 3)], self.one_of(WRITE, [12, 13]))
 
     def _vary(self, one: Client, known: Batch) -> Batch:
-        index, numbers, count = known
+        place, numbers, count = known
         other = self.client()
         if self.is_so(0.35):
             next_one = numbers["sequence"]
@@ -272,7 +300,7 @@ class Transactions(Play):
             numbers |= {"producer_id": other.id, "epoch": other.epoch}
         elif self.is_so(0.1):  # which sequence such a producer began with is not noted here (docs/differences.md)
             numbers |= {"producer_id": FAR, "sequence": 0}
-        return index, numbers, count
+        return place, numbers, count
 
     def repeat(self) -> None:
         """Write a batch again that was written before, now and then after some others."""
@@ -284,19 +312,24 @@ class Transactions(Play):
 
     def _write(self, one: Client, batches: Sequence[Batch], versions: Collection[int]) -> None:
         def learn(answer: Answer) -> None:
-            told = {part.index: part for topic in answer.responses for part in topic.partition_responses}
+            names = {self.k.topic_id(topic): topic for topic in self.counts}
+            told = {
+                (topic.get("name") or names[topic.topic_id], part.index): part
+                for topic in answer.responses
+                for part in topic.partition_responses
+            }
             one.heard(*(part.error_code for part in told.values()))
             for batch_of in batches:
-                index, numbers, count = batch_of
-                if told[index].error_code == "NONE":
-                    self.end_offset = max(self.end_offset, told[index].base_offset + count)
+                place, numbers, count = batch_of
+                if told[place].error_code == "NONE":
+                    self.end_offset = max(self.end_offset, told[place].base_offset + count)
                     one.written.append(batch_of)
                     if (numbers["producer_id"], numbers["epoch"]) == (one.id, one.epoch):
-                        one.next[index] = (numbers["sequence"] + count) % 2**31
+                        one.next[place] = (numbers["sequence"] + count) % 2**31
                         one.is_open = one.is_open or bool(numbers["attributes"])
-                        one.added.add(index)
+                        one.added.add(place)
 
-        parts = [{"index": index, "records": self._records(numbers, count)} for index, numbers, count in batches]
+        parts = [(place, self._records(numbers, count)) for place, numbers, count in batches]
         transactional_id = one.transactional_id
         if self.is_so(0.03):
             transactional_id = self.one_of(None, "", self.k.name("nobody"))
@@ -304,19 +337,23 @@ class Transactions(Play):
 
     def write_plainly(self) -> None:
         """As a producer that does not count."""
-        parts = [{"index": self.dice.randrange(PARTITIONS), "records": self._records({}, self.one_of(1, 2))}]
-        self._produce(self.k.line("plain"), WRITE, id, parts)
+        self._produce(self.k.line("plain"), WRITE, id, [(self.place(), self._records({}, self.one_of(1, 2)))])
 
     def _records(self, numbers: dict[str, Any], count: int) -> bytes:
         self.now_ms += 1_000
         values = [b"%d" % self.dice.randrange(1_000) for _ in range(count)]
-        return batch(*values, timestamps=[self.now_ms + n for n in range(count)], **numbers)
+        times = [self.now_ms + n for n in range(count)]
+        return batch(*values, timestamps=times, codec=self.one_of(0, 0, 0, GZIP), **numbers)
 
     def _produce(
-        self, line: Line, versions: Collection[int], learn: Learn, parts: list[dict[str, Any]], **values: Any
+        self, line: Line, versions: Collection[int], learn: Learn, parts: list[tuple[Place, bytes]], **values: Any
     ) -> None:
-        data = [{**self.names(self.topic), "partition_data": parts}]
-        self.ask(line, "produce", versions, learn, acks=-1, timeout_ms=10_000, topic_data=data, **values)
+        data: dict[str, dict[str, Any]] = {}
+        for (topic, index), records in parts:
+            known = data.setdefault(topic, {**self.names(topic), "partition_data": []})
+            known["partition_data"].append({"index": index, "records": records})
+        values |= {"acks": self.one_of(-1, -1, -1, 1), "timeout_ms": 10_000, "topic_data": list(data.values())}
+        self.ask(line, "produce", versions, learn, **values)
 
     def names(self, topic: str) -> dict[str, Any]:
         """Return what each version calls a topic: by its name, or by its id."""
@@ -331,33 +368,38 @@ class Transactions(Play):
         if self.is_so(0.1):
             known["group_instance_id"] = "nobody"
         if self.is_so(0.05):
-            known["group_id"] = self.one_of("", self.k.name("h"))
+            known["group_id"] = self.one_of("", self.k.name("i"))
+        elif self.is_so(0.3):
+            known["group_id"] = self.other
         self._commit_in(one, self.me(one), known, COMMIT_IN)
 
     def _commit_in(self, one: Client, me: dict[str, Any], known: dict[str, Any], versions: Collection[int]) -> None:
+        values = {**me, "group_id": self.group, **known, "topics": self._commits()}
+
         def learn(answer: Answer) -> None:
             errors = [part.error_code for topic in answer.topics for part in topic.partitions]
             one.heard(*errors)
             if "NONE" in errors and me == one.me():
                 one.is_open = True
-                one.added.add("offsets")
+                one.added.add(values["group_id"])
 
-        values = {**me, "group_id": self.group, **known, "topics": self._commits()}
         self.ask(one.line, "txn_offset_commit", versions, learn, **values)
 
     def _commits(self) -> list[dict[str, Any]]:
-        parts = [
-            {
+        def part(index: int) -> dict[str, Any]:
+            return {
                 "partition_index": index,
                 "committed_offset": self.one_of(0, 1, 5, 1 << 40),
                 "committed_leader_epoch": self.one_of(-1, 0, 7),
                 "committed_metadata": self.one_of("", "text", None, *["x" * 5000] * self.is_so(0.1)),
             }
-            for index in self.some_of((*range(PARTITIONS), *[9] * self.is_so(0.1)), 1)
+
+        topics = [
+            {**self.names(topic), "partitions": [part(index) for index in indexes]}
+            for topic, indexes in self.some_places(*[9] * self.is_so(0.1)).items()
         ]
-        topics = [{**self.names(self.topic), "partitions": parts}]
         if self.is_so(0.05):
-            topics.append({"name": self.k.name("none"), "topic_id": UNKNOWN_ID, "partitions": parts})
+            topics.append({"name": self.k.name("none"), "topic_id": UNKNOWN_ID, "partitions": [part(0)]})
         return topics
 
     def end(self) -> None:
@@ -390,7 +432,7 @@ class Transactions(Play):
             "producer_id": self.one_of(one.id, one.id, FAR),
             "producer_epoch": self.one_of(one.epoch, one.epoch, max(one.epoch - 1, 0), one.epoch + 1),
             "transaction_result": self.is_so(0.3),
-            "topics": [{"name": self.topic, "partition_indexes": self.some_of((0, 1, 9), 1)}],
+            "topics": [{"name": topic, "partition_indexes": indexes} for topic, indexes in self.some_places(9).items()],
             "coordinator_epoch": self.one_of(0, -1),  # of a later one the coordinator's own markers would be fenced
             "transaction_version": self.one_of(0, 1, 2),
         }
@@ -407,20 +449,48 @@ class Transactions(Play):
         self.ask(self.k.line("m"), "offset_commit", COMMIT, **values)
 
     def offsets(self) -> None:
-        names = [{**self.names(self.topic), "partition_indexes": self.some_of((0, 1, 9), 1)}]
+        names = [{**self.names(topic), "partition_indexes": indexes} for topic, indexes in self.some_places(9).items()]
         topics = self.one_of(names, names, None)
-        one = {"group_id": self.group, "topics": topics}
+        one = {"group_id": self.one_of(self.group, self.group, self.other), "topics": topics}
         versions = OFFSETS if topics is not None else range(2, 11)
-        values = {**one, "groups": [one], "require_stable": self.is_so(0.6)}
+        groups = [one]
+        if self.is_so(0.3):
+            groups.append(
+                {"group_id": self.k.name("i") if one["group_id"] == self.other else self.other, "topics": None}
+            )
+        values = {**one, "groups": groups, "require_stable": self.is_so(0.6)}
         self.ask(self.k.line("watch"), "offset_fetch", self.one_of(versions, range(7, 11)), **values)
 
     def delete_offsets(self) -> None:
         if self.is_so(0.3):
-            self.ask(self.k.line("admin"), "delete_groups", [2], groups_names=[self.group])
+            names = self.one_of([self.group], [self.other], [self.group, self.other])
+            self.ask(self.k.line("admin"), "delete_groups", [2], groups_names=names)
         else:
-            parts = [{"partition_index": index} for index in self.some_of(range(PARTITIONS), 1)]
-            topics = [{"name": self.topic, "partitions": parts}]
-            self.ask(self.k.line("admin"), "offset_delete", [0], group_id=self.group, topics=topics)
+            topics = [
+                {"name": topic, "partitions": [{"partition_index": index} for index in indexes]}
+                for topic, indexes in self.some_places().items()
+            ]
+            group = self.one_of(self.group, self.group, self.other)
+            self.ask(self.k.line("admin"), "offset_delete", [0], group_id=group, topics=topics)
+
+    def change_members(self) -> None:
+        """Let a member join the group, or leave it: a classic one, or one of a consumer group."""
+        if self.member_of is not None:
+            self.member_of.leave()
+            self.member_of = None
+            return
+        self.joined += 1
+        name = f"m{self.joined}"
+        if self.is_so(0.5):
+            one = Member(self.k, name, session_timeout_ms=FAR_MS)
+            if one.join_and_sync(b"all").error_code == "NONE":
+                self.member_of = one
+                self.members.append((one.member_id, one.generation))
+        else:
+            other = Modern(self.k, name)
+            if other.join(self.topic).error_code == "NONE":
+                self.member_of = other
+                self.members.append((other.member_id, other.epoch))
 
     def describe(self) -> None:
         names = [self.k.name(name) for name in ("x", "a", "b")]
@@ -442,45 +512,85 @@ class Transactions(Play):
         )
 
     def producers(self) -> None:
-        topics = [{"name": self.topic, "partition_indexes": self.some_of((0, 1, *[9] * self.is_so(0.1)), 1)}]
+        found = self.some_places(*[9] * self.is_so(0.1))
+        topics = [{"name": topic, "partition_indexes": indexes} for topic, indexes in found.items()]
         if self.is_so(0.1):
             topics.append({"name": self.one_of(self.k.name("none"), "a/b"), "partition_indexes": [0]})
         self.ask(self.k.line("watch"), "describe_producers", [0], topics=topics)
 
     def fetch(self) -> None:
         level = self.one_of(0, 1, 1)
-        parts = [
-            {
+
+        def part(index: int) -> dict[str, Any]:
+            return {
                 "partition": index,
                 "fetch_offset": self.one_of(0, self.dice.randint(0, self.end_offset + 1)),
                 # Kafka names aborted transactions beyond the records that a limit leaves (docs/differences.md).
                 "partition_max_bytes": 1 << 20 if level else self.one_of(1 << 20, 200, 1),
             }
-            for index in self.some_of(range(PARTITIONS), 1)
+
+        topics = [
+            {**self.names(topic), "partitions": [part(index) for index in indexes]}
+            for topic, indexes in self.some_places().items()
         ]
         values = {"max_wait_ms": 0, "max_bytes": 1 << 20, "isolation_level": level}
-        topics = [{**self.names(self.topic), "partitions": parts}]
         self.ask(self.k.line("reader"), "fetch", FETCH, topics=topics, **values)
+
+    def fetch_late(self) -> None:
+        """Of one partition, from where transactions are open, until one of them ends."""
+        topic, index = self.place()
+        asked = {"partition_index": index, "timestamp": -1}
+        values = {"replica_id": -1, "isolation_level": 1, "topics": [{"name": topic, "partitions": [asked]}]}
+        found = self.k.line("stage").quietly("list_offsets", 5, **values).topics[0].partitions[0].offset
+        parts = [{"partition": index, "fetch_offset": found, "partition_max_bytes": 1 << 20}]
+        values = {"max_wait_ms": 60_000, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 1}
+        topics = [{**self.names(topic), "partitions": parts}]
+        self.ask_what_may_wait(self.free_line("late"), "fetch", FETCH, topics=topics, **values)
 
     def list_offsets(self) -> None:
         times = [-1, -1, -2, self.now_ms - self.one_of(-500, 500, 2_500, 9_500, 90_500)]
         if not self.are_deleted:  # where all are, Kafka still finds the greatest time (docs/differences.md)
             times.append(-3)
-        parts = [
-            {"partition_index": index, "timestamp": self.one_of(*times)} for index in self.some_of(range(PARTITIONS), 1)
+        topics = [
+            {
+                "name": topic,
+                "partitions": [{"partition_index": index, "timestamp": self.one_of(*times)} for index in indexes],
+            }
+            for topic, indexes in self.some_places().items()
         ]
-        topics = [{"name": self.topic, "partitions": parts}]
         values = {"replica_id": -1, "isolation_level": self.one_of(0, 1, 1)}
         self.ask(self.k.line("reader"), "list_offsets", LIST_OFFSETS, topics=topics, **values)
 
     def delete_records(self) -> None:
         self.are_deleted = True
-        parts = [
-            {"partition_index": index, "offset": self.one_of(-1, self.dice.randint(0, self.end_offset + 1))}
-            for index in self.some_of(range(PARTITIONS), 1)
+        topics = [
+            {
+                "name": topic,
+                "partitions": [
+                    {"partition_index": index, "offset": self.one_of(-1, self.dice.randint(0, self.end_offset + 1))}
+                    for index in indexes
+                ],
+            }
+            for topic, indexes in self.some_places().items()
         ]
-        topics = [{"name": self.topic, "partitions": parts}]
         self.ask(self.k.line("admin"), "delete_records", DELETE, topics=topics, timeout_ms=10_000)
+
+    def renew(self) -> None:
+        """Delete a topic, and make it anew; but none for which a Fetch waits, which hears another sort of nothing."""
+        if self.waiting:
+            return
+        topic = self.one_of(*sorted(self.counts))
+        self.k.delete_topic(topic)
+        self.k.events.append({"made anew": topic.removeprefix(self.k.prefix)})
+        self.counts[topic] = self.dice.randint(1, 2)
+        self.k.topic(topic.removeprefix(self.k.prefix), self.counts[topic])
+
+    def grow(self) -> None:
+        topic = self.one_of(*sorted(self.counts))
+        if self.counts[topic] < MORE:
+            self.counts[topic] += 1
+            self.k.grow_topic(topic, self.counts[topic])
+            self.k.pump.run(self.k.settle_ms)
 
     def long_pause(self) -> None:
         self.pause(PAUSE_MS)
