@@ -52,6 +52,7 @@ HEADER = construct.Struct(
 HEADER_FAST = struct.Struct(">" + "".join(field.subcon.fmtstr[-1] for field in HEADER.subcons))
 """The same thirteen numbers for the loops that read a batch in a microsecond; derived, so that it cannot differ."""
 
+_ATTRIBUTES, _CRC, _OFFSET = struct.Struct(">h"), struct.Struct(">I"), struct.Struct(">q")
 _NOT_CHECKED, _CHECKED = (struct.Struct(">" + part) for part in (HEADER_FAST.format[1:6], HEADER_FAST.format[6:]))
 """The header up to the crc, and what the crc covers of it."""
 HEADER_BYTES: int = HEADER.sizeof()
@@ -274,6 +275,15 @@ def encode_marker(
     )
 
 
+def stamp(batch: bytes, attributes: int, max_timestamp: int) -> bytes:
+    """Return the batch with these attributes and this greatest time, and the checksum over them; the records stay."""
+    raw = bytearray(batch)
+    _ATTRIBUTES.pack_into(raw, 21, attributes)
+    _OFFSET.pack_into(raw, 35, max_timestamp)
+    _CRC.pack_into(raw, 17, crc_of(raw, 0, len(raw)))
+    return bytes(raw)
+
+
 def rewrite(header: BatchHeader, survivors: Sequence[Record]) -> bytes:
     """Write the batch of `header` with only these of its records, at their own offsets; it spans what the header spans.
 
@@ -304,7 +314,6 @@ def _join(base_offset: int, leader_epoch: int, magic: int, checked: bytes, body:
     return b"".join((_NOT_CHECKED.pack(base_offset, length, leader_epoch, magic, crc), checked, body))
 
 
-_OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 
 

@@ -66,6 +66,7 @@ REPLIES_BYTES: Final = 4 * 1_048_576  # of records in a turn's responses, before
 FETCH_WORK: Final = 5  # what a fetch costs beside its partitions
 _OWN_TOPICS: Final = (OFFSETS_TOPIC, SHARE_STATE_TOPIC)  # of the coordinator, which alone says what of them can go
 PRODUCER_EXPIRATION_MS: Final = 86_400_000  # producer.id.expiration.ms: how long an idle producer's sequence is known
+_MARKER_OF_BROKER: Final = record_batch.TRANSACTIONAL | record_batch.CONTROL | record_batch.LOG_APPEND_TIME
 
 
 class DataPlane:
@@ -365,6 +366,8 @@ class DataPlane:
     ) -> None:
         if pace is not None:
             pace.add(APPEND_WORK if log.segments else WRITE_WORK)
+        if self._state.catalog.settings_of(partition[0]).is_log_append_time:
+            batch = record_batch.stamp(batch, _MARKER_OF_BROKER, now_ms)
         self._state.logs.append(partition, log, batch, now_ms, now_ms)
         self._state.polls.wake(partition)
 

@@ -6,7 +6,6 @@ that it looks for topics and leaders again (Kafka: `KafkaApis.handleProduceReque
 Shown by tests/dataplane/test_produce.py and tests/conformance/stories/produce.py.
 """
 
-from struct import Struct
 from typing import Final
 
 import msgspec
@@ -44,7 +43,6 @@ _OPEN_WORK: Final = 1_000  # to open a log
 _NEW_WORK: Final = 4_000  # to make a log on the disk, which is a step of its own
 _NOT_HOSTED: Final = "This server does not host this topic-partition, or cannot read it."
 _UNKNOWN_ID: Final = "This server does not host this topic ID."
-_ATTRIBUTES, _MAX_TIMESTAMP, _CRC = Struct(">h"), Struct(">q"), Struct(">I")
 
 
 class AppendedBatch(msgspec.Struct, frozen=True):
@@ -108,14 +106,10 @@ def _find_transactional_producers(state: State, request: ProduceRequest, call: C
     for topic in request.topic_data:
         name = state.name_of(topic.topic_id) if call.version >= BY_ID_SINCE else topic.name
         for data in topic.partition_data:
-            if not is_transactional(data.records) or check_frame(data.records, call.version) is not None:
+            header = _find_transactional_header(data.records, call.version)
+            if header is None or name is None or not state.catalog.topics.has_partition(name, data.index):
                 continue
-            if name is None or not state.catalog.topics.has_partition(name, data.index):
-                continue
-            assert data.records is not None, "it has a batch"
-            header = record_batch.header_at(data.records)
-            if header.producer_id > record_batch.NO_PRODUCER:
-                found.add((header.producer_id, header.producer_epoch))
+            found.add((header.producer_id, header.producer_epoch))
     return found
 
 
@@ -133,11 +127,18 @@ def _validate_and_append(
     call: Call,
     allowance: Allowance,
 ) -> Steps[AppendedBatch | Refusal]:
-    """Validate one partition's batch, in steps, and append it. Nothing else happens between its last step and that."""
+    """Validate one partition's batch, in steps, and append it. Nothing else happens between its last step and that.
+
+    A transaction comes first, whatever is wrong with its records, so that a zombie learns that it is one. Kafka:
+    `ReplicaManager.handleProduceAppend`.
+    """
     if name is None or _is_of_another_topic(state, topic_id, name, call):
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)
     if (error := state.try_open(name, data.index)) != ErrorCode.NONE:
         return Refusal(error, _NOT_HOSTED)
+    header = None if name in INTERNAL else _find_transactional_header(data.records, call.version)
+    if header is not None and (refusal := _join(state, request.transactional_id, (name, data.index), header, call)):
+        return refusal
     if request.acks not in ACKS:
         refusal = Refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"Invalid required acks value {request.acks}")
         return check_frame(data.records, call.version) or refusal
@@ -153,9 +154,12 @@ def _validate_and_append(
             return Refusal(error, _NOT_HOSTED)
         if _is_of_another_topic(state, topic_id, name, call):
             return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)
+        # ... or the transaction may have ended
+        if header is not None and (refusal := _join(state, request.transactional_id, (name, data.index), header, call)):
+            return refusal
     if not state.logs.log(name, data.index).segments:
         allowance.work += _NEW_WORK
-    return _append(state, request.transactional_id, name, data, verdict, call)
+    return _append(state, name, data, verdict, call)
 
 
 def _is_of_another_topic(state: State, topic_id: bytes, name: str, call: Call) -> bool:
@@ -165,7 +169,6 @@ def _is_of_another_topic(state: State, topic_id: bytes, name: str, call: Call) -
 
 def _append(
     state: State,
-    transactional_id: str | None,
     name: str,
     data: ProduceRequestPartitionData,
     accepted: AcceptedBatch,
@@ -177,7 +180,7 @@ def _append(
     partition, header = (name, data.index), accepted.header
     log = state.logs.log(*partition)
     if header.producer_id > record_batch.NO_PRODUCER:
-        known = _of_producer(state, log, transactional_id, partition, header, call)
+        known = _of_producer(log, header)
         if isinstance(known, Refusal):
             return known
         if known is not None:
@@ -188,10 +191,10 @@ def _append(
     batch, time_ms, latest_ms = data.records[: header.size], -1, accepted.max_timestamp
     if settings.is_log_append_time:
         time_ms = latest_ms = call.now_ms  # whatever the producer says, which nobody has looked at
-        batch = _stamp(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)
+        batch = record_batch.stamp(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)
     elif accepted.max_timestamp != header.max_timestamp or header.append_time_ms is not None:
         # What the log finds records by must be true, and so must whose time it is.
-        batch = _stamp(batch, header.attributes & ~record_batch.LOG_APPEND_TIME, latest_ms)
+        batch = record_batch.stamp(batch, header.attributes & ~record_batch.LOG_APPEND_TIME, latest_ms)
     try:
         base_offset = state.logs.append(partition, log, batch, latest_ms, call.now_ms)
     except StorageError as failure:
@@ -203,29 +206,33 @@ def _append(
     return AppendedBatch(base_offset, time_ms, log.start_offset)
 
 
-def _stamp(batch: bytes, attributes: int, max_timestamp: int) -> bytes:
-    """Return the batch with these attributes and this greatest time, and the checksum over them; the records stay."""
-    raw = bytearray(batch)
-    _ATTRIBUTES.pack_into(raw, 21, attributes)
-    _MAX_TIMESTAMP.pack_into(raw, 35, max_timestamp)
-    _CRC.pack_into(raw, 17, record_batch.crc_of(raw, 0, len(raw)))
-    return bytes(raw)
+def _find_transactional_header(records: bytes | None, version: int) -> BatchHeader | None:
+    """Return the header of a batch of a transaction, whatever is wrong with its records; None if it is none."""
+    if not is_transactional(records) or check_frame(records, version) is not None:
+        return None
+    assert records is not None, "it has a batch"
+    header = record_batch.header_at(records)
+    return header if header.producer_id > record_batch.NO_PRODUCER else None
 
 
-def _of_producer(
-    state: State, log: Log, transactional_id: str | None, partition: tuple[str, int], header: BatchHeader, call: Call
-) -> Refusal | ProducedBatch | None:
+def _join(
+    state: State, transactional_id: str | None, partition: tuple[str, int], header: BatchHeader, call: Call
+) -> Refusal | None:
+    """Return why a batch is in no transaction of its producer; the first one of a partition may join it."""
+    log = state.logs.log(*partition)
+    known = log.producers.get(header.producer_id)
+    if known is not None and header.producer_epoch < known.epoch:  # before its transaction is asked for
+        message = f"Epoch {header.producer_epoch} of producer {header.producer_id} is older than {known.epoch}"
+        return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, message)
+    if known is not None and known.first_open_offset is not None and known.epoch == header.producer_epoch:
+        return None
+    return _of_transaction(state, log, transactional_id or "", partition, header, call)
+
+
+def _of_producer(log: Log, header: BatchHeader) -> Refusal | ProducedBatch | None:
     """Return why this producer may not write this batch now, or the batch that it repeats, or None when it may."""
     known = log.producers.get(header.producer_id)
     is_open = known is not None and known.first_open_offset is not None
-    goes_on = is_open and known is not None and known.epoch == header.producer_epoch
-    if header.is_transactional and not goes_on:
-        if known is not None and header.producer_epoch < known.epoch:  # before its transaction is asked for
-            message = f"Epoch {header.producer_epoch} of producer {header.producer_id} is older than {known.epoch}"
-            return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, message)
-        refusal = _of_transaction(state, log, transactional_id or "", partition, header, call)
-        if refusal is not None:
-            return refusal
     verdict = log.producers.check(header)
     if verdict.error:
         return Refusal(verdict.error, verdict.message, is_of_log=True)

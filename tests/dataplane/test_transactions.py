@@ -19,6 +19,7 @@ from storage.files import StorageError
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
 from tests.dataplane.transactional import transactional_batch
 from tests.requests import commit_in_transaction, fetch, fetch_offsets, produce
+from tests.steps import finish
 from tests.storage.crashing_disk import CrashingDisk
 
 
@@ -44,6 +45,29 @@ def test_readers_of_committed_records_wait_for_the_end(broker: Broker) -> None:
     end(broker, producer)
     ((_, answer),) = broker.replies()
     assert read_values(answer.responses[0].partitions[0].records) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("version", "ended_by", "error"),
+    [
+        (11, 4, ErrorCode.TRANSACTION_ABORTABLE),  # the partition is in none of the same epoch any more
+        (11, 5, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (12, 5, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_a_transaction_that_ends_between_two_steps_takes_nothing(
+    broker: Broker, version: int, ended_by: int, error: ErrorCode
+) -> None:
+    """A large batch is validated in steps, and other requests are decided in between: nobody would end what came in."""
+    producer = broker.producer("x")
+    add(broker, producer, 0)
+    request = produce("t", {0: transactional_batch(producer, *("v" for _ in range(10_000)))}, transactional_id="x")
+    steps = broker.plane.handle(request, call(request, 7, version, NOW), NODES).steps
+    next(steps)
+    end(broker, producer, version=ended_by)
+    (result,) = finish(steps).response.responses[0].partition_responses
+    data = broker.fetch("t", isolation_level=1)
+    assert (result.error_code, data.last_stable_offset) == (error, data.high_watermark)
 
 
 @pytest.mark.parametrize(

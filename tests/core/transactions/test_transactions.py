@@ -312,7 +312,7 @@ def expect_second_end(version: int, raised: int, is_same: bool, is_commit: bool,
     return ErrorCode.PRODUCER_FENCED
 
 
-@pytest.mark.parametrize("versions", product((V1, V2), repeat=2))
+@pytest.mark.parametrize("versions", list(product((V1, V2), repeat=2)))
 @pytest.mark.parametrize("is_finished", [False, True])
 def test_a_second_end_is_told_by_its_epoch(versions: tuple[int, int], is_finished: bool) -> None:
     """Whichever protocol the first one had: the newer one tells a retry by the epoch alone, the older one by the state."""
