@@ -154,7 +154,7 @@ def _answer(
 ) -> MetadataResponse:
     brokers = env.brokers
     if request.include_topic_authorized_operations:
-        topics = [_with_operations(topic) for topic in topics]
+        topics = [topic if topic.name is None else _with_operations(topic) for topic in topics]
     asks_cluster = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=tuple([MetadataResponseBroker(b.node_id, b.host, b.port, b.rack) for b in brokers]),

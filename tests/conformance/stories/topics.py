@@ -328,10 +328,19 @@ def names_that_differ_in_dots_are_not_created_by_metadata(k: Stage) -> None:
 
 @story("V-007")
 def operations_on_a_topic_are_told_when_asked_for(k: Stage) -> None:
-    """Without an authorizer all of them."""
+    """Without an authorizer all of them, also of a name that is not there, and none of an id that is not there."""
     name = k.topic()
     metadata(k, name, version=12, include_topic_authorized_operations=True)
     metadata(k, name, version=8, include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
+    metadata(k, k.name("none"), "a/b", version=12, include_topic_authorized_operations=True)
+    unknown = [{"name": None, "topic_id": UNKNOWN_ID}]
+    k.line("watch").call(
+        "metadata",
+        12,
+        topics=unknown,
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
 
 
 @story("V-007")
