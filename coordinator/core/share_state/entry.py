@@ -67,7 +67,12 @@ class Entry:
         self._state, self._uncombined, self._is_combined = state, [], True
 
     def note(self, head: ShareState, batches: tuple[StateBatch, ...]) -> None:
-        """Put these batches on top of the state. `head` has the batches that were there before."""
+        """Put these batches on top of the state. `head` has the batches that were there before.
+
+        What an earlier start has left out stays out where the start goes back.
+        """
+        if head.start_offset < self._state.start_offset:
+            head = replace(head, batches=self.state.batches)
         self._state = head
         self._uncombined += batches
         self._is_combined = False

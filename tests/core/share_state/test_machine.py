@@ -4,7 +4,7 @@ from itertools import pairwise, product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coordinator.core.refusal import Refusal
@@ -282,6 +282,7 @@ class Plain:
 
 
 @given(ACTIONS, st.integers(0, 4))
+@example([("initialize", 0, 10), ("write", 0, 2, 2, 1), ("start", 0, -1, -1)], 4)  # back to before what was left out
 def test_a_state_is_what_was_written_record_by_record_and_the_log_tells_it(
     actions: list[tuple[Any, ...]], updates_per_snapshot: int
 ) -> None:
