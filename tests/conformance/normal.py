@@ -59,6 +59,7 @@ UNORDERED = {  # by API, the lists whose order is not the same in each run of Ka
     "describe_configs": {"configs"},
     "alter_client_quotas": {"entries", "entity"},
     "describe_client_quotas": {"entries", "entity", "values"},
+    "describe_user_scram_credentials": {"results"},
     "describe_acls": {"resources", "acls"},
     "delete_acls": {"matching_acls"},
     "create_partitions": {"results"},

@@ -56,6 +56,71 @@ CONFIGS: Mapping[int, Collection[tuple[str, Collection[str | None]]]] = {
         ("no.such.key", ("1",)),
     ),
 }
+LONG = 2**63 - 1
+LIMITS: Mapping[int, Mapping[str, Collection[int]]] = {  # numbers at which what is allowed changes
+    OF_TOPIC: {
+        "compression.gzip.level": (-1, 0, 1, 9),
+        "compression.lz4.level": (1, 17),
+        "compression.zstd.level": (-131_072, 22),
+        "delete.retention.ms": (0, LONG),
+        "file.delete.delay.ms": (0, LONG),
+        "flush.messages": (1, LONG),
+        "flush.ms": (0, LONG),
+        "index.interval.bytes": (0, 2**31 - 1),
+        "local.retention.bytes": (-2, -1, 0, LONG),
+        "local.retention.ms": (-2, -1, 0, LONG),
+        "max.compaction.lag.ms": (1, 1_000, LONG),
+        "max.message.bytes": (0, 2**31 - 1),
+        "message.timestamp.after.max.ms": (0, LONG),
+        "message.timestamp.before.max.ms": (0, LONG),
+        "min.compaction.lag.ms": (0, 1_000, LONG),
+        "min.insync.replicas": (1, 2**31 - 1),
+        "retention.bytes": (-1, 0, LONG, -LONG),
+        "retention.ms": (-1, 0, LONG),
+        "segment.bytes": (1_048_576, 2**31 - 1),
+        "segment.index.bytes": (2, 1_000),  # with 4 the log cannot be made
+        "segment.jitter.ms": (0, LONG),
+        "segment.ms": (1, LONG),
+    },
+    OF_GROUP: {
+        "consumer.assignment.interval.ms": (0, 15_000),
+        "consumer.heartbeat.interval.ms": (50, 5_000, 15_000),
+        "consumer.session.timeout.ms": (500, 45_000, 60_000),
+        "share.assignment.interval.ms": (0, 15_000),
+        "share.delivery.count.limit": (2, 10),
+        "share.heartbeat.interval.ms": (50, 5_000, 15_000),
+        "share.partition.max.record.locks": (100, 4_000),
+        "share.record.lock.duration.ms": (15_000, 60_000),
+        "share.session.timeout.ms": (500, 45_000, 60_000),
+        "streams.assignment.interval.ms": (0, 15_000),
+        "streams.heartbeat.interval.ms": (5_000, 15_000),
+        "streams.initial.rebalance.delay.ms": (0, 2**31 - 1),
+        "streams.num.standby.replicas": (0, 2),
+        "streams.session.timeout.ms": (45_000, 60_000),
+    },
+}
+THROTTLES = ("", "*", "0:1", "0:1,1:2", "0:1, 1:2", "0", "0:1,*", ":", "a:b")
+WORDS: Mapping[int, Mapping[str, Collection[str]]] = {
+    OF_TOPIC: {
+        "cleanup.policy": ("compact, delete", "delete,delete", ",", "Compact", " delete ", "compact,", "[compact]"),
+        "compression.type": ("uncompressed", "zstd", "ZSTD", " gzip", ""),
+        "follower.replication.throttled.replicas": THROTTLES,
+        "leader.replication.throttled.replicas": THROTTLES,
+        "message.timestamp.type": ("CreateTime", "createtime", " CreateTime ", ""),
+        "min.cleanable.dirty.ratio": ("0", "1", "-0.1", "1e-3", "NaN", "0.5d", ".5", "1.", "0x1p-1", "", " 0.5 ", "Infinity"),
+        "preallocate": ("True", " false ", "1", "", "tru"),
+        "remote.log.copy.disable": ("true", "x"),
+        "remote.log.delete.on.disable": ("true", "x"),
+        "remote.storage.enable": ("true", "false", "x"),
+        "unclean.leader.election.enable": ("true", "FALSE", "x"),
+    },
+    OF_GROUP: {
+        "share.auto.offset.reset": ("Earliest", " latest", "by_duration:PT1H", "by_duration:", "by_duration:-PT1H",
+                                    "by_duration:P1D", "by_duration:pt1s", "by_duration: PT1H", "none", ""),
+        "share.isolation.level": ("read_committed", "READ_COMMITTED", "read_uncommitted", "serializable", ""),
+        "share.renew.acknowledge.enable": ("true", "False", "no"),
+    },
+}  # fmt: skip
 SHOWN_OF_BROKER = ("group.initial.rebalance.delay.ms", "group.max.size", "offsets.retention.minutes", "no.such.key")
 
 
@@ -129,10 +194,33 @@ class Admin(Play):
         return self.k.topic_ids.get(name, UNKNOWN_ID)
 
     def configs(self, kind: int, most: int = 2) -> list[tuple[str, str | None]]:
+        if self.is_so(0.4):
+            return [self.edge(kind) for _ in range(self.one_of(1, 1, 2))]
         found = []
         for key, values in self.dice.sample(list(CONFIGS[kind]), self.dice.randint(0, min(most, len(CONFIGS[kind])))):
             found.append((key, self.one_of(*[next(iter(values))] * 3, *values, *[None] * self.is_so(0.2))))
         return found
+
+    def edge(self, kind: int) -> tuple[str, str | None]:
+        """A value at, within or beyond a limit, as somebody may write it."""
+        if self.is_so(0.3):
+            key, values = self.one_of(*WORDS[kind].items())
+            return key, self.one_of(*values)
+        key, numbers = self.one_of(*LIMITS[kind].items())
+        number = self.one_of(*numbers) + self.one_of(-1, 0, 0, 0, 1)
+        odd = (
+            f" {number} ",
+            f"+{number}",
+            f"{number}.0",
+            f"0{number}",
+            f"{number}L",
+            "1e3",
+            "0x10",
+            "",
+            "1_000",
+            "\t1",
+        )
+        return key, self.one_of(*[str(number)] * 12, *odd)
 
     def create(self) -> None:
         line, version = self.asker(), self.one_of(*CREATE, 7)

@@ -7,6 +7,7 @@ from typing import Any
 from tests.conformance.actors import FAR, Member, Modern
 from tests.conformance.batches import GZIP, TRANSACTIONAL, batch
 from tests.conformance.drawn.play import Learn, Play, versions_of
+from tests.conformance.drawn.records import Session
 from tests.conformance.requests import UNKNOWN_ID
 from tests.conformance.stage import Answer, Line, Stage
 
@@ -16,6 +17,7 @@ Batch = tuple[Place, dict[str, Any], int]  # its partition, its numbers, and how
 TIMEOUT_MS, FAR_MS = 6_000, 600_000  # one that a long pause outlasts, one that nothing does
 PAUSE_MS = 7_500
 TOPICS: Mapping[str, int] = {"t": 2, "u": 1}  # with their partitions, at first
+CONFIGS = ({"message.timestamp.type": "LogAppendTime"}, {"cleanup.policy": "compact"}, {"max.message.bytes": "90"})
 MORE = 4  # than which no topic grows
 BEGIN, END = versions_of("init_producer_id", 0, 5), versions_of("end_txn", 0, 5)
 ADD, ADD_OFFSETS = versions_of("add_partitions_to_txn", 0, 5), versions_of("add_offsets_to_txn", 0, 4)
@@ -77,12 +79,13 @@ class Transactions(Play):
     """Producers of two transactional ids and one of none, a group, and readers of the partitions."""
 
     def begin(self) -> None:
-        self.counts = {self.k.topic(name, count): count for name, count in TOPICS.items()}
+        self.counts = {self._create(name, count): count for name, count in TOPICS.items()}
         self.topic = self.k.name("t")
         self.group, self.other = self.k.name("g"), self.k.name("h")
         self.end_offset = 0  # of the longest partition, as far as producers have heard
         self.are_deleted = False
         self.ends: Collection[int] = END
+        self.session, self.read = Session(), dict[Place, int]()
         self.now_ms = int(time.time() * 1000) - 120_000  # of the next record: always before a marker
         self.clients = [self._client(name) for name in "abc"[: self.dice.randint(1, 3)]]
         if self.is_so(0.3):
@@ -92,6 +95,9 @@ class Transactions(Play):
         self.joined = 0
         if self.is_so(0.4):
             self.change_members()
+
+    def _create(self, short: str, count: int) -> str:
+        return self.k.topic(short, count, self.one_of({}, {}, {}, *CONFIGS))
 
     def _client(self, name: str, has_id: bool = True) -> Client:
         transactional_id = self.one_of("x", name, name) if has_id else None  # two of one fence each other
@@ -122,6 +128,7 @@ class Transactions(Play):
             self.list: 4,
             self.producers: 6,
             self.fetch: 12,
+            self.fetch_in_session: 8,
             self.fetch_late: 6,
             self.change_members: 3,
             self.renew: 2,
@@ -343,7 +350,8 @@ class Transactions(Play):
         self.now_ms += 1_000
         values = [b"%d" % self.dice.randrange(1_000) for _ in range(count)]
         times = [self.now_ms + n for n in range(count)]
-        return batch(*values, timestamps=times, codec=self.one_of(0, 0, 0, GZIP), **numbers)
+        key = self.one_of(b"k", b"l", None)
+        return batch(*values, timestamps=times, key=key, codec=self.one_of(0, 0, 0, GZIP), **numbers)
 
     def _produce(
         self, line: Line, versions: Collection[int], learn: Learn, parts: list[tuple[Place, bytes]], **values: Any
@@ -366,7 +374,7 @@ class Transactions(Play):
         if self.is_so(0.2):
             known["member_id"] = self.one_of("", "nobody")
         if self.is_so(0.1):
-            known["group_instance_id"] = "nobody"
+            known["group_instance_id"] = self.one_of("nobody", "i", "")
         if self.is_so(0.05):
             known["group_id"] = self.one_of("", self.k.name("i"))
         elif self.is_so(0.3):
@@ -481,13 +489,14 @@ class Transactions(Play):
             return
         self.joined += 1
         name = f"m{self.joined}"
+        instance = self.one_of(None, None, "i")
         if self.is_so(0.5):
-            one = Member(self.k, name, session_timeout_ms=FAR_MS)
+            one = Member(self.k, name, instance=instance, session_timeout_ms=FAR_MS)
             if one.join_and_sync(b"all").error_code == "NONE":
                 self.member_of = one
                 self.members.append((one.member_id, one.generation))
         else:
-            other = Modern(self.k, name)
+            other = Modern(self.k, name, instance=instance)
             if other.join(self.topic).error_code == "NONE":
                 self.member_of = other
                 self.members.append((other.member_id, other.epoch))
@@ -536,6 +545,31 @@ class Transactions(Play):
         values = {"max_wait_ms": 0, "max_bytes": 1 << 20, "isolation_level": level}
         self.ask(self.k.line("reader"), "fetch", FETCH, topics=topics, **values)
 
+    def fetch_in_session(self) -> None:
+        """Read committed records as a consumer does: all partitions, and then what is new of them."""
+        known = self.session
+        topics: list[dict[str, Any]] = []
+        if not known.id:
+            known.version, known.epoch = self.dice.choice(FETCH[3:]), 0
+            self.read = dict.fromkeys(self.places(), 0)
+        asked = {} if known.id and self.is_so(0.5) else self.read
+        for (topic, index), offset in asked.items():
+            part = {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+            topics.append({**self.names(topic), "partitions": [part]})
+
+        def learn(answer: Answer) -> None:
+            known.heard(answer)
+            names = {self.k.topic_id(topic): topic for topic in self.counts}
+            for topic in answer.responses:
+                name = topic.get("topic") or names.get(topic.topic_id)
+                for part in topic.partitions:
+                    if (name, part.partition_index) in self.read and part.error_code == "NONE":
+                        self.read[name, part.partition_index] = part.last_stable_offset
+
+        values = {"max_wait_ms": 0, "max_bytes": 1 << 20, "isolation_level": 1, "topics": topics}
+        session = {"session_id": known.id, "session_epoch": known.epoch, "forgotten_topics_data": []}
+        self.ask(self.k.line("session"), "fetch", [known.version], learn, **values, **session)
+
     def fetch_late(self) -> None:
         """Of one partition, from where transactions are open, until one of them ends."""
         topic, index = self.place()
@@ -580,10 +614,11 @@ class Transactions(Play):
         if self.waiting:
             return
         topic = self.one_of(*sorted(self.counts))
+        self.session = Session()  # in an old one the id is UNKNOWN_TOPIC_ID, in Kafka INCONSISTENT_TOPIC_ID
         self.k.delete_topic(topic)
         self.k.events.append({"made anew": topic.removeprefix(self.k.prefix)})
         self.counts[topic] = self.dice.randint(1, 2)
-        self.k.topic(topic.removeprefix(self.k.prefix), self.counts[topic])
+        self._create(topic.removeprefix(self.k.prefix), self.counts[topic])
 
     def grow(self) -> None:
         topic = self.one_of(*sorted(self.counts))
