@@ -1341,8 +1341,8 @@ TWELFTH: Final = (
     PlantedFault(
         "While a producer's earlier transaction is still open in a partition (its marker is not written yet), the first batch of its next transaction, with the raised epoch, is appended without being added to that transaction or verified: the earlier end decides over it, and an abort of the new one does not reach it.",
         'coordinator/dataplane/produce.py',
-        '    goes_on = is_open and known is not None and known.epoch == header.producer_epoch\n',
-        '    goes_on = is_open and known is not None\n',
+        '    if known is not None and known.first_open_offset is not None and known.epoch == header.producer_epoch:\n',
+        '    if known is not None and known.first_open_offset is not None:\n',
         ('tests/dataplane/test_transactions.py',), ('tests/test_layout.py',),
         ('tests/dataplane/test_transactions.py',), DEFAULT),
     PlantedFault(
