@@ -53,6 +53,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "core/offsets/offset_commit.py": PART,
     "core/offsets/offset_delete.py": PART,
     "core/offsets/offset_fetch.py": PART,
+    "core/offsets/outcomes.py": PART,
     "core/offsets/txn_offset_commit.py": PART,
     "core/record_types.py": PART,
     "core/shard.py:Shard._put": "timers of the states of a group: 3",

@@ -21,6 +21,7 @@ from coordinator.core.offsets.offset_fetch import (
     refuse_group,
     split_groups,
 )
+from coordinator.core.offsets.txn_offset_commit import refuse_txn_commit
 from coordinator.core.pace import Pace, map_in_steps, name_units
 from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call, EndAllShareStates
@@ -328,25 +329,15 @@ def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, whe
 
     Nobody is asked about offsets of partitions that do not exist (Kafka: `handleTxnOffsetCommitRequest`).
     """
-    exists = engine.world.ledger.catalog.topics.has_partition
-    names_any = any(exists(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    topics = engine.world.ledger.catalog.topics
+    names_any = any(
+        topics.has_partition(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
+    )
     error = _not_in_transaction(engine, request, call) if request.group_id and names_any else ErrorCode.NONE
-    if not error:
-        outcome = one_group(engine, request, call, where)
-        return Done(outcome.response) if isinstance(outcome, Done) else outcome  # it rests on the transaction as well
-    response = error_response(request, call.version, error)
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    topics = [
-        replace(
-            topic,
-            partitions=tuple([
-                one if exists(topic.name, one.partition_index) else replace(one, error_code=unknown)
-                for one in topic.partitions
-            ]),
-        )
-        for topic in response.topics
-    ]  # fmt: skip
-    return Done(replace(response, topics=tuple(topics)))
+    if error:
+        return Done(refuse_txn_commit(request, topics, error))
+    outcome = one_group(engine, request, call, where)
+    return Done(outcome.response) if isinstance(outcome, Done) else outcome  # it rests on the transaction as well
 
 
 def _not_in_transaction(engine: Engine, request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:

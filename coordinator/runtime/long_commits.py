@@ -54,17 +54,20 @@ class JoinedTopics:
     def __init__(self, *, is_each_once: bool = False) -> None:
         """With `is_each_once`, a topic that comes again has more partitions, and else is there again."""
         self._topics: list[tuple[Any, list[Any]]] = []
-        self._places: dict[str | bytes, int] | None = {} if is_each_once else None
+        self._places: dict[str | bytes, int] = {}  # of each topic, the last
+        self._is_each_once = is_each_once
 
     def add(self, topics: Iterable[Any], *, goes_on: bool) -> None:
-        """Add the topics of a part's response. `goes_on`: the first one has more partitions of the last one so far."""
+        """Add the topics of a part's response. `goes_on`: the first one has more partitions of one that is there.
+
+        That need not be the last one: the response to a part that names a topic twice may have joined the two.
+        """
         for topic in topics:
-            at = len(self._topics)
-            if goes_on:
-                at -= 1
+            at, key = len(self._topics), topic.name or getattr(topic, "topic_id", "")
+            if goes_on or self._is_each_once:
+                at = self._places.get(key, at)
                 goes_on = False
-            elif self._places is not None:
-                at = self._places.setdefault(topic.name or topic.topic_id, at)
+            self._places[key] = at
             if at < len(self._topics):
                 self._topics[at][1].extend(topic.partitions)
             else:

@@ -24,6 +24,23 @@ def commit(line: Line, group: str, topic: str, *parts: dict[str, Any], version: 
     return line.call("offset_commit", version, **{"group_id": group, "topics": topics, **values})
 
 
+def named_twice(topic: str, missing: str) -> list[list[dict[str, Any]]]:
+    """Topics of commits that name one twice or with no partition, beside what exists and what does not."""
+    one = {"name": topic, "partitions": [part(1)]}
+    empty, unknown = {**one, "partitions": []}, {"name": topic, "partitions": [part(1, 7)]}
+    none, nothing = {**one, "name": missing}, {**empty, "name": missing}
+    return [
+        [one, one],
+        [one, empty],
+        [empty],
+        [one, unknown, one],
+        [one, none, one, none],
+        [nothing],
+        [one, nothing, one],
+        [],
+    ]
+
+
 def fetch(line: Line, group: str, topic: str, *indexes: int, version: int = 9, **values: Any) -> Answer:
     """What the group has committed for these partitions."""
     topics = [{"name": topic, "partition_indexes": list(indexes or (0,))}]

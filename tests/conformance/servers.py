@@ -42,6 +42,11 @@ STREAMS: Settings = {
     "group.streams.assignment.interval.ms": "0",
 }
 
+EXPIRY: Settings = {"offsets.retention.check.interval.ms": "15000", "offsets.retention.minutes": "1"}
+RANGE: Settings = {
+    "group.consumer.assignors": "range,uniform"
+}  # without a vote, no matter of ids decides who gets what
+
 SERVERS: Mapping[str, Settings] = {
     "plain": {},
     "delay": {
@@ -56,6 +61,9 @@ SERVERS: Mapping[str, Settings] = {
         "auto.create.topics.enable": "false",
     },
     "expiry": {"offsets.retention.check.interval.ms": "300", "offsets.retention.minutes": "1"},
+    "slow-expiry": EXPIRY,
+    "range-expiry": {**RANGE, **EXPIRY},
+    "streams-expiry": {**STREAMS, **EXPIRY},
     "streams": STREAMS,
     "streams-delay": {
         **STREAMS,
@@ -69,7 +77,7 @@ SERVERS: Mapping[str, Settings] = {
     "share": {"group.share.min.record.lock.duration.ms": "1000"},
     "share-sessions": {"group.share.max.size": "2", "group.share.max.share.sessions": "2"},
     "share-restart": {},
-    "range": {"group.consumer.assignors": "range,uniform"},  # without a vote, no matter of ids decides who gets what
+    "range": RANGE,
     "upgrade": {"group.consumer.migration.policy": "upgrade"},
     "downgrade": {"group.consumer.migration.policy": "downgrade"},
     "disabled": {"group.consumer.migration.policy": "disabled"},
@@ -77,6 +85,7 @@ SERVERS: Mapping[str, Settings] = {
     "epochs": {},  # tens of thousands of requests, in which no other story shall wait
     "sessions": {"max.incremental.fetch.session.cache.slots": "8"},  # one story, which takes all of them
     "deletion": {},  # one story, which deletes the offsets topic under all others
+    "range-restart": RANGE,
     "restart": {},  # stories that restart their broker, one after the other
     "acls": AUTHORIZER,
     "open": {**AUTHORIZER, "allow.everyone.if.no.acl.found": "true"},
@@ -88,10 +97,22 @@ SERVERS: Mapping[str, Settings] = {
 # Not over TCP: the least retention that Kafka can be told is a minute, and here it takes no time.
 # Where there are users, each story has a server of its own, for all ACLs of the cluster are its.
 ONLY_IN_PROCESS = {
-    *("expiry", "epochs", "sessions", "deletion", "restart", "acls", "open", "sasl", "reauth"),
-    *("streams-restart", "streams-off", "streams-acls", "share-sessions", "share-restart"),
+    *(
+        "range-expiry",
+        "streams-expiry",
+        "expiry",
+        "epochs",
+        "sessions",
+        "deletion",
+        "restart",
+        "acls",
+        "open",
+        "sasl",
+        "reauth",
+    ),
+    *("range-restart", "streams-restart", "streams-off", "streams-acls", "share-sessions", "share-restart"),
 }
-RESTARTING = {"restart", "streams-restart", "share-restart"}  # no two stories at once
+RESTARTING = {"restart", "range-restart", "streams-restart", "share-restart"}  # no two stories at once
 USERS = ("alice", "bob")  # of each story on a server with a listener for users
 
 

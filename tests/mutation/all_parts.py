@@ -125,8 +125,8 @@ FIFTH: Final = (
     PlantedFault(
         "a long commit by topic ids is answered as if all were partitions of its first topic",
         "coordinator/runtime/long_commits.py",
-        "self._places.setdefault(topic.name or topic.topic_id, at)",
-        "self._places.setdefault(topic.name, at)",
+        'topic.name or getattr(topic, "topic_id", "")',
+        "topic.name",
         ("tests/runtime/test_long_commits.py",), ("tests/runtime/test_long_commits.py",),
         RUNTIME, NOBODY),
     PlantedFault(

@@ -187,3 +187,28 @@ def test_offsets_are_deleted_in_parts_until_the_group_refuses(monkeypatch: pytes
     assert [each.committed_offset for each in group.topics[0].partitions] == [-1, -1]
     refused = peer.ask(replace(asked, group_id="nobody"), 0)
     assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND and not refused.topics
+
+
+def test_a_topic_that_goes_on_in_the_next_part_is_found_where_an_answer_has_joined_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first part names it twice, beside one that there is not: its answer ends with the other one."""
+    monkeypatch.setattr(long_commits, "PART_PARTITIONS", 4)
+    peer = InMemory().connect()
+    named = [("orders", (0, 1)), ("none", (0,)), ("orders", (2, 3))]
+    of_group = [
+        OffsetCommitRequestTopic(name, partitions=tuple(map(OffsetCommitRequestPartition, numbers)))
+        for name, numbers in named
+    ]
+    in_transaction = [
+        TxnOffsetCommitRequestTopic(name, tuple(map(TxnOffsetCommitRequestPartition, numbers)))
+        for name, numbers in named
+    ]
+    for asked, version in (
+        (OffsetCommitRequest("g", topics=tuple(of_group)), 8),
+        (TxnOffsetCommitRequest("p", "g", topics=tuple(in_transaction)), 2),
+    ):
+        answered = [
+            (topic.name, [one.partition_index for one in topic.partitions]) for topic in peer.ask(asked, version).topics
+        ]
+        assert answered == [("orders", [0, 1, 2, 3]), ("none", [0])]

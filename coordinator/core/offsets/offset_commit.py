@@ -16,6 +16,7 @@ from coordinator.core.kinds.kind import Group
 from coordinator.core.kinds.registry import BY_CLASS, kind_of
 from coordinator.core.limits import Limits
 from coordinator.core.offsets.metadata_length import is_too_long
+from coordinator.core.offsets.outcomes import list_outcomes
 from coordinator.core.offsets.validation import (
     exists,
     resolve_topic,
@@ -89,7 +90,8 @@ def _take_together(
         responses.append(accepted.response)
     if len(taken) == 1:
         return tuple(taken), responses[0]
-    return (tuple(taken), _answer([response.topics[0] for response in responses])) if taken else None
+    topics_taken = tuple(response.topics[0] for response in responses)
+    return (tuple(taken), OffsetCommitResponse(topics=topics_taken)) if taken else None
 
 
 class Acceptance(Struct, frozen=True, gc=False):
@@ -119,12 +121,19 @@ def _take_one_by_one(group: Group | None, request: OffsetCommitRequest, env: Env
     call, limits, topics = env.call, env.limits, env.topics
     named = [(topic, resolve_topic(topic, call.version, topics)) for topic in request.topics]
     if not any(_has_any(topic, meant) for topic, meant in named):
-        return Result(response=_answer([_refuse(topic, meant, ErrorCode.NONE) for topic, meant in named]))
+        return Result(response=_answer(named, [_refuse(topic, meant, ErrorCode.NONE) for topic, meant in named]))
     if error := validate_commit(group, request, env):
-        return Result(response=_answer([_refuse(topic, meant, error) for topic, meant in named]))
+        return Result(response=_answer(named, [_refuse(topic, meant, error) for topic, meant in named]))
     records: list[Record] = []
     outcomes = [_take(topic, meant, request, call, limits, records) for topic, meant in named]
-    return Result(response=_answer(outcomes), records=tuple(records), effects=_renew(group, request, call.now_ms))
+    response = _answer(named, outcomes)
+    return Result(response=response, records=tuple(records), effects=_renew(group, request, call.now_ms))
+
+
+def _answer(
+    named: list[tuple[OffsetCommitRequestTopic, Topic | ErrorCode]], outcomes: list[OffsetCommitResponseTopic]
+) -> OffsetCommitResponse:
+    return OffsetCommitResponse(topics=list_outcomes(named, outcomes))
 
 
 def _has_any(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode) -> bool:
@@ -187,16 +196,3 @@ def _refuse(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode, error: Er
             outcome = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         outcomes.append(OffsetCommitResponsePartition(each.partition_index, outcome))
     return OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(outcomes))
-
-
-def _answer(topics: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
-    """Return each topic once, even if the request named it more often."""
-    if len(topics) == 1:
-        return OffsetCommitResponse(topics=tuple(topics))
-    merged: dict[str | bytes, OffsetCommitResponseTopic] = {}
-    for topic in topics:
-        key = topic.name or topic.topic_id
-        seen = merged.get(key)
-        partitions = topic.partitions if seen is None else seen.partitions + topic.partitions
-        merged[key] = OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions)
-    return OffsetCommitResponse(topics=tuple(merged.values()))

@@ -19,7 +19,7 @@ from tests.conformance.drawn import CHAPTERS, drawn, keep
 from tests.conformance.drawn.play import STEPS
 from tests.conformance.record import SETTLE_MS
 from tests.conformance.replay import replay
-from tests.conformance.servers import USERS, has_users, settings
+from tests.conformance.servers import RESTARTING, USERS, has_users, settings
 from tests.conformance.stage import Event, prefix_of
 from tests.conformance.story import play, warm
 
@@ -74,15 +74,16 @@ def main() -> int:
     with kafka.broker(known, users) as broker:
         warm(kafka.Connections(broker))
         trials = [Trial(options.chapter, options.seed + n, broker) for n in range(options.count)]
-        with ThreadPoolExecutor(options.at) as pool:
-            found = list(pool.map(Trial.differs, trials))
+        with ThreadPoolExecutor(1 if CHAPTERS[options.chapter].server in RESTARTING else options.at) as pool:
+            found = [
+                tell(trial, differing) for trial, differing in zip(trials, pool.map(Trial.differs, trials), strict=True)
+            ]
         for trial, differing in zip(trials, found, strict=True):
             if differing:
-                print(f"{trial.chapter} {trial.seed}: {differing[0]} (and {len(differing) - 1} more)", flush=True)
                 without: list[int] = []
                 if options.reduce:
                     without, differing = trial.reduced()
-                    print(f"    without {without}: {differing[0] if differing else 'not steady'}", flush=True)
+                    print(f"{trial.seed} without {without}: {differing[0] if differing else 'not steady'}", flush=True)
                 if options.show:
                     show(trial, differing)
     steady = [trial for trial, differing in zip(trials, found, strict=True) if trial.is_steady and not differing]
@@ -92,6 +93,13 @@ def main() -> int:
         f"{len(trials)} stories of {options.chapter} from seed {options.seed}: {len(steady)} are told alike, {sum(map(bool, found))} differ"
     )
     return 1 if any(found) else 0
+
+
+def tell(trial: Trial, found: list[Difference]) -> list[Difference]:
+    """Print the first difference as soon as it is known."""
+    if found:
+        print(f"{trial.chapter} {trial.seed}: {found[0]} (and {len(found) - 1} more)", flush=True)
+    return found
 
 
 def show(trial: Trial, found: list[Difference]) -> None:

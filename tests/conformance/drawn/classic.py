@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.conformance.actors import Member, assignment, subscription
-from tests.conformance.drawn.play import Play, versions_of
+from tests.conformance.drawn.guests import Guests
+from tests.conformance.drawn.play import versions_of
 from tests.conformance.requests import UNKNOWN_ID
+from tests.conformance.servers import RESTARTING
 from tests.conformance.stage import Answer
 
 SESSION_MS, REBALANCE_MS, FAR_MS = 6_000, 6_600, 60_000  # two that a long pause outlasts, one that nothing does
@@ -45,11 +47,16 @@ class Actor(Member):
             self.does_next = "join"
 
 
-class Classic(Play):
-    """One group, up to four members, and whoever looks on."""
+class Classic(Guests):
+    """One group, up to four members, a topic that may grow, go or be made anew, and whoever looks on."""
+
+    pause_ms = PAUSE_MS
+    retentions_ms = (0, 1000)
+    kinds = ("share", "streams")  # a consumer member would take over: tests/conformance/drawn/migration.py
 
     def begin(self) -> None:
-        self.topic = self.k.topic("t", 2)
+        self.size = 2
+        self.topic = self.k.topic("t", self.size)
         self.group = self.k.name("g")
         self.actors = [self._actor(name) for name in "abcd"[: self.dice.randint(1, 4)]]
 
@@ -88,6 +95,14 @@ class Classic(Play):
             self.delete_offsets: 3,
             self.long_pause: 5,
             self.hang_up: 2,
+            self.again: 6,
+            self.transact: 4,
+            self.fetch_of_many: 2,
+            self.visit: 3,
+            self.look_elsewhere: 2,
+            self.find: 1,
+            self.move_topic: 2,
+            **({self.restart: 14, self.long_pause: 1} if self.server in RESTARTING else {}),
         }
 
     def actor(self) -> Actor:
@@ -138,7 +153,20 @@ class Classic(Play):
         if self.is_so(0.1):
             one.joining["session_timeout_ms"] = self.one_of(SESSION_MS, SESSION_MS, FAR_MS, FAR_MS, 50, 700_000)
         if one in self.free_actors():
-            self._join(one, self.identity(one, [one]))
+            known = self.identity(one, [one])
+            self._join(one, {**known, **(self.one_of(*self._oddities()) if self.is_so(0.2) else {})})
+
+    def _oddities(self) -> list[dict[str, Any]]:
+        """Return fields by which a join is unusual, or wrong."""
+        names = self._protocols() or [{"name": "range", "metadata": b""}]
+        return [
+            {"group_instance_id": self.one_of("", ".", "a b", "x" * 100)},
+            {"protocol_type": self.one_of("", "other")},
+            {"protocols": []},
+            {"protocols": [{"name": "x" * 300, "metadata": b"x"}, *names]},
+            {"protocols": names[::-1]},
+            {"reason": "x" * 300},
+        ]
 
     def _join(self, one: Actor, known: dict[str, Any]) -> None:
         values = {**one.joining, "reason": self.one_of(None, "why"), **known}
@@ -149,6 +177,8 @@ class Classic(Play):
         shares = [assignment({self.topic: [0]}), assignment({self.topic: [0, 1]}), b"", b"\x00"]
         known = one.led or self.one_of((), (), tuple(each.member_id for each in self.actors))
         given = [{"member_id": member, "assignment": self.one_of(*shares)} for member in self.some_of(known)]
+        if self.is_so(0.15):  # the same member twice, or one that there is not
+            given += [{"member_id": self.one_of("nobody", "", *known), "assignment": self.one_of(*shares)}]
         names = {
             "protocol_type": self.one_of(one.joining["protocol_type"], one.joining["protocol_type"], None, "other"),
             "protocol_name": self.one_of("range", "range", "sticky", None),
@@ -169,6 +199,7 @@ class Classic(Play):
         if not (free := self.free_actors()):
             return
         one = self.one_of(*free)
+        one.line = self.k.line(one.name)
         known = self.identity(one, free)
         leaver = {
             "member_id": known["member_id"],
@@ -183,6 +214,8 @@ class Classic(Play):
         for one in self.some_of(self.free_actors()):
             by_instance = {"member_id": "", "group_instance_id": one.instance or "i-nobody"}
             leavers.append(self.one_of(by_instance, {"member_id": one.member_id, "group_instance_id": one.instance}))
+        if leavers and self.is_so(0.2):
+            leavers.append({**self.one_of(*leavers), "reason": "x" * 300})
         self.ask(self.k.line("admin"), "leave_group", range(3, 6), group_id=self.group, members=leavers)
 
     def commit(self) -> None:
@@ -192,17 +225,29 @@ class Classic(Play):
         known["group_id"] = known["group_id"] or self.group  # "" may have offsets, and is the same group in all stories
         if self.is_so(0.2):  # outside of the group
             known |= {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+        topics = [self._offsets(is_too_long=known["generation_id_or_member_epoch"] >= 0)]
+        if self.is_so(0.1):
+            topics = self.odd_topics(topics)
+        values = {**known, "topics": topics, "retention_time_ms": self.one_of(-1, -1, -1, *self.retentions_ms)}
+        self.ask(one.line, "offset_commit", COMMIT, **values)
+
+    def _offsets(self, *, is_too_long: bool = False) -> dict[str, Any]:
+        """Return a topic with offsets. A commit of which nothing is kept makes a group in Kafka (docs/differences.md)."""
         parts = [
             {
                 "partition_index": index,
                 "committed_offset": self.one_of(0, 1, 5, -1, 1 << 40),
                 "committed_leader_epoch": self.one_of(-1, 0, 7),
-                "committed_metadata": self.one_of("", "text", None, "x" * 5000),
+                "committed_metadata": self.one_of("", "text", None, *["x" * 5000] * is_too_long),
             }
             for index in self.some_of((0, 1) if self.is_so(0.8) else (0, 1, 2), 1)
         ]
-        topics = [{**self._named_topic(), "partitions": parts}]
-        self.ask(one.line, "offset_commit", COMMIT, **{**known, "topics": topics, "retention_time_ms": -1})
+        return {**self._named_topic(), "partitions": parts}
+
+    def offsets_of_member(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        known = self.identity(self.actor())
+        known.pop("group_id")
+        return known, [self._offsets()]
 
     def _named_topic(self) -> dict[str, Any]:
         """The topic, or one that is not there: by its name, and in the versions that have it by its id."""
@@ -227,12 +272,11 @@ class Classic(Play):
         self.ask(self.k.line("watch"), "offset_fetch", [version], **values)
 
     def look(self) -> None:
-        groups = self.one_of([self.group], [self.group, self.k.name("h")])
         self.ask(
             self.k.line("watch"),
             "describe_groups",
             DESCRIBE,
-            groups=groups,
+            groups=self.names(),
             include_authorized_operations=self.is_so(0.2),
         )
 
@@ -242,8 +286,7 @@ class Classic(Play):
         self.ask(self.k.line("watch"), "list_groups", LIST, states_filter=states, types_filter=types)
 
     def delete(self) -> None:
-        names = self.one_of([self.group], [self.group, self.k.name("h")])
-        self.ask(self.k.line("admin"), "delete_groups", DELETE, groups_names=names)
+        self.ask(self.k.line("admin"), "delete_groups", DELETE, groups_names=self.names())
 
     def delete_offsets(self) -> None:
         parts = [{"partition_index": index} for index in self.some_of((0, 1, 2), 1)]
@@ -251,7 +294,34 @@ class Classic(Play):
         self.ask(self.k.line("admin"), "offset_delete", [0], group_id=self.group, topics=topics)
 
     def long_pause(self) -> None:
-        self.pause(PAUSE_MS)
+        self.pause(self.pause_ms)
 
     def hang_up(self) -> None:
         self.actor().line.close()
+
+    def may_repeat(self, api: str, values: Mapping[str, Any]) -> bool:
+        return super().may_repeat(api, values) and values.get("group_id") != ""
+
+    def move_topic(self) -> None:
+        """The topic grows, goes, or is made anew, and the coordinator hears of it."""
+        if not self.size or self.is_so(0.3):
+            self.size += 2
+            (self.k.grow_topic if self.size > 2 else self.k.topic)(self.topic if self.size > 2 else "t", self.size)
+        else:
+            self.size = 0
+            self.k.delete_topic(self.topic)
+        self.k.pump.run(self.k.settle_ms)
+
+
+class ClassicRestarted(Classic):
+    """The same on a broker that is restarted meanwhile."""
+
+    server = "restart"
+
+
+class ClassicExpiry(Classic):
+    """The same where offsets expire after a minute, which the second of two pauses outlasts."""
+
+    server = "slow-expiry"
+    pause_ms = 40_000
+    retentions_ms = (20_000, 100_000)

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.conformance.actors import Modern
-from tests.conformance.drawn.play import Play, versions_of
+from tests.conformance.drawn.guests import Guests
+from tests.conformance.drawn.play import versions_of
 from tests.conformance.requests import UNKNOWN_ID
-from tests.conformance.stage import Answer, Stage
+from tests.conformance.servers import RESTARTING
+from tests.conformance.stage import Answer, Line, Stage
 
 BEAT, LEAVE = versions_of("consumer_group_heartbeat", 0, 1), versions_of("leave_group", 0, 5)
 COMMIT, FETCH = versions_of("offset_commit", 2, 10), versions_of("offset_fetch", 1, 10)
@@ -58,8 +60,11 @@ class Actor(Modern):
         }
 
 
-class Consumer(Play):
+class Consumer(Guests):
     """One group, up to four members, two topics that may grow or go, and whoever looks on."""
+
+    half_ms = HALF_MS
+    kinds = ("share", "streams")  # a classic member would join: tests/conformance/drawn/migration.py
 
     server = "range"
 
@@ -139,6 +144,15 @@ class Consumer(Play):
             self.create_topic: 2,
             self.configure: 2,
             self.long_pause: 5,
+            self.again: 6,
+            self.transact: 4,
+            self.fetch_of_many: 2,
+            self.visit: 3,
+            self.look_elsewhere: 2,
+            self.find: 1,
+            self.replace_topic: 1,
+            self.come_back: 5,
+            **({self.restart: 14, self.long_pause: 1} if self.server in RESTARTING else {}),
         }
 
     def actor(self) -> Actor:
@@ -167,6 +181,8 @@ class Consumer(Play):
             if self.is_so(0.1):
                 known["instance_id"] = instance = self.one_of(None, other.instance, "i-nobody")
                 known["member_id"] = f"nobody {instance}"
+            if self.is_so(0.05):  # a member of another group as well
+                known["group_id"] = self.k.name("h")
             return known
         if self.is_so(0.08):
             known["member_id"] = self.one_of("", " ", "nobody", other.member_id)
@@ -226,6 +242,10 @@ class Consumer(Play):
             {"server_assignor": self.one_of("nonsense", "")},
             {"rack_id": ""},
             {"subscribed_topic_regex": self.one_of("(", "(?=x)")},
+            {"subscribed_topic_names": [self.topic, self.topic]},
+            {"subscribed_topic_names": ["", "a b", "x" * 300, *(values["subscribed_topic_names"] or ())]},
+            {"subscribed_topic_names": [*(values["subscribed_topic_names"] or ()), "__consumer_offsets"]},
+            {"member_id": "x" * 40},
         ]
         self._beat(one, one.learn, **{**values, **(self.one_of(*wrong) if self.is_so(0.5) else {})})
 
@@ -241,7 +261,9 @@ class Consumer(Play):
             entry["partitions"] = self.some_of(entry["partitions"])
         everything = [{"topic_id": self.k.topic_id(name), "partitions": list(range(9))} for name in self.sizes]
         strange = [{"topic_id": self.one_of(UNKNOWN_ID, None), "partitions": [-1, 7, 7]}]
-        told = self.one_of(owned(one), owned(one), mine, mine, [], everything, [*owned(one), *strange])
+        told = self.one_of(
+            owned(one), owned(one), mine, mine, [], everything, [*owned(one), *strange], [*owned(one), *mine]
+        )
         full = {"rebalance_timeout_ms": one.joining["rebalance_timeout_ms"]}
         full |= {name: one.joining.get(name) for name in ("subscribed_topic_names", "subscribed_topic_regex")}
         self._beat(
@@ -285,6 +307,14 @@ class Consumer(Play):
             known |= {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
         if self.is_so(0.2) and len(one.epochs) > 1:
             known["generation_id_or_member_epoch"] = one.epochs[-2]
+        versions = self.one_of(range(9, 11), range(9, 11), COMMIT)
+        topics = self._offsets()
+        if self.is_so(0.1):
+            topics = self.odd_topics(topics)
+        self.ask(one.line, "offset_commit", versions, **{**known, "topics": topics, "retention_time_ms": -1})
+
+    def _offsets(self) -> list[dict[str, Any]]:
+        """Return one or two topics with offsets."""
         topics = []
         for name in self.some_of([*self.sizes, self.k.name("none")], 1)[:2]:
             size = self.sizes.get(name, 1)
@@ -294,8 +324,23 @@ class Consumer(Play):
             topics.append(
                 {"name": name, "topic_id": self._id(name), "partitions": [self._part(index) for index in parts]}
             )
-        versions = self.one_of(range(9, 11), range(9, 11), COMMIT)
-        self.ask(one.line, "offset_commit", versions, **{**known, "topics": topics, "retention_time_ms": -1})
+        return topics
+
+    def offsets_of_member(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        known = self.identity(self.member())
+        epochs = known.pop("member_epoch")
+        member = {"member_id": known["member_id"], "group_instance_id": known["instance_id"], "generation_id": epochs}
+        return member, self._offsets()
+
+    def may_repeat(self, api: str, values: Mapping[str, Any]) -> bool:
+        """The server names a member that has no id by chance, and assigns in the order of such names."""
+        return super().may_repeat(api, values) and values.get("member_id") != ""
+
+    def repeat(self, line: Line, api: str, version: int, values: dict[str, Any]) -> None:
+        if api != "consumer_group_heartbeat" or self._is_steady(values):
+            super().repeat(line, api, version, values)
+            if self.has_regex:
+                self.k.pump.run(RESOLVED_MS)
 
     def _part(self, index: int) -> dict[str, Any]:
         return {
@@ -336,12 +381,12 @@ class Consumer(Play):
         if found.group_state == "Empty":
             self.k.events.append({"empty": found.group_epoch, "members": len(found.members)})
         else:
-            names = self.one_of([self.group], [self.group], [self.group, self.k.name("i"), ""])
+            names = self.one_of([self.group], [self.group, self.k.name("i"), ""], self.names())
             asked = self.is_so(0.2)
             self.ask(watch, "consumer_group_describe", DESCRIBE, group_ids=names, include_authorized_operations=asked)
 
     def look_as_before(self) -> None:
-        self.ask(self.k.line("watch"), "describe_groups", DESCRIBE_CLASSIC, groups=[self.group])
+        self.ask(self.k.line("watch"), "describe_groups", DESCRIBE_CLASSIC, groups=self.names())
 
     def list(self) -> None:
         states = self.one_of([], [], ["Stable"], ["reconciling", "Empty"], ["ASSIGNING"], ["Dead"], ["Nonsense"])
@@ -349,8 +394,7 @@ class Consumer(Play):
         self.ask(self.k.line("watch"), "list_groups", LIST, states_filter=states, types_filter=types)
 
     def delete(self) -> None:
-        names = self.one_of([self.group], [self.group, self.k.name("i")])
-        self.ask(self.k.line("admin"), "delete_groups", DELETE, groups_names=names)
+        self.ask(self.k.line("admin"), "delete_groups", DELETE, groups_names=self.names())
 
     def delete_offsets(self) -> None:
         parts = [{"partition_index": index} for index in self.some_of(range(4), 1)]
@@ -381,7 +425,33 @@ class Consumer(Play):
         self.sizes[name] = self.dice.randint(1, 3)
         self.k.topic(name.removeprefix(self.k.prefix), self.sizes[name])
 
+    def replace_topic(self) -> None:
+        """A topic is deleted and made anew while nobody asks."""
+        if there := [name for name, size in self.sizes.items() if size]:
+            name = self.one_of(*there)
+            self.k.delete_topic(name)
+            self.sizes[name] = self.dice.randint(1, 3)
+            self.k.topic(name.removeprefix(self.k.prefix), self.sizes[name])
+            self.settle()
+
+    def come_back(self) -> None:
+        """A static member leaves for a while, and it or another one takes its place: the same id, or a new one."""
+        if static := [one for one in self.actors if one.instance is not None and one.is_in]:
+            one: Actor = self.one_of(*static)
+            one.line = self.k.line(one.name)
+            if self.is_so(0.6):
+                self._beat(one, one.left, **{**one.identity(), "member_epoch": -2})
+            if self.is_so(0.7):
+                one.forget()
+                one.member_id += self.one_of("", "'", "'")
+                if self.is_so(0.3):
+                    one.joining |= self._topics(one is self.actors[0])
+                self._live(one)
+
     def configure(self) -> None:
+        if self.is_so(0.3):
+            self.unset_configs(*self.some_of(["consumer_session_timeout_ms", "consumer_heartbeat_interval_ms"], 1))
+            return
         self._configure(
             consumer_session_timeout_ms=self.one_of(SHORT_MS, 45_000, FAR_MS),
             consumer_heartbeat_interval_ms=self.one_of(1_000, 5_000),
@@ -398,14 +468,27 @@ class Consumer(Play):
     def long_pause(self) -> None:
         """Let time pass, in halves between which some go on."""
         if not self.has_regex:
-            self.pause(HALF_MS)
+            self.pause(self.half_ms)
             for one in self.some_of(self.actors):
                 self._live(one)
-            self.pause(HALF_MS)
+            self.pause(self.half_ms)
             return
         # Any new topic of the cluster, and so one of another story, has the patterns of a group resolved again.
         self.create_topic()
         self.pause(PAUSE_MS)
+
+
+class ConsumerRestarted(Consumer):
+    """The same on a broker that is restarted meanwhile."""
+
+    server = "range-restart"
+
+
+class ConsumerExpiry(Consumer):
+    """The same where offsets expire after a minute, which two halves of a pause outlast."""
+
+    server = "range-expiry"
+    half_ms = 40_000
 
 
 def owned(one: Actor) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from kio.serial import entity_reader
 
 from tests.conformance.actors import Owned, assignment, subscription
 from tests.conformance.drawn import classic, consumer
-from tests.conformance.drawn.play import Play
+from tests.conformance.drawn.guests import Guests
+from tests.conformance.servers import RESTARTING
 from tests.conformance.stage import Answer
 
 SHORT_MS, FAR_MS, HALF_MS = consumer.SHORT_MS, consumer.FAR_MS, consumer.HALF_MS
@@ -46,10 +47,11 @@ class Old(classic.Actor):
             self.member_id, self.generation, self.does_next, self.owned = "", -1, "join", {}
 
 
-class Migration(Play):
+class Migration(Guests):
     """One group, up to two members of each protocol, a topic that may grow, and whoever looks on."""
 
     server = "range"
+    kinds = ("share", "streams")
 
     def begin(self) -> None:
         self.group = self.k.name("g")
@@ -105,6 +107,16 @@ class Migration(Play):
             self.delete_offsets: 3,
             self.grow: 2,
             self.long_pause: 5,
+            self.again: 6,
+            self.transact: 4,
+            self.fetch_of_many: 1,
+            self.visit: 3,
+            self.look_elsewhere: 2,
+            self.find: 1,
+            self.change_back: 4,
+            self.replace_topic: 2,
+            self.configure: 2,
+            **({self.restart: 14, self.long_pause: 1} if self.server in RESTARTING else {}),
         }
 
     def settle(self) -> None:
@@ -290,24 +302,76 @@ class Migration(Play):
                 before.left(Answer({"error_code": "NONE"}))
                 self._live(after)
 
-    def commit(self) -> None:
-        one: Any = self.one_of(*self.old, *self.new)
-        self.line(one)
-        if isinstance(one, Old):
-            known = one.identity() if self.is_so(0.7) else self.odd_identity(one)
-            known["generation_id_or_member_epoch"] = known.pop("generation_id")
+    def change_back(self) -> None:
+        """A static member of the new protocol comes back with the classic one."""
+        if static := [one for one in self.new if one.instance is not None and one.is_in]:
+            before = self.one_of(*static)
+            free = [one for one in self.free_old() if one.version >= 5 and not one.member_id]
+            if free and self.may_leave() and all(one.instance != before.instance for one in self.old):
+                after = self.one_of(*free)
+                if self.is_so(0.7):
+                    self.line(before)
+                    values = {**before.identity(), "member_epoch": -2}
+                    self.ask(before.line, "consumer_group_heartbeat", [before.version], **values)
+                after.instance, before.instance = before.instance, None
+                before.forget()
+                before.member_id += "'"
+                self._live(after)
+
+    def replace_topic(self) -> None:
+        """The topic is deleted, and made anew at once or after others have asked."""
+        self.k.delete_topic(self.topic)
+        self.settle()
+        if self.is_so(0.5):
+            for one in self.some_of([*self.free_old(), *self.new]):
+                self._live(one)
+        self.sizes[self.topic] = self.dice.randint(1, 4)
+        self.k.topic("t", self.sizes[self.topic])
+        self.settle()
+
+    def configure(self) -> None:
+        names = ["consumer_session_timeout_ms", "consumer_heartbeat_interval_ms"]
+        if self.is_so(0.4):
+            self.unset_configs(*names)
         else:
-            epoch = self.one_of(one.epoch, one.epoch, one.epoch, one.epoch + 1, *one.epochs[-2:])
-            known = {"group_id": self.group, "member_id": one.member_id, "generation_id_or_member_epoch": epoch}
+            values = {name: self.one_of(5_000, 10_000) for name in names[1:]} | {names[0]: FAR_MS}
+            self.k.group_config(self.group, **values)
+            self.settle()
+
+    def commit(self) -> None:
+        known, topics = self.offsets_of_member()
+        one = self.asking
+        known["generation_id_or_member_epoch"] = known.pop("generation_id")
         if self.is_so(0.1):  # outside of the group
             known |= {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+        versions = self.one_of(range(9, 11), consumer.COMMIT)
+        values = {"group_id": self.group, **known, "topics": topics, "retention_time_ms": -1}
+        self.ask(one.line, "offset_commit", versions, **values)
+
+    def offsets_of_member(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        one: Any = self.one_of(*self.old, *self.new)
+        self.line(one)
+        self.asking = one
+        if isinstance(one, Old):
+            known = one.identity() if self.is_so(0.7) else self.odd_identity(one)
+            known.pop("group_id")
+        else:
+            epoch = self.one_of(one.epoch, one.epoch, one.epoch, one.epoch + 1, *one.epochs[-2:])
+            known = {"member_id": one.member_id, "generation_id": epoch}
         parts = [
             {"partition_index": index, "committed_offset": self.one_of(0, 1, 5), "committed_metadata": ""}
             for index in self.some_of(range(self.sizes[self.topic]), 1)
         ]
-        topics = [{"name": self.topic, "topic_id": self.k.topic_ids[self.topic], "partitions": parts}]
-        versions = self.one_of(range(9, 11), consumer.COMMIT)
-        self.ask(one.line, "offset_commit", versions, **known, topics=topics, retention_time_ms=-1)
+        return known, [{"name": self.topic, "topic_id": self.k.topic_ids[self.topic], "partitions": parts}]
+
+    def may_repeat(self, api: str, values: Mapping[str, Any]) -> bool:
+        """Whether neither a downgrade nor another generation depends on what is drawn by the server or the order of a map."""
+        if api == "consumer_group_heartbeat":
+            epoch = values["member_epoch"]
+            return self.may_upgrade() if epoch == 0 else epoch > 0 or self.may_leave()
+        if api == "join_group" and (not values["member_id"] or values["member_id"] == "nobody"):
+            return False
+        return super().may_repeat(api, values) and (api != "leave_group" or self.may_leave())
 
     def fetch(self) -> None:
         one: Any = self.one_of(*self.old, *self.new)
@@ -325,7 +389,7 @@ class Migration(Play):
         """Describe the group, but not the assignments after a downgrade, nor the assignment epoch of an empty group
         (docs/differences.md)."""
         watch, found, state = self.k.line("watch"), consumer.describe_quietly(self.k, self.group), self.state()
-        if self.has_been_modern and state == "PreparingRebalance":
+        if self.has_been_modern and state in IN_REBALANCE:
             self.k.events.append({"state": state})
         else:
             self.ask(watch, "describe_groups", classic.DESCRIBE, groups=[self.group])
@@ -359,3 +423,9 @@ class Migration(Play):
             self._live(one)
             self.take_late_answers()
         self.pause(HALF_MS)
+
+
+class MigrationRestarted(Migration):
+    """The same on a broker that is restarted meanwhile."""
+
+    server = "range-restart"

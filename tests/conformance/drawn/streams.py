@@ -5,10 +5,11 @@ from itertools import count
 from typing import Any
 
 from protocol.java_hash import partition_of
-from tests.conformance.actors import Member, Producer, Streams, subscription
-from tests.conformance.drawn.play import Play, versions_of
-from tests.conformance.servers import COMMON
-from tests.conformance.stage import Answer, is_success
+from tests.conformance.actors import Streams
+from tests.conformance.drawn.guests import Guests
+from tests.conformance.drawn.play import versions_of
+from tests.conformance.servers import COMMON, RESTARTING
+from tests.conformance.stage import Answer, Line
 from tests.conformance.topologies import copartitioned, internal, part, topology
 
 SESSION_MS, FAR_MS = 6_000, 60_000  # one that a long pause outlasts, one that nothing does
@@ -69,13 +70,13 @@ class Actor(Streams):
         }
 
 
-class StreamsGroups(Play):
+class StreamsGroups(Guests):
     """One group, up to four members, its topics, and whoever looks on."""
 
     server = "streams"
-    is_open = False  # a transaction
+    pause_ms = PAUSE_MS
+    kinds = ("classic", "classic", "consumer", "share")
     written = 0  # records of another group
-    guest = ""  # the id of a classic member that has asked for one, and is no stranger to the group
 
     def begin(self) -> None:
         self.group = self.k.name("g")
@@ -185,6 +186,13 @@ class StreamsGroups(Play):
             self.visit: 5,
             self.long_pause: 4,
             self.hang_up: 1,
+            self.again: 6,
+            self.fetch_of_many: 2,
+            self.look_elsewhere: 2,
+            self.find: 1,
+            self.replace_topic: 2,
+            self.go_elsewhere: 2,
+            **({self.restart: 14, self.long_pause: 1} if self.server in RESTARTING else {}),
         }
 
     def actor(self) -> Actor:
@@ -218,9 +226,13 @@ class StreamsGroups(Play):
         self.k.pump.run(self.k.settle_ms)
 
     def write_elsewhere(self) -> None:
-        """Let another group of the same partition write: Kafka describes sizes as they were at its last record."""
+        """Let other groups of the same partitions write: Kafka describes sizes as they were at their last record."""
+        for group in (self.group, self.k.name("h")):
+            self._write_beside(group)
+
+    def _write_beside(self, group: str) -> None:
         partitions = int(COMMON["offsets.topic.num.partitions"])
-        number = partition_of(self.group, partitions)
+        number = partition_of(group, partitions)
         names = (f"beside {self.k.prefix}{n}" for n in count())
         group = next(name for name in names if partition_of(name, partitions) == number)
         self.written += 1
@@ -399,38 +411,24 @@ class StreamsGroups(Play):
         short = self.one_of(*names)
         return {**self._ids(short), "partitions": parts}
 
-    def transact(self) -> None:
-        """Commit offsets in a transaction, as members of Kafka Streams do with exactly-once, and end it."""
+    def offsets_of_member(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         one = self.actor()
-        if not hasattr(self, "producer"):
-            self.producer = Producer(self.k)
-            me = self.k.line("p").until("a producer", "init_producer_id", 4, is_success, **self.producer.start())
-            self.producer.learn(me)
-        if not self.is_open:
-            self.producer.add_offsets(self.group)
-            self.is_open = True
-        for _ in range(self.dice.randint(1, 2)):
-            version, epoch = self.one_of(*range(6)), self._epoch(one)
-            known: dict[str, Any] = {**self.producer.me(), "group_id": self.group}
-            if version >= 3 and self.is_so(0.8):
-                known |= {"member_id": one.member_id, "generation_id": epoch, "group_instance_id": None}
-            known["topics"] = [self._make_topic(one, known.get("generation_id", -1))]
-            self.ask(self.producer.line, "txn_offset_commit", [version], **known)
-        if self.is_so(0.7):
-            self.producer.end(self.is_so(0.6))
-            self.is_open = False
-            self.await_offsets()
+        epoch = self._epoch(one)
+        known = {"member_id": one.member_id, "generation_id": epoch, "group_instance_id": None}
+        return known, [self._make_topic(one, epoch)]
 
-    def await_offsets(self) -> None:
-        """Wait until no transaction withholds offsets of the group."""
-        groups = [{"group_id": self.group, "member_id": None, "member_epoch": -1, "topics": None}]
+    def may_repeat(self, api: str, values: Mapping[str, Any]) -> bool:
+        """A stranger stops nobody here (docs/differences.md), and one whose epoch was taken back is told again."""
+        return super().may_repeat(api, values) and not values.get("shutdown_application")
 
-        def is_stable(answer: Answer) -> bool:
-            said = [part.error_code for topic in answer.groups[0].topics for part in topic.partitions]
-            return "UNSTABLE_OFFSET_COMMIT" not in said
-
-        values = {"groups": groups, "require_stable": True}
-        self.k.line("stage").until("the offsets", "offset_fetch", 9, is_stable, **values)
+    def repeat(self, line: Line, api: str, version: int, values: dict[str, Any]) -> None:
+        if api != Actor.API:
+            super().repeat(line, api, version, values)
+        elif one := next((one for one in self.actors if one.member_id == values["member_id"]), None):
+            one.line = line
+            self.beat_as(one, **values)
+            if values["member_epoch"] < 0:
+                one.forget()
 
     def _ids(self, short: str) -> dict[str, Any]:
         """The name and the id of a topic, of which a version has one."""
@@ -459,11 +457,11 @@ class StreamsGroups(Play):
     def describe(self) -> None:
         self.write_elsewhere()
         if self.is_so(0.85):
-            groups = self.one_of([self.group], [self.group], [self.group, self.k.name("h")], ["", self.group], [])
+            groups = self.names()
             values = {"group_ids": groups, "include_authorized_operations": self.is_so(0.2)}
             self.ask(self.k.line("watch"), "streams_group_describe", DESCRIBE, **values)
         elif self.is_so(0.4):
-            self.ask(self.k.line("watch"), "describe_groups", DESCRIBE_CLASSIC, groups=[self.group])
+            self.ask(self.k.line("watch"), "describe_groups", DESCRIBE_CLASSIC, groups=self.names())
         else:
             api = self.one_of("consumer_group_describe", "share_group_describe")
             self.ask(self.k.line("watch"), api, [1], group_ids=[self.group])
@@ -477,8 +475,7 @@ class StreamsGroups(Play):
         self.ask(self.k.line("watch"), "list_groups", self.one_of(LIST, [5]), states_filter=states, types_filter=types)
 
     def delete(self) -> None:
-        names = self.one_of([self.group], [self.group], [self.group, self.k.name("h")])
-        self.ask(self.k.line("admin"), "delete_groups", DELETE, groups_names=names)
+        self.ask(self.k.line("admin"), "delete_groups", DELETE, groups_names=self.names())
 
     def delete_offsets(self) -> None:
         parts = [{"partition_index": index} for index in self.some_of((0, 1, 2), 1)]
@@ -508,6 +505,25 @@ class StreamsGroups(Play):
             self.there.discard(name)
         k.pump.run(k.settle_ms)
 
+    def replace_topic(self) -> None:
+        """A source is deleted and made anew, most often of another size, while nobody asks."""
+        if there := sorted(self.there):
+            name = self.one_of(*there)
+            self.k.delete_topic(self.k.name(name))
+            if not self.has_endpoints:
+                self.sizes[name] = self.dice.randint(1, 4)
+            self.k.topic(name, self.sizes[name])
+            self.k.pump.run(self.k.settle_ms)
+
+    def go_elsewhere(self) -> None:
+        """A member of this group is, or tries to be, one of another group as well."""
+        one = self.actor()
+        values = self.one_of(self.joining(one), {"member_epoch": -1}, {"member_epoch": one.epoch})
+        said = {**one.identity(), **values, "group_id": self.k.name("h")}
+        self.ask(one.line, one.API, BEAT, **said)
+        if said["member_epoch"] == 0:
+            self.await_internals()
+
     def move_internal(self, name: str) -> None:
         """Somebody deletes a repartition topic or changelog, or lets it grow."""
         described = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
@@ -518,6 +534,9 @@ class StreamsGroups(Play):
             self.k.delete_topic(name)
 
     def set_configs(self) -> None:
+        if self.is_so(0.25):
+            self.unset_configs("streams_num_standby_replicas", "streams_heartbeat_interval_ms")
+            return
         configs = self.one_of(
             {"streams_num_standby_replicas": self.one_of(0, 1, 2)},
             {"streams_num_standby_replicas": self.one_of(0, 1, 2)},
@@ -526,31 +545,21 @@ class StreamsGroups(Play):
         )
         self.k.group_config(self.group, **configs)
 
-    def visit(self) -> None:
-        """Members of other kinds take the same group id, or try to."""
-        k = self.k
-        kind = self.one_of("classic", "classic", "consumer", "share", "leave", "leave")
-        topic = k.name(self.sources[0])
-        if kind == "classic":
-            protocols = [{"name": "range", "metadata": subscription(topic)}]
-            one = Member(
-                k, "z", group=self.group, protocols=protocols, session_timeout_ms=FAR_MS, version=self.one_of(5, 9)
-            )
-            one.member_id = self.one_of("", self.guest)
-            self.guest = one.join().member_id
-        elif kind == "consumer":
-            values = {"group_id": self.group, "member_id": "member-z", "member_epoch": self.one_of(0, 0, 2, -1)}
-            values |= {"rebalance_timeout_ms": FAR_MS, "subscribed_topic_names": [topic], "topic_partitions": []}
-            self.ask(k.line("z"), "consumer_group_heartbeat", [1], **values)
-        elif kind == "share":
-            values = {"group_id": self.group, "member_id": "member-z", "member_epoch": self.one_of(0, 0, 2, -1)}
-            self.ask(k.line("z"), "share_group_heartbeat", [1], **values, subscribed_topic_names=[topic])
-        else:
-            leaver = {"member_id": self.guest or "z", "group_instance_id": None, "reason": None}
-            self.ask(k.line("z"), "leave_group", [5], group_id=self.group, members=[leaver])
-
     def long_pause(self) -> None:
-        self.pause(PAUSE_MS)
+        self.pause(self.pause_ms)
 
     def hang_up(self) -> None:
         self.actor().line.close()
+
+
+class StreamsGroupsRestarted(StreamsGroups):
+    """The same on a broker that is restarted meanwhile."""
+
+    server = "streams-restart"
+
+
+class StreamsGroupsExpiry(StreamsGroups):
+    """The same where offsets expire after a minute, which the second of two pauses outlasts."""
+
+    server = "streams-expiry"
+    pause_ms = 40_000

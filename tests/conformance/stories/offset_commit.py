@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.conformance.actors import Member, members, static_pair
-from tests.conformance.requests import UNKNOWN_ID, commit, fetch, part
+from tests.conformance.requests import UNKNOWN_ID, commit, fetch, named_twice, part
 from tests.conformance.scenes import complete_join, join_alone, joining_pair, pending_pair, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -157,6 +157,16 @@ def one_partition_twice_in_a_request(k: Stage) -> None:
     topic, line = k.topic(), k.line("a")
     commit(line, k.name("g"), topic, part(1), part(2))
     fetch(line, k.name("g"), topic)
+
+
+@story("O-046")
+def topics_that_are_named_twice_or_with_no_partition(k: Stage) -> None:
+    """The broker joins the entries of a topic only where it has refused some; a topic without partitions is not answered."""
+    line = k.line("a")
+    for topics in named_twice(k.topic(), k.name("missing")):
+        for generation, member in ((-1, ""), (1, "nobody")):
+            known = {"member_id": member, "generation_id_or_member_epoch": generation}
+            line.call("offset_commit", 9, group_id=k.name("g"), topics=topics, **known)
 
 
 @story("G-015 O-043 O-211")

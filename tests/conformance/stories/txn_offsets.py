@@ -1,7 +1,7 @@
 """Offsets inside transactions: AddOffsetsToTxn, TxnOffsetCommit, and what EndTxn makes of them."""
 
 from tests.conformance.actors import FAR, Producer
-from tests.conformance.requests import commit, delete, fetch_until, part
+from tests.conformance.requests import commit, delete, fetch_until, named_twice, part
 from tests.conformance.scenes import begin_producer, join_alone
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.story import story
@@ -189,6 +189,19 @@ def what_is_wrong_with_single_partitions(k: Stage) -> None:
     p.commit_offsets(group, topic, part(1), part(2, 9))
     p.commit_offsets(group, k.name("missing"))
     p.commit_offsets(group, topic, part(3, metadata="x" * 4097))
+
+
+@story("O-113 O-046")
+def topics_of_a_transaction_that_are_named_twice(k: Stage) -> None:
+    """As in a commit without a transaction."""
+    p = begin_producer(k)
+    p.add_offsets(k.name("g"))
+    for topics in named_twice(k.topic(), k.name("missing")):
+        for generation, member in ((-1, ""), (1, "nobody")):
+            p.commit_offsets(k.name("g"), "", topics=topics, member_id=member, generation_id=generation)
+    other = begin_producer(k, "other")  # whose transaction does not have the group
+    for topics in named_twice(k.name("t"), k.name("missing")):
+        other.commit_offsets(k.name("g"), "", topics=topics)
 
 
 @story("O-117 O-116")
