@@ -24,6 +24,10 @@ CONFIGS: list[dict[str, str]] = [
     {"message.timestamp.before.max.ms": str(HOUR_MS)},
     {"message.timestamp.after.max.ms": "1000"},
     {"max.message.bytes": "150"},
+    {"min.insync.replicas": "2"},
+    {"cleanup.policy": ""},
+    {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"},
+    {"message.timestamp.before.max.ms": "0", "message.timestamp.after.max.ms": "0"},
 ]
 MORE = 4  # than which no topic grows
 
@@ -365,6 +369,8 @@ class Records(Play):
             ("max.message.bytes", "1048588"),
             ("cleanup.policy", "compact"),
             ("cleanup.policy", "delete"),
+            ("cleanup.policy", ""),
+            ("min.insync.replicas", "2"),
             ("message.timestamp.after.max.ms", "1000"),
             ("message.timestamp.type", "LogAppendTime"),
         )

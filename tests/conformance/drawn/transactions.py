@@ -8,7 +8,7 @@ from tests.conformance.actors import FAR, Member, Modern
 from tests.conformance.batches import GZIP, TRANSACTIONAL, batch
 from tests.conformance.drawn.play import Learn, Play, versions_of
 from tests.conformance.drawn.records import Session
-from tests.conformance.requests import UNKNOWN_ID
+from tests.conformance.requests import SET, TOPIC, UNKNOWN_ID, config_resource
 from tests.conformance.stage import Answer, Line, Stage
 
 Place = tuple[str, int]  # a topic and a partition of it
@@ -133,6 +133,7 @@ class Transactions(Play):
             self.change_members: 3,
             self.renew: 2,
             self.grow: 2,
+            self.alter: 4,
             self.list_offsets: 8,
             self.delete_records: 0
             if self.waiting
@@ -351,7 +352,8 @@ class Transactions(Play):
         values = [b"%d" % self.dice.randrange(1_000) for _ in range(count)]
         times = [self.now_ms + n for n in range(count)]
         key = self.one_of(b"k", b"l", None)
-        return batch(*values, timestamps=times, key=key, codec=self.one_of(0, 0, 0, GZIP), **numbers)
+        wrong = self.one_of({"crc": 1}, {"count": 9}, {"last_delta": 7}) if self.is_so(0.04) else {}
+        return batch(*values, timestamps=times, key=key, codec=self.one_of(0, 0, 0, GZIP), **numbers, **wrong)
 
     def _produce(
         self, line: Line, versions: Collection[int], learn: Learn, parts: list[tuple[Place, bytes]], **values: Any
@@ -360,7 +362,11 @@ class Transactions(Play):
         for (topic, index), records in parts:
             known = data.setdefault(topic, {**self.names(topic), "partition_data": []})
             known["partition_data"].append({"index": index, "records": records})
-        values |= {"acks": self.one_of(-1, -1, -1, 1), "timeout_ms": 10_000, "topic_data": list(data.values())}
+        values |= {
+            "acks": self.one_of(*[-1] * 20, *[1] * 6, 2),
+            "timeout_ms": 10_000,
+            "topic_data": list(data.values()),
+        }
         self.ask(line, "produce", versions, learn, **values)
 
     def names(self, topic: str) -> dict[str, Any]:
@@ -619,6 +625,26 @@ class Transactions(Play):
         self.k.events.append({"made anew": topic.removeprefix(self.k.prefix)})
         self.counts[topic] = self.dice.randint(1, 2)
         self._create(topic.removeprefix(self.k.prefix), self.counts[topic])
+
+    def alter(self) -> None:
+        """Change a setting of a topic, also while a transaction is open in it."""
+        topic = self.one_of(*sorted(self.counts))
+        key, value = self.one_of(
+            ("message.timestamp.type", "LogAppendTime"),
+            ("message.timestamp.type", "CreateTime"),
+            ("cleanup.policy", "compact"),
+            ("cleanup.policy", "delete"),
+            ("max.message.bytes", "90"),
+            ("max.message.bytes", "1048588"),
+        )
+        line, resource = self.k.line("stage"), {"resource_type": TOPIC, "resource_name": topic}
+        line.quietly("incremental_alter_configs", 1, resources=[config_resource(TOPIC, topic, (key, SET, value))])
+
+        def is_set(answer: Answer) -> bool:
+            return bool(answer.results[0].configs[0].value == value)
+
+        line.until(topic, "describe_configs", 4, is_set, resources=[{**resource, "configuration_keys": [key]}])
+        self.k.pump.run(self.k.settle_ms)
 
     def grow(self) -> None:
         topic = self.one_of(*sorted(self.counts))
