@@ -9,6 +9,9 @@ LEADER_EPOCH: Final = 0
 """A partition's records do not change with its leader: every batch is of one epoch, and a check of it finds the log's
 end."""
 
+NO_EPOCH: Final = -1
+"""That a client knows none."""
+
 NOBODY: Final = -2  # coordinates a partition that is not loaded, or while no broker runs
 OPERATOR: Final = -3  # asks no broker in particular, and is served as by the right one
 

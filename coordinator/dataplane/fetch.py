@@ -46,7 +46,6 @@ from storage.segment import end_of
 
 BY_ID_SINCE: Final = 13
 ERROR_SINCE: Final = 7  # a response has an error of its own
-NO_EPOCH: Final = -1
 DENIAL_UNITS: Final = 5  # to ask whether a client may read a topic
 FEW: Final = 20  # partitions, which are looked at in one step though their logs must be opened
 READS_MAX: Final = 500  # partitions that are read in one step, and of which one response has records: ten milliseconds
@@ -363,7 +362,7 @@ def _read_one(
         return _refuse(index, ErrorCode.INCONSISTENT_TOPIC_ID)
     if asked.leader_epoch > LEADER_EPOCH:
         return _refuse(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
-    if asked.fetched_epoch not in (NO_EPOCH, LEADER_EPOCH):  # it never was: the two logs have nothing in common
+    if asked.fetched_epoch > LEADER_EPOCH:  # it never was: the two logs have nothing in common
         return _refuse(index, ErrorCode.OFFSET_OUT_OF_RANGE)
     log = state.log(name, index)
     if asked.fetched_epoch == LEADER_EPOCH and asked.offset > (0 if log is None else log.end_offset):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Generator
 from typing import Final
 
-from coordinator.dataplane.brokers import LEADER_EPOCH
+from coordinator.dataplane.brokers import LEADER_EPOCH, NO_EPOCH
 from coordinator.dataplane.isolation import READ_COMMITTED
 from coordinator.dataplane.pace import READ_WORK, PartitionPace
 from coordinator.dataplane.state import Env, State
@@ -64,6 +64,8 @@ def _answer(
         return _error(index, error)
     if asked.current_leader_epoch > LEADER_EPOCH:
         return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if asked.current_leader_epoch < NO_EPOCH:
+        return _error(index, ErrorCode.FENCED_LEADER_EPOCH)
     log = state.log(topic, index)
     if log is None:
         offset, timestamp = _find_in_nothing(asked.timestamp)

@@ -5,7 +5,7 @@ Shown by tests/dataplane/test_steps.py and tests/conformance/stories/fetch.py.
 
 from collections.abc import Generator
 
-from coordinator.dataplane.brokers import LEADER_EPOCH
+from coordinator.dataplane.brokers import LEADER_EPOCH, NO_EPOCH
 from coordinator.dataplane.pace import PartitionPace
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
@@ -41,9 +41,13 @@ def _end(
         return _answer(asked.partition, error=error)
     if asked.current_leader_epoch > LEADER_EPOCH:
         return _answer(asked.partition, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if asked.current_leader_epoch < NO_EPOCH:
+        return _answer(asked.partition, error=ErrorCode.FENCED_LEADER_EPOCH)
+    log = state.log(topic, asked.partition)
+    if asked.leader_epoch < NO_EPOCH:  # older than all: it ends where the first one begins
+        return _answer(asked.partition, asked.leader_epoch, 0 if log is None else log.start_offset)
     if asked.leader_epoch != LEADER_EPOCH:
         return _answer(asked.partition)  # an epoch that never was: undefined
-    log = state.log(topic, asked.partition)
     return _answer(asked.partition, LEADER_EPOCH, 0 if log is None else log.end_offset)
 
 

@@ -71,6 +71,8 @@ def share_fetch(state: State, request: ShareFetchRequest, env: Env) -> Decision:
     if isinstance(session, ErrorCode):
         return Done(ShareFetchResponse(error_code=session))
     partitions = () if epoch == FINAL_EPOCH or request.is_renew_ack else tuple(session.partitions)
+    if partitions and request.share_acquire_mode not in (WHOLE_BATCHES, EXACTLY):
+        return Done(ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST))  # Kafka: a failure of its own
     keys = tuple([StateKey(member[0], topic_id, index) for topic_id, index in partitions])
     asked = _resolve_request(state, member, keys, request, session.number)
     poll = SharePoll(asked, env, session, tells_all=epoch == INITIAL_EPOCH)
@@ -81,12 +83,9 @@ def share_fetch(state: State, request: ShareFetchRequest, env: Env) -> Decision:
 
 
 def _refuse(request: ShareFetchRequest) -> ErrorCode:
-    """Return why a request is refused whatever the session says. Kafka takes an unknown mode for a failure of its
-    own."""
-    if request.is_renew_ack and (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms):
-        return ErrorCode.INVALID_REQUEST
-    is_known = request.share_acquire_mode in (WHOLE_BATCHES, EXACTLY)
-    return ErrorCode.NONE if is_known else ErrorCode.INVALID_REQUEST
+    """Return why a request is refused whatever the session says."""
+    fetches = request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
+    return ErrorCode.INVALID_REQUEST if request.is_renew_ack and fetches else ErrorCode.NONE
 
 
 def _find_session(state: State, member: SessionKey, request: ShareFetchRequest, env: Env) -> ShareSession | ErrorCode:

@@ -6,6 +6,8 @@ a marker that is there twice changes nothing.
 Shown by tests/conformance/stories/admin_features.py.
 """
 
+from typing import Final
+
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.decision import Steps, in_steps
 from coordinator.core.pace import do_to_the_end
@@ -25,6 +27,8 @@ from protocol.messages.write_txn_markers import (
 from protocol.record_batch import encode_marker
 from protocol.records import EndMarker
 from storage.producers import Producers
+
+_NO_VERSION: Final = -1
 
 
 @in_steps
@@ -62,7 +66,7 @@ def _write(
     fact = engine.world.ledger.catalog.topics_by_name.get(topic)
     if fact is None or not 0 <= index < fact.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if one.producer_id < 0 or one.producer_epoch < 0:
+    if one.producer_id < 0 or one.producer_epoch < 0 or one.transaction_version == _NO_VERSION:
         return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which does not expect them
     producer = (one.producer_id, one.producer_epoch)
     end = EndMarker(commits=one.transaction_result, coordinator_epoch=one.coordinator_epoch)

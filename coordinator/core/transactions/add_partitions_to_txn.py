@@ -3,7 +3,8 @@
 Shown by tests/core/transactions/test_*.py and tests/conformance/stories/transactions.py.
 """
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Iterable
+from itertools import repeat
 from typing import Any, Final
 
 from coordinator.core.acls.names import Operation, Resource
@@ -73,31 +74,31 @@ def _add_partitions(
                 refusals[partition] = error
     producer = (asked.producer_id, asked.producer_epoch)
     records: tuple[CatalogRecord, ...] = ()
-    if refusals:  # one stops them all; the others are told that it was not their fault
-        errors = [refusals.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions]
-    elif asked.verify_only:
-        errors = []
+    told: Iterable[tuple[str, Collection[int], Iterable[ErrorCode]]]
+    if refusals or asked.verify_only:  # then Kafka's answer has each partition once, and no topic without any
+        by_name: dict[str, dict[int, ErrorCode]] = {}
         for partition in partitions:
             if pace.is_due():
                 yield Result()
-            verified = verify_partition(transactions, asked.transactional_id, producer, partition)
-            errors.append(for_version(verified, call.version))
+            if refusals:  # one stops them all; the others are told that it was not their fault
+                error = refusals.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            else:
+                error = verify_partition(transactions, asked.transactional_id, producer, partition)
+            by_name.setdefault(partition[0], {})[partition[1]] = for_version(error, call.version)
+        told = ((name, found.keys(), found.values()) for name, found in by_name.items())
     else:
         outcome = add_to_transaction(transactions, asked.transactional_id, producer, partitions, call.now_ms)
         error = outcome if isinstance(outcome, ErrorCode) else ErrorCode.NONE
         records = () if isinstance(outcome, ErrorCode) else outcome.records
-        errors = [for_version(error, call.version)] * len(partitions)
+        every = repeat(for_version(error, call.version))
+        told = ((topic.name, topic.partitions, every) for topic in asked.topics)
     results: list[AddPartitionsToTxnResponseTopicResult] = []
-    rest = iter(errors)
-    is_by_partition = bool(refusals) or asked.verify_only  # then Kafka's answer has no topic without partitions
-    for topic in asked.topics:
-        if is_by_partition and not topic.partitions:
-            continue
-        if pace.is_due(1 + len(topic.partitions) // _RESULTS_A_UNIT):
+    for name, indexes, errors in told:
+        if pace.is_due(1 + len(indexes) // _RESULTS_A_UNIT):
             yield Result(records=records)
             records = ()
-        told = tuple(map(AddPartitionsToTxnResponsePartitionResult, topic.partitions, rest))
-        results.append(AddPartitionsToTxnResponseTopicResult(topic.name, told))
+        entries = tuple(map(AddPartitionsToTxnResponsePartitionResult, indexes, errors))
+        results.append(AddPartitionsToTxnResponseTopicResult(name, entries))
     return tuple(results), records
 
 

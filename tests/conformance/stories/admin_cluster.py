@@ -78,6 +78,36 @@ def a_partition_for_another_directory(k: Stage) -> None:
 
 
 @story("V-007")
+def partitions_for_another_directory_that_are_named_twice(k: Stage) -> None:
+    """Each is told once, by the last directory. A topic whose name is too long for the copy is refused first."""
+    name, long = k.topic(partitions=2), k.name("x" * 200)
+    here = k.line("a").quietly("describe_log_dirs", 5, topics=[]).results[0].log_dir
+    there = "/not/there"
+    longest = (long + "x" * 215)[: 215 - len("-0")]
+
+    def ask(*dirs: tuple[str, list[tuple[str, list[int]]]]) -> None:
+        asked = [{"path": path, "topics": [{"name": topic, "partitions": parts} for topic, parts in topics]}
+                 for path, topics in dirs]  # fmt: skip
+        answer = k.line("a").quietly("alter_replica_log_dirs", 2, dirs=asked)
+        k.events.append(
+            {
+                "entries": len(answer.results),
+                "told": sorted(
+                    [len(topic.topic_name) > 214, one.partition_index, one.error_code]
+                    for topic in answer.results
+                    for one in topic.partitions
+                ),
+            }
+        )
+
+    ask((here, [(name, [0, 0]), (name, [0])]), (there, [(name, [0])]))
+    ask((there, [(name, [0, 1])]), (here, [(name, [0])]))
+    ask((here, [(name, [])]), (here, []))
+    for path in (here, there):
+        ask((path, [(longest, [0, -1, 10]), (longest + "x", [0]), (longest[:-1], [-1, 10])]))
+
+
+@story("V-007")
 def acls_without_an_authorizer(k: Stage) -> None:
     """SECURITY_DISABLED, for each rule and each filter."""
     for version in (1, 2, 3):

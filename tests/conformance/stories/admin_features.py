@@ -109,6 +109,16 @@ def markers_for_what_is_not_there(k: Stage) -> None:
 
 
 @story("V-007")
+def markers_of_transaction_versions_that_do_not_exist(k: Stage) -> None:
+    """-1 is none; any other is taken."""
+    name = k.topic()
+    for number, transaction_version in enumerate((-1, -2, 3, 127)):
+        for topic in (name, k.name("none")):
+            asked = {**marker(k, 10**12 + number, 0, (topic, [0])), "transaction_version": transaction_version}
+            k.line("a").call("write_txn_markers", 2, markers=[asked])
+
+
+@story("V-007")
 def a_transaction_is_aborted_by_an_administrator(k: Stage) -> None:
     """An open transaction is found in the partition, and a marker ends it there; an older epoch does not."""
     name = k.topic()

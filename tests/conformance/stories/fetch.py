@@ -375,6 +375,31 @@ def where_a_leader_epoch_ends(k: Stage) -> None:
 
 
 @story("V-007")
+def a_leader_epoch_before_all_others(k: Stage) -> None:
+    """One below -1 that is asked about ends where the log begins; as the present one it is fenced, but not by Fetch,
+    for which anything below 0 is no epoch."""
+    topic = filled(k)
+    for _ in range(2):
+        for part in (
+            {"partition": 0, "leader_epoch": -2},
+            {"partition": 0, "leader_epoch": -(2**31)},
+            {"partition": 0, "leader_epoch": -1},
+            {"partition": 0, "leader_epoch": 0, "current_leader_epoch": -2},
+            {"partition": 9, "leader_epoch": -2, "current_leader_epoch": -2},
+        ):
+            wanted = [{"topic": topic, "partitions": [part]}]
+            k.line("reader").call("offset_for_leader_epoch", 4, replica_id=-1, topics=wanted)
+        for time in (-1, -2):
+            parts = [{"partition_index": 0, "current_leader_epoch": -2, "timestamp": time}]
+            topics = [{"name": topic, "partitions": parts}]
+            k.line("reader").call("list_offsets", 6, replica_id=-1, isolation_level=0, topics=topics)
+        fetch(k, topic, 2, part={"last_fetched_epoch": -2})
+        fetch(k, topic, 2, part={"current_leader_epoch": -2})
+        parts = [{"partition_index": 0, "offset": 2}]
+        k.line("admin").quietly("delete_records", 2, topics=[{"name": topic, "partitions": parts}], timeout_ms=5000)
+
+
+@story("V-007")
 def a_parked_fetch_holds_its_connection(k: Stage) -> None:
     """What is asked behind it waits; another connection does not."""
     topic = filled(k, 1)

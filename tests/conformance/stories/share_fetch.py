@@ -467,6 +467,19 @@ def an_acquire_mode_that_does_not_exist(k: Stage) -> None:
     a.look(share_acquire_mode=2)
 
 
+@story("H-213")
+def an_acquire_mode_that_does_not_exist_where_nothing_is_acquired(k: Stage) -> None:
+    """Errors of the session come first; without partitions, and at the end of the session, the mode does not count."""
+    topic = shared(k, 2)
+    a = Taker(k, "a", topic)
+    for epoch in (5, -7, -1):
+        a.look(share_acquire_mode=2, epoch=epoch)
+    a.look(share_acquire_mode=2, epoch=0, topics=[])
+    a.look(share_acquire_mode=2, topics=[])
+    a.look(share_acquire_mode=2, epoch=-1, topics=[])
+    a.take(epoch=0)
+
+
 @story("H-214")
 def latest_is_decided_by_the_first_fetch(k: Stage) -> None:
     """Records of before are never seen."""

@@ -3,6 +3,7 @@
 from tests.conformance.actors import Member, Modern, Sharer
 from tests.conformance.requests import UNKNOWN_ID, commit, part
 from tests.conformance.scenes import sole_consumer, stable
+from tests.conformance.sharing import find_share_coordinators
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -342,6 +343,38 @@ def offsets_of_a_share_group(k: Stage) -> None:
             "offset_delete", 0, group_id=a.group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}]
         )
         a.leave()
+
+
+def alter(k: Stage, group: str, *topics: tuple[str, list[tuple[int, int]]]) -> None:
+    """Let a share group begin elsewhere, and show where it is then."""
+    asked = [
+        {"topic_name": name, "partitions": [{"partition_index": index, "start_offset": at} for index, at in parts]}
+        for name, parts in topics
+    ]
+    k.line("admin").call("alter_share_group_offsets", 0, group_id=k.name(group), topics=asked)
+    shown = [{"topic_name": name, "partitions": [0, 1]} for name in dict.fromkeys(name for name, _ in topics)]
+    groups = [{"group_id": k.name(group), "topics": shown}]
+    k.line("admin").send("describe_share_group_offsets", 1, groups=groups).answer(is_timed=False)
+
+
+@story("V-007")
+def offsets_of_topics_that_are_named_twice(k: Stage) -> None:
+    """Each partition counts; of one that is there twice the last entry."""
+    topic, none = k.topic(partitions=2), k.name("none")
+    for group in ("g", "h", "i"):
+        find_share_coordinators(k, topic, group, 2)
+    alter(k, "g", (topic, [(0, 7)]), (topic, [(1, 8)]))
+    alter(k, "g", (topic, [(0, 3), (1, 5)]), (none, [(0, 1)]), (topic, [(1, 6), (9, 1)]))
+    alter(k, "h", (topic, [(0, 7)]), (topic, []))
+    alter(k, "i", (none, [(0, 1)]), (none, [(1, 1)]))
+
+
+@story("V-007")
+def offsets_of_a_partition_below_zero(k: Stage) -> None:
+    """Kafka takes it for a failure of its own, and alters none."""
+    topic = k.topic(partitions=2)
+    find_share_coordinators(k, topic, "g", 2)
+    alter(k, "g", (topic, [(0, 7), (-1, 8)]))
 
 
 @story("H-022")

@@ -288,6 +288,30 @@ def partitions_are_added_in_every_version(k: Stage) -> None:
 
 
 @story("O-116")
+def partitions_of_a_transaction_that_are_named_twice(k: Stage) -> None:
+    """Where one is refused each is told once, and so where they are verified; else as the request names them."""
+    topic = k.topic(partitions=3)
+    p = begin_producer(k)
+    me = {"transactional_id": k.name("x"), "producer_id": p.id, "producer_epoch": p.epoch}
+    for numbers in ([0, 0], [0, 0, 9]):
+        topics = [{"name": topic, "partitions": numbers}, {"name": topic, "partitions": [0]}]
+        p.add_partitions(topic, v3_and_below_topics=topics)
+        for verify_only in (False, True):
+            of = [{**me, "verify_only": verify_only, "topics": topics}]
+            k.line("broker").call("add_partitions_to_txn", 5, transactions=of)
+
+
+@story("O-116")
+def two_transactions_of_one_id(k: Stage) -> None:
+    """Only brokers ask so, and none names one twice. Kafka tells of the partitions of the first, twice."""
+    one, other = k.topic("one"), k.topic("other")
+    p = begin_producer(k)
+    me = {"transactional_id": k.name("x"), "producer_id": p.id, "producer_epoch": p.epoch, "verify_only": False}
+    of = [{**me, "topics": [{"name": name, "partitions": [0]}]} for name in (one, other)]
+    k.line("broker").call("add_partitions_to_txn", 5, transactions=of)
+
+
+@story("O-116")
 def partitions_of_a_producer_that_is_not_this_one(k: Stage) -> None:
     """Wrong id, wrong epoch, unknown transactional id."""
     topic = k.topic()

@@ -170,6 +170,7 @@ def test_many_topics_are_added_in_steps_and_written_once(
             [(index + more, error) for index in range(3) for more in (0, 1)]
             for error in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
         ]
+        expected[1] = [(index, ErrorCode.OPERATION_NOT_ATTEMPTED) for index in range(4)]  # each once
         expected[1].append((9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         expected.append(expected[0])
     assert [

@@ -6,6 +6,7 @@ puts its errors into the response.
 Shown by tests/runtime/test_share_states.py.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from coordinator.core.env import Env
@@ -40,16 +41,19 @@ def alter_share_group_offsets(
     topics: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
     missing: dict[bytes, StatePartitions] = {}
     offsets: dict[bytes, dict[int, int]] = {}
-    for asked in request.topics:  # of one that is there twice the last entry counts
-        topic = env.topics.get(asked.topic_name)
+    by_name: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
+    for asked in request.topics:
+        by_name.setdefault(asked.topic_name, []).extend(asked.partitions)
+    for name, partitions in by_name.items():
+        topic = env.topics.get(name)
         if topic is None:
-            topics[asked.topic_name] = _unknown_topic(asked)
+            topics[name] = _unknown_topic(name, partitions)
             continue
-        known = {one.partition_index: one.start_offset for one in asked.partitions if _exists(one, topic)}
+        known = {one.partition_index: one.start_offset for one in partitions if _exists(one, topic)}
         offsets[topic.id] = known
         if known or topic.id not in transition.group.initializing:  # else what was asked for before would wait longer
             missing[topic.id] = StatePartitions(topic.name, tuple(sorted(known)), transition.now_ms)
-        topics[asked.topic_name] = _answer(topic, asked)
+        topics[name] = _answer(topic, partitions)
     if missing:
         note_initializing(transition, missing)
     response = AlterShareGroupOffsetsResponse(responses=tuple(topics.values()))
@@ -72,12 +76,14 @@ def refuse(error: ErrorCode, message: str | None) -> Result[Any]:
     return Result(response=AlterShareGroupOffsetsResponse(error_code=error, error_message=message))
 
 
-def _answer(topic: Topic, asked: Any) -> AlterShareGroupOffsetsResponseTopic:
+def _answer(
+    topic: Topic, asked: Iterable[AlterShareGroupOffsetsRequestPartition]
+) -> AlterShareGroupOffsetsResponseTopic:
     entry = AlterShareGroupOffsetsResponsePartition
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partitions = [
         entry(one.partition_index) if _exists(one, topic) else entry(one.partition_index, unknown, UNKNOWN_PARTITION)
-        for one in asked.partitions
+        for one in asked
     ]
     return AlterShareGroupOffsetsResponseTopic(topic.name, topic.id, tuple(partitions))
 
@@ -86,7 +92,9 @@ def _exists(one: AlterShareGroupOffsetsRequestPartition, topic: Topic) -> bool:
     return 0 <= one.partition_index < topic.partitions
 
 
-def _unknown_topic(asked: Any) -> AlterShareGroupOffsetsResponseTopic:
+def _unknown_topic(
+    name: str, asked: Iterable[AlterShareGroupOffsetsRequestPartition]
+) -> AlterShareGroupOffsetsResponseTopic:
     entry, unknown = AlterShareGroupOffsetsResponsePartition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    partitions = [entry(one.partition_index, unknown, UNKNOWN_PARTITION) for one in asked.partitions]
-    return AlterShareGroupOffsetsResponseTopic(asked.topic_name, NO_ID, tuple(partitions))
+    partitions = [entry(one.partition_index, unknown, UNKNOWN_PARTITION) for one in asked]
+    return AlterShareGroupOffsetsResponseTopic(name, NO_ID, tuple(partitions))
