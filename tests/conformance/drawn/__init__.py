@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 
 from tests.conformance.drawn.admin import Admin
-from tests.conformance.drawn.classic import Classic
-from tests.conformance.drawn.consumer import Consumer
+from tests.conformance.drawn.classic import Classic, ClassicExpiry, ClassicRestarted
+from tests.conformance.drawn.consumer import Consumer, ConsumerExpiry, ConsumerRestarted
 from tests.conformance.drawn.migration import Migration
 from tests.conformance.drawn.play import Play
 from tests.conformance.drawn.records import Records
 from tests.conformance.drawn.share import Share
 from tests.conformance.drawn.share_groups import ShareGroups
-from tests.conformance.drawn.streams import StreamsGroups
+from tests.conformance.drawn.streams import StreamsGroups, StreamsGroupsExpiry
 from tests.conformance.drawn.transactions import Transactions
 from tests.conformance.stage import Event, Stage
 from tests.conformance.story import Story
@@ -26,12 +26,17 @@ TRANSCRIPTS = Path(__file__).parent / "transcripts"
 CHAPTERS: Mapping[str, type[Play]] = {
     "admin": Admin,
     "classic": Classic,
+    "classic_expiry": ClassicExpiry,
+    "classic_restarted": ClassicRestarted,
     "consumer": Consumer,
+    "consumer_expiry": ConsumerExpiry,
+    "consumer_restarted": ConsumerRestarted,
     "migration": Migration,
     "records": Records,
     "share": Share,
     "share_groups": ShareGroups,
     "streams": StreamsGroups,
+    "streams_expiry": StreamsGroupsExpiry,
     "transactions": Transactions,
 }
 

@@ -8,7 +8,7 @@ from protocol.java_hash import partition_of
 from tests.conformance.actors import Streams
 from tests.conformance.drawn.guests import Guests
 from tests.conformance.drawn.play import versions_of
-from tests.conformance.servers import COMMON, RESTARTING
+from tests.conformance.servers import COMMON
 from tests.conformance.stage import Answer, Line
 from tests.conformance.topologies import copartitioned, internal, part, topology
 
@@ -192,7 +192,6 @@ class StreamsGroups(Guests):
             self.find: 1,
             self.replace_topic: 2,
             self.go_elsewhere: 2,
-            **({self.restart: 14, self.long_pause: 1} if self.server in RESTARTING else {}),
         }
 
     def actor(self) -> Actor:
@@ -550,12 +549,6 @@ class StreamsGroups(Guests):
 
     def hang_up(self) -> None:
         self.actor().line.close()
-
-
-class StreamsGroupsRestarted(StreamsGroups):
-    """The same on a broker that is restarted meanwhile."""
-
-    server = "streams-restart"
 
 
 class StreamsGroupsExpiry(StreamsGroups):
