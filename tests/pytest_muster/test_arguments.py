@@ -126,6 +126,29 @@ def test_each_argument_of_a_method_is_in_what_the_server_is_asked_for(name: str)
             assert ask(name, **{argument: not value}) != asked, argument
 
 
+@pytest.mark.parametrize("name", [name for name in methods() if name.endswith(".wait")])
+def test_a_connection_outlives_what_the_server_waits_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By as much as that of a call that waits for nothing: an answer that takes a while is not lost."""
+    timeouts: list[float] = []
+
+    def connect(host: str, port: int, timeout: float) -> None:
+        timeouts.append(timeout)
+        raise MusterError("this is far enough")
+
+    monkeypatch.setattr("pytest_muster.admin.HTTPConnection", connect)
+    kind, _, called = name.partition(".")
+    made = MAKES[kind](Admin("localhost"))
+    waits_ms = (0, 1, 29_999, 30_000, 30_001, 45_000, 300_000)
+    for timeout_ms in waits_ms:
+        with pytest.raises(MusterError, match="far enough"):
+            getattr(made, called)(**{**arguments_of(getattr(made, called)), "timeout_ms": timeout_ms})
+    with pytest.raises(MusterError, match="far enough"):
+        Admin("localhost").call("GET", "/v1/state")
+    *waiting, at_once = timeouts
+    assert at_once >= 10
+    assert waiting == pytest.approx([at_once + one / 1000 for one in waits_ms])
+
+
 @pytest.mark.parametrize("name", list(methods()))
 def test_an_argument_that_is_left_out_is_neither_in_the_address_nor_in_the_body(name: str) -> None:
     kind, _, called = name.partition(".")
