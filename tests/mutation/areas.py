@@ -167,5 +167,10 @@ EQUIVALENT = {
     "Producer.__init__: self.last_offset = None": "its first batch sets it before anybody reads it",
 }
 
-# Functions that run on other systems only, by the beginnings of their names.
-OF_OTHER_SYSTEMS = ("Kqueue.",)
+# Functions that run elsewhere, where no mutant is: on other systems, and in the workers of Spark. By the beginnings of
+# their modules and names.
+ELSEWHERE = (
+    "coordinator/server/selector.py:Kqueue.",
+    "pipeline/tables/history.py:_",
+    *(f"pipeline/tables/shares.py:{name}" for name in ("_histories", "_rows", "_end")),
+)

@@ -23,7 +23,7 @@ from mutmut.mutation.file_mutation import Mutation, MutationVisitor, deep_replac
 from mutmut.mutation.mutators import mutation_operators
 from mutmut.mutation.pragma_handling import IgnoredCode
 
-from tests.mutation.areas import EQUIVALENT, OF_OTHER_SYSTEMS
+from tests.mutation.areas import ELSEWHERE, EQUIVALENT
 from tests.mutation.figures import Mutant
 from tests.mutation.slips import Slips
 
@@ -172,7 +172,7 @@ def find_candidates(folders: Iterable[str]) -> Iterator[Candidate]:
         numbers: Counter[str] = Counter()
         for mutation in visitor.mutations:
             name = names.get(mutation.contained_by_top_level_function)
-            if name is not None and not name.startswith(OF_OTHER_SYSTEMS):
+            if name is not None and not f"{path}:{name}".startswith(ELSEWHERE):
                 numbers[name] += 1
                 yield Candidate(path, text, name, "", numbers[name], partial(write, module, mutation))
 
@@ -186,7 +186,7 @@ def find_slips(folders: Iterable[str]) -> Iterator[Candidate]:
             numbers: Counter[str] = Counter()
             for slip in slips.find(function):
                 numbers[slip.kind] += 1
-                if not name.startswith(OF_OTHER_SYSTEMS):
+                if not f"{path}:{name}".startswith(ELSEWHERE):
                     yield Candidate(path, text, name, slip.kind, numbers[slip.kind], partial(slip.write, slips.source))
 
 
