@@ -126,7 +126,24 @@ def applied(log: Log) -> OffsetStore:
 @settings(max_examples=600)
 def test_the_store_is_its_log(log: Log, dice: Random | None) -> None:
     """Whether ends of transactions are applied at once, or in steps with all else between them."""
-    store = applied(log) if dice is None else applied_in_steps(log, dice)
+    check(applied(log) if dice is None else applied_in_steps(log, dice), log)
+
+
+def test_the_store_is_its_log_where_transactions_overtake_each_other() -> None:
+    dice = Random(7)
+
+    def entry() -> Commit | Tombstone | Marker:
+        partition, producer = dice.choice((0, 0, 0, 1)), dice.randint(1, 3)
+        of_producer = Commit(partition, dice.randrange(100), producer)
+        others = (Commit(partition, dice.randrange(100)), Tombstone(partition), Marker(producer, dice.random() < 0.8))
+        return dice.choices((of_producer, *others), (10, 2, 1, 5))[0]
+
+    for number in range(400):
+        log = [entry() for _ in range(12)]
+        check(applied_in_steps(log, dice) if number % 2 else applied(log), log)
+
+
+def check(store: OffsetStore, log: Log) -> None:
     for partition in range(3):
         offset, producers = resolved(log, partition)
         value = store.get("g", "t", partition)
