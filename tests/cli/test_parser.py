@@ -189,3 +189,25 @@ def test_the_options_of_a_connection_may_stand_anywhere(at: int) -> None:
     words[at:at] = ["--command-config", "FILE", "--timeout", "7", "--bootstrap", "a"]
     given = build_parser(COMMANDS).parse_args(words)
     assert (given.command_config, given.timeout, given.bootstrap_server) == ("FILE", 7, ("a:9092",))
+
+
+INT32, INT64 = 2**31 - 1, 2**63 - 1
+NUMBERS = {
+    ("offsets", "set", "g", "t:{}=0"): (0, INT32),
+    ("offsets", "set", "g", "t:0={}"): (0, INT64),
+    ("topics", "create", "t", "--partitions", "{}"): (1, INT32),
+    ("topics", "create", "t", "--replicas", "{}"): (1, 2**15 - 1),
+    ("topics", "alter", "t", "--partitions", "{}"): (1, INT32),
+}
+
+
+@pytest.mark.parametrize("words", NUMBERS, ids=" ".join)
+def test_a_number_is_taken_up_to_the_limits_of_its_field_in_kafkas_protocol(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in NUMBERS[words]:
+        build_parser(COMMANDS).parse_args([word.format(number) for word in words])
+    for number in (NUMBERS[words][0] - 1, NUMBERS[words][1] + 1):
+        with pytest.raises(SystemExit):
+            build_parser(COMMANDS).parse_args([word.format(number) for word in words])
+        assert str(number) in capsys.readouterr().err

@@ -27,32 +27,36 @@ def type_in(monkeypatch: pytest.MonkeyPatch, *lines: object) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode("utf-8", "surrogateescape"))))
 
 
+def _place(line: str) -> tuple[int, int]:
+    record = json.loads(line)
+    return record["partition"], record["offset"]
+
+
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_what_one_command_prints_the_other_one_writes(
     compression: str, server: Muster, muster: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    type_in(
-        monkeypatch,
-        {
-            "value": "tea",
-            "key": "anna",
-            "headers": [["source", "shell"], ["none", None]],
-            "partition": 1,
-            "timestamp": 5,
-        },
-        {"value": None, "key": "anna", "partition": 1, "timestamp": 0},
-        {"value": {"base64": "/w=="}, "partition": 0},
-    )
+    headers = [["source", "shell"], ["none", None], ["empty", ""]]
+    typed = [
+        {"partition": 0, "key": None, "value": {"base64": "/w=="}, "headers": []},
+        {"partition": 0, "key": "", "value": "", "headers": []},
+        {"partition": 1, "key": "anna", "value": "tea", "headers": headers, "timestamp": 5},
+        {"partition": 1, "key": "anna", "value": None, "headers": [], "timestamp": 0},
+    ]
+    type_in(monkeypatch, *typed)
     words = () if compression == "none" else ("--compression", compression)
-    assert muster(0, "produce", "orders", "--input", "json", *words) == "3 records written to orders\n"
+    assert muster(0, "produce", "orders", "--input", "json", *words) == "4 records written to orders\n"
     printed = muster(0, "consume", "orders", "--json")
+    assert [
+        {name: value for name, value in json.loads(line).items() if name in one}
+        for one, line in zip(typed, sorted(printed.splitlines(), key=_place), strict=True)
+    ] == typed
     type_in(monkeypatch, *printed.splitlines())
     muster(0, "produce", "copy", "--input", "json", *words)
     assert muster(0, "consume", "copy", "--json") == printed.replace('"orders"', '"copy"')
     assert muster(0, "consume", "copy", "--partition", "1", "--show", "offset,value,key").splitlines() == [
         "0\ttea\tanna", "1\t\tanna",
     ]  # fmt: skip
-    assert [json.loads(line)["timestamp"] for line in printed.splitlines() if "anna" in line] == [5, 0]
     from coordinator.client import Client
 
     with Client.to(server.kafka) as client:

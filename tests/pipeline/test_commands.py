@@ -345,6 +345,13 @@ def test_verify_agrees_until_a_table_is_wrong(logs: Path, muster: Shell, tmp_pat
     tables = {"latest_offsets": published.Table("", ("0.parquet",), 1)}
     published.publish(tmp_path / "t", published.Snapshot(build="b", tables=tables), "")
     muster(4, "verify", logs, "--tables", tmp_path / "t", "--json")
+    Writer(tmp_path / "lost" / f"{TOPIC}-0").append([commit(("other", "t", 0), 7, 1000)])
+    (file,) = (tmp_path / "lost").rglob("*.log")
+    flip(file, 70)
+    muster(3, "verify", tmp_path / "lost")
+    assert muster.json(4, "verify", logs, tmp_path / "lost", "--tables", tmp_path / "t")["problems"], (
+        "a mismatch is more"
+    )
 
 
 def test_a_damaged_spot_counts_once_however_often_it_is_read(tmp_path: Path) -> None:
