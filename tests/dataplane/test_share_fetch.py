@@ -1,6 +1,8 @@
 """ShareFetch and ShareAcknowledge by hand: who gets which records, when, and what becomes of them."""
 
+from collections.abc import Callable
 from random import Random
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
@@ -9,11 +11,13 @@ from msgspec.structs import replace
 
 from coordinator.core.decision import Steps
 from coordinator.core.result import Call
+from coordinator.core.share_partitions.operate import ChangeRecords, RecordAction
 from coordinator.core.share_partitions.values import Run, SharePartition
 from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, ShareState, StateBatch, StateKey, StateUpdate
+from coordinator.dataplane.share.acknowledging import Acknowledgements, acknowledge_all
 from coordinator.dataplane.share.changes import _close_in_steps
 from coordinator.dataplane.share.opening import open_partitions
-from coordinator.dataplane.state import HELD_BYTES_MAX
+from coordinator.dataplane.state import HELD_BYTES_MAX, Env
 from protocol.compression import Meter
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
@@ -363,6 +367,60 @@ def test_an_acknowledgement_that_waits_for_another_one_goes_on_with_what_that_ha
     while engine.unfinished:
         engine.long_requests.step()
     assert share_partition(shared, key).start_offset == 5, "both count"
+
+
+def operate(action: RecordAction | None, deliveries: int | None = None) -> Callable[[Broker, Sharer], str]:
+    def act(broker: Broker, other: Sharer) -> str:
+        verb = ChangeRecords("g", other.topic_id, 0, 1, 4, action, deliveries)
+        return broker.plane.change_records(verb, call(ShareFetchRequest(), 1, 2, NOW)).refusal
+
+    return act
+
+
+MEANWHILE: Final[dict[str, Callable[[Broker, Sharer], Any]]] = {
+    **{action.value: operate(action) for action in RecordAction},
+    "deliveries": operate(None, 2),
+    "lock_ends": lambda broker, other: broker.plane.expire_locks(NOW + LOCK_MS, 9),
+    "leave": lambda broker, other: broker.plane.close_connection(ord("a"), NOW),
+    "nothing": lambda broker, other: None,
+}
+"""What may happen while an acknowledgement by the member a is decided in steps."""
+
+
+def acknowledge_and(name: str, when: str) -> tuple[Any, Any, Any]:
+    """Have it happen before, between or after the steps: what both are told, and what becomes of the records."""
+    broker = Broker()
+    broker.create("t")
+    begin_sharing(broker)
+    broker.produce("t", 0, batch("a", "b", "c", "d"))
+    a, b = Sharer(broker, "a"), Sharer(broker, "b")
+    a.take()
+    broker.produce("t", 0, batch("e"))
+    b.take()
+    topics = share_acknowledge_topics({(a.topic_id, 0): ((0, 0, ACCEPT), (1, 1, RELEASE), (2, 2, REJECT))})
+    asked = Acknowledgements("g", "a", topics, "ShareAcknowledge", False, 1)
+    env = Env(call(ShareAcknowledgeRequest(), 9, 2), NODES, ())
+    steps = acknowledge_all(broker.plane._state, asked, env)
+    told = MEANWHILE[name](broker, b) if when == "before" else None
+    if when == "between":
+        next(steps)
+        told = MEANWHILE[name](broker, b)
+    (answer,) = finish(steps)
+    told = MEANWHILE[name](broker, b) if when == "after" else told
+    while broker.node.engine.unfinished:
+        broker.node.engine.long_requests.step()
+    return answer.error, told, list(broker.plane.view_records("g", "t", 99))
+
+
+@pytest.mark.parametrize("name", MEANWHILE)
+def test_what_happens_between_steps_of_an_acknowledgement_is_as_before_or_after_it(name: str) -> None:
+    """Or it is refused, and is as if it had not happened."""
+    error, told, views = acknowledge_and(name, "between")
+    if told:
+        assert "try again" in told
+        assert (error, None, views) == acknowledge_and("nothing", "between")
+    else:
+        assert (error, told, views) in [acknowledge_and(name, when) for when in ("before", "after")]
 
 
 def test_a_fetch_closes_a_session_as_well(shared: Broker) -> None:
