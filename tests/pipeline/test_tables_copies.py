@@ -2,6 +2,7 @@
 
 from itertools import groupby
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from pipeline.tables.commits import latest_offsets, offset_commits
 from pipeline.tables.copies import Copies, log_problems, strays
 from tests.pipeline.commit_rows import frame
 from tests.pipeline.mishaps import diverged_copies, with_mishaps
+from tests.pipeline.replicas import Replicas
 from tests.pipeline.sources import load
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -34,14 +36,43 @@ def test_the_tail_of_a_diverged_copy_does_not_count(spark: Any, tmp_path: Path) 
 
 
 def test_an_epoch_ends_where_the_next_one_begins_whatever_record_is_there(spark: Any) -> None:
-    """The record at 4 in copy a is no commit: the one that copy b has there does not take its place."""
-    epochs = [("a", 0, 0, 3), ("a", 7, 4, 4), ("b", 0, 0, 4)]
-    names = ("log_dir", "leader_epoch", "base_offset", "last_offset")
-    batches = [dict(zip(names, one, strict=True)) | {"log_partition": 0} for one in epochs]
-    place = {"log_dir": "b", "log_partition": 0, "leader_epoch_of_log": 0}
-    commits = frame(spark, [place | {"log_offset": offset} for offset in (3, 4)], OFFSET_COMMITS)
-    left = Copies(frame(spark, batches, BATCHES)).reduce(commits).collect()
-    assert [row.log_offset for row in left] == [3]
+    """The record at 4 in copy a is no commit: the one that copy b has there does not take its place.
+
+    Beside it are copies of other partitions in directories of the same brokers: each has epochs of its own, and its
+    records count that its leaders agreed on.
+    """
+    dice = Random(7)
+    copies = {0: [("a", 0, 0, 3), ("a", 7, 4, 4), ("b", 0, 0, 4)]}
+    kept, diverged = {(0, 3, 0, f"b/{TOPIC}-0")}, {(0, f"b/{TOPIC}-0", 4, 4)}
+    records = {(0, offset, 0, f"b/{TOPIC}-0") for offset in (3, 4)}
+    for partition in range(1, 30):
+        replicas = Replicas(dice, dice.randrange(1, 5))
+        for _ in range(dice.randrange(1, 7)):
+            replicas.elect()
+        copies[partition] = replicas.batches()
+        held: dict[tuple[int, int], list[str]] = {}
+        lost: dict[str, list[int]] = {}
+        for name, epoch, base, last in copies[partition]:
+            log_dir = f"{name}/{TOPIC}-{partition}"
+            for at in range(base, last + 1):
+                records.add((partition, at, epoch, log_dir))
+                if replicas.agreed[at : at + 1] == [epoch]:
+                    held.setdefault((at, epoch), []).append(log_dir)
+                else:
+                    lost.setdefault(log_dir, []).append(at)
+        kept |= {(partition, *place, min(names)) for place, names in held.items()}
+        diverged |= {(partition, log_dir, min(offsets), max(offsets)) for log_dir, offsets in lost.items()}
+    batches = [
+        {"log_partition": partition, "log_dir": f"{name}/{TOPIC}-{partition}", "leader_epoch": epoch,
+         "base_offset": base, "last_offset": last}
+        for partition, rows in copies.items() for name, epoch, base, last in rows
+    ]  # fmt: skip
+    names = ("log_partition", "log_offset", "leader_epoch_of_log", "log_dir")
+    commits = frame(spark, [dict(zip(names, one, strict=True)) for one in sorted(records)], OFFSET_COMMITS)
+    found = Copies(frame(spark, dice.sample(batches, len(batches)), BATCHES))
+    assert set(map(tuple, found.reduce(commits).select(*names).collect())) == kept
+    places = ("log_partition", "log_dir", "from_offset", "to_offset")
+    assert {tuple(row[name] for name in places) for row in found.find_diverged()} == diverged
 
 
 def test_copies_that_contradict_each_other_are_a_problem(spark: Any, tmp_path: Path) -> None:
