@@ -3,13 +3,13 @@
 import pytest
 
 from tests.mutation.all_parts import FIFTH, SIXTH
-from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, NINTH, TENTH, TWELFTH
+from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, NINTH, TENTH, THIRTEENTH, TWELFTH
 from tests.mutation.limits import MISTAKES, ROOT, Mistake, choose_tests, find_place
 from tests.mutation.new_code import FAULTS
 from tests.mutation.siblings import SIBLINGS
 from tests.mutation.where_features_meet import SEVENTH
 
-OF_ALL_PARTS = (*FIFTH, *SIXTH, *SEVENTH, *EIGHTH, *NINTH, *TENTH, *ELEVENTH, *TWELFTH)
+OF_ALL_PARTS = (*FIFTH, *SIXTH, *SEVENTH, *EIGHTH, *NINTH, *TENTH, *ELEVENTH, *TWELFTH, *THIRTEENTH)
 ALL = (
     *MISTAKES,
     *(Mistake(*fault[:5]) for fault in (*FAULTS, *SIBLINGS)),

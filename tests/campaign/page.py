@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.campaign.results import FULL, UNITS, Result, kept_since, shown
 from tests.mutation.all_parts import FIFTH, SIXTH
-from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, NINTH, TENTH, TWELFTH
+from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, NINTH, TENTH, THIRTEENTH, TWELFTH
 from tests.mutation.figures import Figures, choose_samples, format_share
 from tests.mutation.limits import MISTAKES
 from tests.mutation.new_code import FIRST, FOURTH, OPEN, SECOND, THIRD
@@ -30,6 +30,7 @@ OF_ALL_PARTS: Final = {
     "a tenth one, again in others": TENTH,
     "an eleventh one, again in others; of each the nearest tests and a part of the others were run": ELEVENTH,
     "a twelfth one, again in others; of each the nearest tests and a part of the others were run": TWELFTH,
+    "a thirteenth one, likewise, a few of whose modules had been drawn before": THIRTEENTH,
 }
 
 HEAD: Final = (
@@ -53,7 +54,7 @@ HEAD: Final = (
 | histories of share groups | The same server and faults, members of share groups that accept, release, reject, renew or forget what they get, a coordinator of their states that is loaded again, and a topic whose oldest records are deleted, go by retention, or are compacted. An accepted record is never delivered again, another one is until the limit, no record is acquired by two at once, and delivery counts never go back, but for what a power cut without `--fsync` takes. | `python -m tests.simulation --share-groups --seed 1 --histories 100` |
 | mutants | Mistakes planted by hand in the node, its step, ledger, timers and recovery, and in the logs; each must break a promise. | `pytest -m long tests/simulation tests/storage -k "mistake or found_for"` |
 | fuzz | Sequences of 200 random valid requests: every API and version, hostile strings and limits, settings at their limits, records of any time, values of earlier responses, clock advances, rounds of the janitor, starts from the same files. Every request is answered, parked, or its connection closed; nothing fails inside; the files replay. | `python -m tests.simulation.fuzz --seed 1 --sequences 20000` |
-| drawn stories | Members, producers, administrators and pauses drawn by a seed, in all versions, now and then with somebody else's identity, are played against a real Apache Kafka 4.3.1 and against Muster, whose answers are compared field by field. Nine chapters: classic groups, consumer groups, moves between the two, share groups and their records, streams groups, transactions, records, administrators and rights. Twenty to forty of each, with what Kafka said, are in the default run; after each of them, and after each story that was written, what the logs say is compared with memory. | `python -m tests.conformance.drawn classic --seed 1 --count 100` |
+| drawn stories | Members, producers, administrators and pauses drawn by a seed, in all versions, now and then with somebody else's identity, are played against a real Apache Kafka 4.3.1 and against Muster, whose answers are compared field by field. Chapters: classic groups, consumer groups, moves between the two, share groups and their records, streams groups, transactions, records, administrators and rights; and of groups shorter ones in which offsets expire or the broker is restarted. Four to forty-five of each, with what Kafka said, are in the default run; after each of them, and after each story that was written, what the logs say is compared with memory. | `python -m tests.conformance.drawn classic --seed 1 --count 100` |
 | crashes | One log: a crash after each storage call, torn writes at each byte, flipped bits, each call failing. | `python -m tests.storage.campaign --histories 50` |
 | kills | A server process is killed under load by released clients. | `python -m tests.compat.kills --rounds 1000` |
 | restarts | A server process is killed while it resets or restores a snapshot: it starts, with the old state or the new one. The same at each call to a disk in memory is in the default run (`tests/storage/test_replacement.py`, `tests/control/test_restarts.py`). | `python -m tests.admin.restart_kills --rounds 200` |
