@@ -289,7 +289,7 @@ class Life:
             assert self.driver.group is before
 
     def alter(self) -> None:
-        """An administrator sets offsets: of topics that are there or not, of which one is named twice."""
+        """An administrator sets offsets: of topics that are there or not. One may be named twice: all it names counts."""
         names = ("gone",) if self.dice.random() < 0.2 else (*NAMES, "gone")
         wanted = [(self.dice.choice(names), self.dice.sample(range(7), 2)) for _ in range(3)]
         topics = tuple(
@@ -305,7 +305,9 @@ class Life:
             assert answer.error_code == ErrorCode.NON_EMPTY_GROUP and self.driver.shard.groups.get(GROUP) is before
             return
         counts = {name: topic.partitions for name, topic in self.driver.topics.items()}
-        last = dict(wanted)
+        joined: dict[str, list[int]] = {}
+        for name, partitions in wanted:
+            joined.setdefault(name, []).extend(partitions)
         told = {
             one.topic_name: {each.partition_index: each.error_code for each in one.partitions}
             for one in answer.responses
@@ -313,11 +315,11 @@ class Life:
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert told == {
             name: {index: ErrorCode.NONE if index < counts.get(name, 0) else unknown for index in partitions}
-            for name, partitions in last.items()
+            for name, partitions in joined.items()
         }
         good = {
             self.driver.topics[name].id: {index: 10 + index for index in partitions if index < counts[name]}
-            for name, partitions in last.items()
+            for name, partitions in joined.items()
             if name in counts
         }
         assert self.driver.begun == ([good] if any(good.values()) else [])
