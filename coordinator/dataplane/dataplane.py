@@ -67,6 +67,7 @@ FETCH_WORK: Final = 5  # what a fetch costs beside its partitions
 _OWN_TOPICS: Final = (OFFSETS_TOPIC, SHARE_STATE_TOPIC)  # of the coordinator, which alone says what of them can go
 PRODUCER_EXPIRATION_MS: Final = 86_400_000  # producer.id.expiration.ms: how long an idle producer's sequence is known
 _MARKER_OF_BROKER: Final = record_batch.TRANSACTIONAL | record_batch.CONTROL | record_batch.LOG_APPEND_TIME
+"""The attributes of a marker whose time is the broker's."""
 
 
 class DataPlane:

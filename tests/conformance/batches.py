@@ -54,11 +54,12 @@ def batch(
 
 
 def record(delta: int, after_ms: int, key: bytes | None, value: bytes | None) -> bytes:
-    body = b"\x00" + varint(after_ms) + varint(delta) + sized(key) + sized(value) + varint(0)
+    body = b"\x00" + varint(after_ms) + varint(delta) + field(key) + field(value) + varint(0)
     return varint(len(body)) + body
 
 
-def sized(data: bytes | None) -> bytes:
+def field(data: bytes | None) -> bytes:
+    """A key or a value, behind its length."""
     return varint(-1) if data is None else varint(len(data)) + data
 
 

@@ -42,6 +42,7 @@ VERBS = pytest.mark.parametrize(
 )
 _OVER = object()
 Verb = Callable[[SteeredNode], None]
+Started = tuple[SteeredNode, CrashingDisk]
 
 
 def serve(disk: CrashingDisk, *, is_synced: bool = False) -> SteeredNode:
@@ -50,7 +51,7 @@ def serve(disk: CrashingDisk, *, is_synced: bool = False) -> SteeredNode:
     return SteeredNode(files=disk, topics={"orders": 2}, offsets_topic_num_partitions=3, is_synced=is_synced)
 
 
-def prepare() -> tuple[SteeredNode, CrashingDisk]:
+def prepare() -> Started:
     """A server with a snapshot, and with what has happened since."""
     disk = CrashingDisk()
     disk.make_directory("data")
@@ -64,18 +65,23 @@ def prepare() -> tuple[SteeredNode, CrashingDisk]:
 
 @VERBS
 def test_a_server_that_was_killed_has_the_old_state_or_the_new_one(verb: Verb, after: State) -> None:
-    server, disk = prepare()
+    kill_at_each_call(prepare, verb, BEFORE, after)
+
+
+def kill_at_each_call(begin: Callable[[], Started], verb: Verb, before: State, after: State) -> None:
+    """Start anew, and kill the server at each call that the verb makes to the disk: the next start has one of the two."""
+    server, disk = begin()
     first = disk.calls
     verb(server)
     assert server.operator.state.contents() == after
     found = []
     for number in range(first + 1, disk.calls + 1):
-        server, disk_again = prepare()
+        server, disk_again = begin()
         disk_again.killed_at = number
         with pytest.raises(ProcessKill):
             verb(server)
         contents = serve(disk_again.copy()).operator.state.contents()
-        assert contents in (BEFORE, after), f"killed at call {number}"
+        assert contents in (before, after), f"killed at call {number}"
         found.append(contents == after)
     assert found == sorted(found), "once the new state is there, it stays"
     assert len(set(found)) == 2
@@ -204,7 +210,7 @@ REST = State(
 )
 
 
-def prepare_prefixes(*, is_synced: bool = False) -> tuple[SteeredNode, CrashingDisk]:
+def prepare_prefixes(*, is_synced: bool = False) -> Started:
     disk = CrashingDisk()
     disk.make_directory("data")
     server = serve(disk, is_synced=is_synced)
@@ -379,23 +385,12 @@ def test_a_reset_of_a_prefix_is_done_of_the_old_logs_or_of_none(
     """It is under way when all logs are replaced, and the server is killed at any call to the disk."""
     monkeypatch.setattr(pace, "UNITS", 1)
 
-    def begin() -> tuple[SteeredNode, CrashingDisk]:
+    def begin() -> Started:
         server, disk = prepare()
         next(server.operator.state.reset_prefix_in_steps("g", ()))
         return server, disk
 
-    server, disk = begin()
-    first, found = disk.calls, []
-    verb(server)
-    for number in range(first + 1, disk.calls + 1):
-        server, left = begin()
-        left.killed_at = number
-        with pytest.raises(ProcessKill):
-            verb(server)
-        contents = serve(left.copy()).operator.state.contents()
-        assert contents in (State(BEFORE.topics), after), f"killed at call {number}"
-        found.append(contents == after)
-    assert found == sorted(found) and len(set(found)) == 2
+    kill_at_each_call(begin, verb, State(BEFORE.topics), after)
 
 
 @pytest.mark.parametrize("place", [f"remove data/{pending_reset.NAME}", "sync directory data"])

@@ -1,6 +1,7 @@
 """What may happen to a group of any kind: requests that come twice, clients of other kinds, transactions, restarts."""
 
 import copy
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
@@ -136,9 +137,9 @@ class Guests(Play):
         values = {"coordinator_keys": keys} if version >= 4 else {"key": (keys or [""])[0]}
         self.ask(self.k.line("watch"), "find_coordinator", [version], key_type=kind, **values)
 
+    @abstractmethod
     def offsets_of_member(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The fields by which a member commits in a transaction, and topics with offsets."""
-        raise NotImplementedError
 
     def transact(self) -> None:
         """Commit offsets in a transaction, and end it."""
@@ -157,7 +158,7 @@ class Guests(Play):
                 known |= member
             else:  # a commit of which nothing is kept makes a group in Kafka (docs/differences.md)
                 known["topics"] = [
-                    {**topic, "partitions": [*map(shortened, topic["partitions"])]} for topic in known["topics"]
+                    {**topic, "partitions": [*map(shorten_metadata, topic["partitions"])]} for topic in known["topics"]
                 ]
             self.ask(self.producer.line, "txn_offset_commit", [version], **known)
         if self.is_so(0.6):
@@ -233,7 +234,7 @@ class Guests(Play):
         self.k.pump.run(3 * self.k.settle_ms)
 
 
-def shortened(part: dict[str, Any]) -> dict[str, Any]:
+def shorten_metadata(part: dict[str, Any]) -> dict[str, Any]:
     return {**part, "committed_metadata": (part["committed_metadata"] or "")[:10]}
 
 

@@ -13,6 +13,7 @@ from kio.index import load_request_schema
 
 from tests.conformance import wire
 from tests.conformance.kio_fields import Field, fields_of
+from tests.conformance.requests import SET, TOPIC, config_resource
 from tests.conformance.stage import Answer, Line, Pending, Stage
 
 PROMPT_MS = 120  # what is not answered by then waits for something
@@ -34,6 +35,17 @@ class Play(ABC):
     @abstractmethod
     def begin(self) -> None:
         """Set the stage."""
+
+    def set_config(self, topic: str, key: str, value: str) -> None:
+        """Change a setting of a topic, and wait until it counts."""
+        line, resource = self.k.line("stage"), {"resource_type": TOPIC, "resource_name": topic}
+        line.quietly("incremental_alter_configs", 1, resources=[config_resource(TOPIC, topic, (key, SET, value))])
+
+        def is_set(answer: Answer) -> bool:
+            return bool(answer.results[0].configs[0].value == value)
+
+        line.until(topic, "describe_configs", 4, is_set, resources=[{**resource, "configuration_keys": [key]}])
+        self.k.pump.run(self.k.settle_ms)
 
     @abstractmethod
     def moves(self) -> Mapping[Callable[[], None], int]:

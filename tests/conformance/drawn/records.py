@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.conformance.batches import BY_BROKER, CODECS, CONTROL, T0, batch
 from tests.conformance.drawn.play import Play, versions_of
-from tests.conformance.requests import SET, TOPIC, UNKNOWN_ID, config_resource
+from tests.conformance.requests import UNKNOWN_ID
 from tests.conformance.stage import Answer
 
 WRITE, FETCH = versions_of("produce", 3, 13), versions_of("fetch", 4, 18)
@@ -375,14 +375,7 @@ class Records(Play):
             ("message.timestamp.type", "LogAppendTime"),
         )
         self.configs[topic][key] = value
-        line, resource = self.k.line("stage"), {"resource_type": TOPIC, "resource_name": topic}
-        line.quietly("incremental_alter_configs", 1, resources=[config_resource(TOPIC, topic, (key, SET, value))])
-
-        def is_set(answer: Answer) -> bool:
-            return bool(answer.results[0].configs[0].value == value)
-
-        line.until(topic, "describe_configs", 4, is_set, resources=[{**resource, "configuration_keys": [key]}])
-        self.k.pump.run(self.k.settle_ms)
+        self.set_config(topic, key, value)
 
     def grow(self) -> None:
         topic = self.topic()

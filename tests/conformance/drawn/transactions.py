@@ -8,7 +8,7 @@ from tests.conformance.actors import FAR, Member, Modern
 from tests.conformance.batches import GZIP, TRANSACTIONAL, batch
 from tests.conformance.drawn.play import Learn, Play, versions_of
 from tests.conformance.drawn.records import Session
-from tests.conformance.requests import SET, TOPIC, UNKNOWN_ID, config_resource
+from tests.conformance.requests import UNKNOWN_ID
 from tests.conformance.stage import Answer, Line, Stage
 
 Place = tuple[str, int]  # a topic and a partition of it
@@ -637,14 +637,7 @@ class Transactions(Play):
             ("max.message.bytes", "90"),
             ("max.message.bytes", "1048588"),
         )
-        line, resource = self.k.line("stage"), {"resource_type": TOPIC, "resource_name": topic}
-        line.quietly("incremental_alter_configs", 1, resources=[config_resource(TOPIC, topic, (key, SET, value))])
-
-        def is_set(answer: Answer) -> bool:
-            return bool(answer.results[0].configs[0].value == value)
-
-        line.until(topic, "describe_configs", 4, is_set, resources=[{**resource, "configuration_keys": [key]}])
-        self.k.pump.run(self.k.settle_ms)
+        self.set_config(topic, key, value)
 
     def grow(self) -> None:
         topic = self.one_of(*sorted(self.counts))
