@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from coordinator import __version__
 from coordinator.cli.habits import translate
@@ -134,8 +134,13 @@ def _refuse_useless_options(parser: Parser, args: argparse.Namespace) -> None:
         parser.error(f"invalid --timeout: muster {args.command} waits for no response")
 
 
+def _command_parser(**kwargs: Any) -> Parser | None:
+    """Return the parser of a subcommand, None of one that is only mentioned: to make it takes time."""
+    return Parser(**kwargs) if "description" in kwargs else None
+
+
 def build_parser(commands: Collection[str]) -> Parser:
-    """Build the parser of the whole command. Only `commands` get their arguments: the modules of others stay unread."""
+    """Build the parser of the whole command. Of those that are not in `commands` it has the names alone."""
     parser = Parser(
         prog="muster",
         description="A standalone Kafka group coordinator, and commands that speak to it or to any Kafka.",
@@ -143,7 +148,9 @@ def build_parser(commands: Collection[str]) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"muster {__version__}")
     add_broker_options(parser)
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
+    subparsers: Any = parser.add_subparsers(  # type: ignore[call-overload]  # argparse only calls what makes parsers
+        dest="command", metavar="COMMAND", required=True, title="commands", parser_class=_command_parser
+    )
     for name, summary in COMMANDS.items():
         if name not in commands:
             subparsers.add_parser(name, help=summary)

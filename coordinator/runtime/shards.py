@@ -25,6 +25,7 @@ class Shards:
 
     def __init__(self, engine: Engine, assignors: Mapping[str, Assignor]) -> None:
         self._engine = engine
+        self._limits = limits(engine.world.config)
         self._assignors = assignors
         self._surroundings = Surroundings(
             attempt=engine.attempt,
@@ -41,8 +42,8 @@ class Shards:
 
     def make(self, index: int, write: Write) -> Shard:
         """Return the shard of a partition, without groups."""
-        config, topics = self._engine.world.config, self._engine.world.ledger.catalog.topics
-        return Shard(index, limits(config), topics, self._assignors, write=write, surroundings=self._surroundings)
+        topics = self._engine.world.ledger.catalog.topics
+        return Shard(index, self._limits, topics, self._assignors, write=write, surroundings=self._surroundings)
 
     def serve(self, partition: Partition, now_ms: int) -> None:
         """Serve the partition's groups from now on: its log has been replayed, if there is one."""
