@@ -77,7 +77,8 @@ def fetch(state: State, request: FetchRequest, env: Env) -> Decision:
 
     Whatever is asked for, a response has records of `READS_MAX` partitions and `fetch.max.bytes` at most.
     """
-    if (before := _recall(state, request, env.call)) is not None:
+    before = _recall(state, request, env.call)
+    if before is not None and before.fetch.max_bytes == _find_bytes_max(state, request, env.call):
         _wait_again(state, before, request, env.call)
         return PARKED
     return begin(_fetch(state, request, env))
@@ -262,11 +263,15 @@ def _resolve_fetch(
         by_ids=by_ids,
         committed=request.isolation_level == READ_COMMITTED,
         # A response has whole batches: it may be full with less than the bound.
-        min_bytes=min(request.min_bytes, state.fetch_bytes_max // 2),
-        max_bytes=request.max_bytes,
+        min_bytes=min(request.min_bytes, state.find_bytes_max(call) // 2),
+        max_bytes=_find_bytes_max(state, request, call),
         session=session,
         opens=opens,
     )
+
+
+def _find_bytes_max(state: State, request: FetchRequest, call: Call) -> int:
+    return min(request.max_bytes, state.find_bytes_max(call))
 
 
 def _in_order(

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.decision import PARKED, Decision, Done, InSteps, Outcome, Steps
+from coordinator.core.result import Call
 from coordinator.core.share_partitions.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -74,7 +75,7 @@ def share_fetch(state: State, request: ShareFetchRequest, env: Env) -> Decision:
     if partitions and request.share_acquire_mode not in (WHOLE_BATCHES, EXACTLY):
         return Done(ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST))  # Kafka: a failure of its own
     keys = tuple([StateKey(member[0], topic_id, index) for topic_id, index in partitions])
-    asked = _resolve_request(state, member, keys, request, session.number)
+    asked = _resolve_request(state, member, keys, request, env.call, session.number)
     poll = SharePoll(asked, env, session, tells_all=epoch == INITIAL_EPOCH)
     is_simple = 0 < len(keys) <= FEW and not _has_acknowledgements(request) and env.call.rights is None
     if is_simple and all(key in state.share.served for key in keys):
@@ -105,14 +106,20 @@ def _has_acknowledgements(request: ShareFetchRequest) -> bool:
 
 
 def _resolve_request(
-    state: State, member: SessionKey, keys: tuple[StateKey, ...], request: ShareFetchRequest, session: int = 0
+    state: State,
+    member: SessionKey,
+    keys: tuple[StateKey, ...],
+    request: ShareFetchRequest,
+    call: Call,
+    session: int = 0,
 ) -> ShareFetch:
+    bytes_max = state.find_bytes_max(call)
     return ShareFetch(
         *member,
         keys,
         # A response has whole batches: it may be full with less than the bound.
-        min_bytes=min(request.min_bytes, request.max_bytes, state.fetch_bytes_max // 2),
-        max_bytes=request.max_bytes,
+        min_bytes=min(request.min_bytes, request.max_bytes, bytes_max // 2),
+        max_bytes=min(request.max_bytes, bytes_max),
         max_records=request.max_records,
         batch_size=request.batch_size,
         is_exact=request.share_acquire_mode == EXACTLY,
@@ -122,7 +129,9 @@ def _resolve_request(
 
 def _wait_for_a_session(state: State, member: SessionKey, request: ShareFetchRequest, env: Env) -> Outcome:
     """Refuse a session for which there is no room, after a delay: the client would ask again at once."""
-    poll = SharePoll(_resolve_request(state, member, (), request), env, error=ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+    poll = SharePoll(
+        _resolve_request(state, member, (), request, env.call), env, error=ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    )
     if request.max_wait_ms <= 0:
         return Done(ShareFetchResponse(error_code=poll.error))
     return _park(state, poll, request, 1)

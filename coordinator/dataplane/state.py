@@ -12,6 +12,7 @@ from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.decision import Outcome, Steps
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
+from coordinator.core.quotas.entities import CONSUMER
 from coordinator.core.result import Call, Result
 from coordinator.core.share_state.persister import Persister
 from coordinator.core.topics import NO_ID
@@ -112,6 +113,14 @@ class State:
         log."""
         held_bytes = self.unsent_bytes + self.given_bytes + self.read_bytes
         return max(min(self.fetch_bytes_max, HELD_BYTES_MAX - held_bytes), 0)
+
+    def find_bytes_max(self, call: Call) -> int:
+        """Return the most bytes of records that an answer to this client may hold, whatever else is held.
+
+        More than its quota allows at once would take it beyond its quota each time that it asks: it would get none.
+        """
+        most = self.catalog.quotas.find_most_at_once(CONSUMER, call.principal.name, call.client_id or "")
+        return int(min(self.fetch_bytes_max, most))
 
     def open_in_steps(self, partitions: Iterable[TopicPartition]) -> Generator[None, None, None]:
         """Open the logs of these partitions, those that can be, so that a step that follows need not."""

@@ -1,6 +1,7 @@
 """Which connections are taken: how many of one address, and how fast new ones come. Kafka: `ConnectionQuotas`."""
 
 from coordinator.config import Config, read_overrides
+from coordinator.core.addresses import address_of, literal_address
 from coordinator.core.quotas.entities import CONNECTIONS
 from coordinator.core.quotas.rules import QuotaRules
 from coordinator.server.quotas import Rate
@@ -14,7 +15,8 @@ class Admission:
 
     def __init__(self, config: Config) -> None:
         self._per_address_max: int = config["max.connections.per.ip"]
-        self._own_max = dict(read_overrides(config["max.connections.per.ip.overrides"]))
+        overrides = read_overrides(config["max.connections.per.ip.overrides"])
+        self._own_max = {address_of(host): count for host, count in overrides}
         self._rate_max: int = config["max.connection.creation.rate"]
         self._counts: dict[str, int] = {}
         self._rate = Rate()
@@ -26,7 +28,7 @@ class Admission:
 
     def refuse(self, host: str, quotas: QuotaRules, now_s: float) -> str | None:
         """Count a connection that has come. Returns why it is closed, None if it is taken."""
-        host = host.partition("%")[0]
+        host = literal_address(host)
         if self._rate_max < INT_MAX:
             self._rate.add(1, now_s)
         if quotas.count and self._count_or_refuse(host, quotas, now_s):
@@ -38,7 +40,7 @@ class Admission:
 
     def leave(self, host: str) -> None:
         """Note that a connection that was taken has ended; its host is that of `Connection`, or of the socket."""
-        host = host.removeprefix("/").partition("%")[0]
+        host = literal_address(host)
         left = self._counts[host] - 1
         if left:
             self._counts[host] = left

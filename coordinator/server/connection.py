@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from coordinator.core.addresses import literal_address
 from coordinator.core.principal import ANONYMOUS, Principal
 from coordinator.server.authentication import Authentication
 from coordinator.server.listener import Listener
@@ -134,7 +135,7 @@ class Connection:
     def __init__(
         self, host: str, listener: Listener, frame_bytes_max: int, now_s: float, *, port: int = 0, number: int = 0
     ) -> None:
-        self.host = "/" + host.partition("%")[0]  # as Kafka shows a peer: a slash and the literal address
+        self.host = "/" + literal_address(host)  # as Kafka shows a peer
         self.port = port  # the client's
         self.client_id: str | None = None  # of its latest request
         self.member: MemberName | None = None  # that has sent the latest request of one

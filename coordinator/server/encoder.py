@@ -125,7 +125,14 @@ class Encoder:
         """
         gated = request.gated
         if gated is not None:
-            response = throttle(read_ranges(response), gated.action.throttle_ms)
+            try:
+                response = throttle(read_ranges(response), gated.action.throttle_ms)
+            except OSError as error:  # as where the poller sends them
+                log.warning(
+                    "connection closed: records cannot be read: %s", str(error), extra={"client": connection.host}
+                )
+                self._connections.close(connection, "internal error")
+                return True
         elif has_ranges(response):
             self._queue_ranges(connection, request, response)
             return True

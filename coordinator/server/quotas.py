@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from coordinator.core.decision import Done, Outcome, Parked, Silent
 from coordinator.core.principal import Principal
 from coordinator.core.quotas.buckets import THROTTLE_MS_MAX
-from coordinator.core.quotas.entities import CONSUMER, PRODUCER, REQUESTS, Entity
+from coordinator.core.quotas.entities import CONSUMER, PRODUCER, REQUESTS, SAMPLES, Entity
 from coordinator.core.quotas.rules import QuotaRules
 from coordinator.runtime.engine import Engine
 from coordinator.server.connection import Connection
@@ -23,7 +23,6 @@ from protocol.messages.fetch import FetchResponse
 from protocol.messages.share_fetch import ShareFetchResponse
 from protocol.traits import Trait
 
-SAMPLES: Final = 11  # quota.window.num
 SAMPLE_S: Final = 1.0  # quota.window.size.seconds
 REQUEST_THROTTLE_MS_MAX: Final = 1_000
 RATES_MAX: Final = 100_000  # that are measured at once; the oldest go first

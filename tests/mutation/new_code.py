@@ -260,7 +260,7 @@ SECOND: Final = (
           SHARE_FETCH, False),
     Fault('a share fetch waits though its response is full',
           'coordinator/dataplane/share_fetch.py',
-          'min_bytes=min(request.min_bytes, request.max_bytes, state.fetch_bytes_max // 2),',
+          'min_bytes=min(request.min_bytes, request.max_bytes, bytes_max // 2),',
           'min_bytes=min(request.min_bytes, request.max_bytes),',
           SHARE_FETCH, False),
     Fault('any number of long requests have their turns at once, with all that they have found',

@@ -309,8 +309,8 @@ SIBLINGS: Final = (
           '',
           ('tests/core/acls/test_authorizer.py',), True),
     Fault('a client that has come by an IPv4-mapped address matches no ACL of its host',
-          'coordinator/core/acls/authorizer.py',
+          'coordinator/core/addresses.py',
           '    if address.version == 6 and address.ipv4_mapped is not None:\n        return str(address.ipv4_mapped)\n',
           '',
-          ('tests/core/acls/test_authorizer.py',), True),
+          ('tests/core/test_addresses.py',), True),
 )  # fmt: skip

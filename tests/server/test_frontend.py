@@ -529,9 +529,17 @@ def test_handlers_learn_who_asks_and_by_which_listener() -> None:
     assert names == [("User:alice", "PLAINTEXT"), (str(ANONYMOUS), "PLAINTEXT")]
 
 
-@pytest.mark.parametrize(("address", "host"), [("127.0.0.1", "/127.0.0.1"), ("fe80::1%eth0", "/fe80::1")])
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("127.0.0.1", "/127.0.0.1"),
+        ("::ffff:127.0.0.1", "/127.0.0.1"),
+        ("::1", "/0:0:0:0:0:0:0:1"),
+        ("fe80::1%eth0", "/fe80:0:0:0:0:0:0:1"),
+    ],
+)
 def test_a_peer_is_shown_as_kafka_shows_it(address: str, host: str) -> None:
-    """A slash and the literal address, without the zone of a link-local one."""
+    """A slash and the literal address as Java writes it, without the zone of a link-local one."""
     server = InMemory()
     assert server.frontend.connect(address, server.listener).host == host
 

@@ -1,5 +1,6 @@
 """Clients over their quotas: what they are told, who waits, and for how long."""
 
+from itertools import product
 from math import inf
 from typing import Any
 
@@ -10,14 +11,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from coordinator.config import Config
+from coordinator.core.addresses import address_of
 from coordinator.core.principal import Principal
 from coordinator.core.quotas.buckets import THROTTLE_MS_MAX
-from coordinator.core.quotas.entities import CONNECTIONS, IP
+from coordinator.core.quotas.entities import CONNECTIONS, IP, SAMPLES
 from coordinator.core.quotas.rules import QuotaRules
 from coordinator.core.share_state.values import StateKey
 from coordinator.server import quotas
 from coordinator.server.admission import Admission
-from coordinator.server.quotas import SAMPLES, Rate
+from coordinator.server.quotas import Rate
 from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -36,6 +38,7 @@ from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.share_fetch import ShareFetchRequest, ShareFetchRequestPartition, ShareFetchRequestTopic
 from storage.memory_files import MemoryFiles
+from storage.segment import count_records
 from tests.dataplane.broker import batch
 from tests.requests import create_topics, fetch, produce
 from tests.server.in_memory import InMemory
@@ -153,21 +156,79 @@ def test_what_a_throttled_consumer_did_not_get_is_not_counted() -> None:
     assert waits.count(0) >= 3, f"it gets records again and again: {waits}"
 
 
+@given(
+    quota=st.integers(200, 40_000),
+    sizes=st.lists(st.integers(1, 1_500), min_size=1, max_size=12),
+    max_bytes=st.sampled_from((1, 5_000, 1 << 20)),
+    has_session=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_consumer_reads_on_whatever_its_quota_is(
+    quota: int, sizes: list[int], max_bytes: int, has_session: bool
+) -> None:
+    """A response that its quota could never allow would be withheld for ever. No batch is larger than ten seconds' worth.
+
+    And it reads no faster than its quota, but for what it may use at once."""
+    server = InMemory()
+    written = [batch("x" * size) for size in sizes]
+    for one in written:
+        assert (
+            not server.connect("filler")
+            .ask(produce("orders", {0: one}), 9)
+            .responses[0]
+            .partition_responses[0]
+            .error_code
+        )
+    limit(server, "consumer_byte_rate", quota, ("client-id", "c"))
+    consumer, offset, got, session = server.connect("c"), 0, 0, (0, 0 if has_session else -1)
+    for _ in range(4 * len(sizes)):
+        wanted = fetch("orders", 0, offset, max_bytes=max_bytes, partition_max_bytes=max_bytes)
+        answer = consumer.ask(replace(wanted, session_id=session[0], session_epoch=session[1]), 11)
+        if answer.session_id:
+            session = answer.session_id, session[1] + 1
+        records = b"".join(one.records for topic in answer.responses for one in topic.partitions)
+        got, offset = got + len(records), offset + count_records(records)
+        assert got <= quota * (server.seconds + SAMPLES)
+        if offset == len(sizes):
+            return
+        server.advance(answer.throttle_time_ms / 1000 + 0.001)
+        server.turn()
+    raise AssertionError(f"{offset} of {len(sizes)} records in {server.seconds} s")
+
+
 def test_a_share_consumer_over_its_quota_gets_what_it_has_acquired() -> None:
     server = InMemory()
     server.connect("filler").ask(*producing())
     topic = server.node.world.ledger.catalog.topics_by_name["orders"]
     server.node.engine.share_states.initialize(StateKey("g", topic.id, 0), 1, 0, 0)
     limit(server, "consumer_byte_rate", 100, ("client-id", "c"))
-    partitions = (ShareFetchRequestPartition(0),)
-    request = ShareFetchRequest("g", "m", max_records=500, topics=(ShareFetchRequestTopic(topic.id, partitions),))
-    consumer = server.connect("c")
-    consumer.send((request, 2))
-    while not consumer.answers:
-        server.turn()
-    answer = consumer.answers[-1][1]
+    answer = share_fetch(server, "c", topic.id)
     assert answer.throttle_time_ms > 0
     assert answer.responses[0].partitions[0].acquired_records
+
+
+def share_fetch(server: InMemory, client_id: str, topic_id: bytes, member_id: str = "m") -> Any:
+    topics = (ShareFetchRequestTopic(topic_id, (ShareFetchRequestPartition(0),)),)
+    consumer = server.connect(client_id)
+    consumer.send((ShareFetchRequest("g", member_id, max_records=500, max_bytes=1 << 20, topics=topics), 2))
+    while not consumer.answers:
+        server.turn()
+    return consumer.answers[-1][1]
+
+
+def test_a_share_consumer_acquires_no_more_at_once_than_its_quota_allows() -> None:
+    """The locks of what it has acquired would end while it waits, until the records are archived."""
+    server = InMemory()
+    for _ in range(20):
+        server.connect("filler").ask(produce("orders", {0: batch("x" * 500)}), 9)
+    topic = server.node.world.ledger.catalog.topics_by_name["orders"]
+    server.node.engine.share_states.initialize(StateKey("g", topic.id, 0), 1, 0, 0)
+    limit(server, "consumer_byte_rate", 200, ("client-id", "c"))
+    answer = share_fetch(server, "c", topic.id)
+    assert answer.throttle_time_ms == 0
+    assert 0 < len(answer.responses[0].partitions[0].records) <= 2_000
+    rest = share_fetch(server, "unlimited", topic.id, "n").responses[0].partitions[0]
+    assert rest.acquired_records[-1].last_offset == 19
 
 
 def test_the_time_of_requests_is_counted_and_waits_are_bounded() -> None:
@@ -401,6 +462,32 @@ def test_the_zone_of_an_address_is_none_of_it() -> None:
         assert reason == ("max.connections.per.ip" if host.endswith("eth1") else None)
     admission.leave("/fe80::1")
     assert admission.refuse("fe80::1%eth1", rules, 0.0) is None
+
+
+SPELLINGS = (
+    ("127.0.0.1", "::ffff:127.0.0.1", "::ffff:7f00:1", "localhost"),
+    ("::1", "0:0:0:0:0:0:0:1", "0000::0001", "::1%lo"),
+    ("2001:DB8::ff", "2001:db8:0:0:0:0:0:ff", "2001:db8::00ff"),
+)
+
+
+@pytest.mark.parametrize(("named", "host"), [pair for same in SPELLINGS for pair in product(same, same)])
+def test_an_address_is_one_however_it_is_written(named: str, host: str) -> None:
+    """By a listener of IPv4 and IPv6 a client of IPv4 has an address of both; a setting or a quota may have any form."""
+    rules = QuotaRules()
+    rules.put(((IP, named),), CONNECTIONS, 1)
+    assert rules.find_address(CONNECTIONS, address_of(host)) == 1
+    rules.put(((IP, host),), CONNECTIONS, 2)
+    assert rules.find_address(CONNECTIONS, address_of(named)) == 2, "the one that was set last"
+    rules.put(((IP, host),), CONNECTIONS, None)
+    assert rules.find_address(CONNECTIONS, address_of(named)) == (None if host == named else 1)
+    if "localhost" not in (named, host) and "%" not in named:
+        admission = Admission(
+            Config({"max.connections.per.ip": 0, "max.connections.per.ip.overrides": (f"[{named}]:1",)})
+        )
+        assert [admission.refuse(host, QuotaRules(), 0.0) for _ in range(2)] == [None, "max.connections.per.ip"]
+        admission.leave("/" + host)
+        assert admission.refuse(named, QuotaRules(), 0.0) is None
 
 
 async def test_an_override_is_for_its_address() -> None:

@@ -1,5 +1,6 @@
 """Records that are sent as they lie in their files: with TLS and without, to slow clients, and where a fault meets them."""
 
+import errno
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,3 +125,17 @@ def test_what_a_journal_notes_is_read() -> None:
     client.ask(produce("orders", {0: data}), PRODUCE)
     answer = client.ask(fetch("orders", 0, 0), FETCH)
     assert answer.responses[0].partitions[0].records == data
+
+
+def test_records_that_cannot_be_read_for_the_journal_end_the_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = SteeredNode(journal_bytes=10_000_000, files=RealFiles(may_share=True), frame_bytes_max=1_000_000)
+    client, other = server.connect(), server.connect()
+    client.ask(produce("orders", {0: encode([Record(b"key", b"x" * LARGE, timestamp=1_000)])}), PRODUCE)
+
+    def fail(self: FileRange, start: int = 0, most: int | None = None) -> bytes:
+        raise OSError(errno.EIO, "Input/output error", self.path)
+
+    monkeypatch.setattr(FileRange, "read", fail)
+    assert client.ask(fetch("orders", 0, 0), FETCH) is None
+    assert client.connection.closing
+    assert other.ask(fetch("orders", 1, 0), FETCH) is not None

@@ -5,8 +5,6 @@ ALTER_CONFIGS allows DESCRIBE_CONFIGS. Where no ACL is about the resource at all
 """
 
 from collections.abc import Collection
-from functools import lru_cache
-from ipaddress import ip_address
 from itertools import chain
 from typing import Final
 
@@ -23,6 +21,7 @@ from coordinator.core.acls.names import (
     code_of,
 )
 from coordinator.core.acls.rules import DENIED, AclRules, bits_of
+from coordinator.core.addresses import literal_address
 from coordinator.core.principal import OPERATOR_PRINCIPAL, Principal
 
 DECISIONS_MAX: Final = 10_000  # that are remembered
@@ -126,19 +125,3 @@ class Rights(Struct, frozen=True, gc=False):
 
 
 _NO_NAME: Final = "\0"  # no resource has it: it shows what holds where there is no ACL
-
-
-@lru_cache(maxsize=1024)
-def literal_address(host: str) -> str:
-    """Return the address of a peer as ACLs have it: Java writes all eight groups of an IPv6 address.
-
-    >>> literal_address("/::1")
-    '0:0:0:0:0:0:0:1'
-    """
-    host = host.removeprefix("/")
-    if ":" not in host:
-        return host
-    address = ip_address(host)
-    if address.version == 6 and address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))

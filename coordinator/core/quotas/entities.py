@@ -13,6 +13,8 @@ TYPES: Final = (USER, CLIENT_ID, IP)
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 REQUESTS, MUTATIONS, CONNECTIONS = "request_percentage", "controller_mutation_rate", "connection_creation_rate"
 
+SAMPLES: Final = 11  # quota.window.num, of a second each: quota.window.size.seconds
+
 Entity = tuple[tuple[str, str | None], ...]
 """Types and names, sorted by type; a name that is None is the default of its type."""
 

@@ -1,11 +1,14 @@
 """All quotas, and which of them counts for a client. Changed by records of the catalog alone."""
 
 from collections.abc import ItemsView, Mapping
+from math import inf
 from typing import Final
 
-from coordinator.core.quotas.entities import CLIENT_ID, IP, USER, Entity
+from coordinator.core.addresses import address_of
+from coordinator.core.quotas.entities import CLIENT_ID, IP, SAMPLES, USER, Entity
 
 _NOTHING: Final[Mapping[str, float]] = {}
+_NO_NAMES: Final[dict[str, None]] = {}
 
 
 class QuotaRules:
@@ -15,6 +18,7 @@ class QuotaRules:
         self.version = 0  # is raised by each change
         self.count = 0  # of quotas
         self._by_entity: dict[Entity, dict[str, float]] = {}
+        self._named: dict[str, dict[str, None]] = {}  # by address: how those who have set its quotas have written it
 
     def __len__(self) -> int:
         return self.count
@@ -39,6 +43,16 @@ class QuotaRules:
             self.count += 1
         if not values:
             del self._by_entity[entity]
+        if (name := dict(entity).get(IP)) is not None:
+            self._note_name(name, has_quota=bool(values))
+
+    def _note_name(self, name: str, *, has_quota: bool) -> None:
+        names = self._named.setdefault(address_of(name), {})
+        names.pop(name, None)
+        if has_quota:
+            names[name] = None
+        if not names:
+            del self._named[address_of(name)]
 
     def find(self, key: str, user: str, client_id: str) -> tuple[Entity, float] | None:
         """Return the quota that counts for a client, with those who share it: the most precise one.
@@ -57,10 +71,24 @@ class QuotaRules:
                 return tuple(shared), value
         return None
 
+    def find_most_at_once(self, key: str, user: str, client_id: str) -> float:
+        """Return how much a client may use at once if it has used nothing lately: infinity without a quota.
+
+        Kafka: `ClientQuotaManager.maxValueInQuotaWindow`.
+        """
+        found = self.find(key, user, client_id) if self.count else None
+        return inf if found is None else found[1] * (SAMPLES - 1)
+
     def find_address(self, key: str, host: str) -> float | None:
-        """Return the quota of an address, else that of all addresses."""
-        own = self.of(((IP, host),)).get(key)
-        return own if own is not None else self.of(((IP, None),)).get(key)
+        """Return the quota of an address, which is a `literal_address`, else that of all addresses.
+
+        Of several that are written in different ways, the one that was set last counts.
+        """
+        for name in reversed(self._named.get(host, _NO_NAMES)):
+            own = self.of(((IP, name),)).get(key)
+            if own is not None:
+                return own
+        return self.of(((IP, None),)).get(key)
 
 
 _PRECEDENCE: Final[tuple[tuple[bool | None, bool | None], ...]] = (

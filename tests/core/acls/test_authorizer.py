@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.acls import authorizer as authorizers
-from coordinator.core.acls.authorizer import Authorizer, literal_address
+from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.acls.names import IMPLIED, Operation, Pattern, Permission, Resource
 from coordinator.core.acls.rules import AclRules, Grants, PrefixTable
 from coordinator.core.catalog.records import AclKey
@@ -251,17 +251,3 @@ def test_decisions_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPat
     assert any(name == longest for _, name, _, _ in authorizer.decisions)
     assert all(len(name) <= authorizers.NAME_MAX for _, name, _, _ in authorizer.decisions)
     assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, "t")
-
-
-@pytest.mark.parametrize(
-    ("host", "address"),
-    [
-        ("/127.0.0.1", "127.0.0.1"),
-        ("/::1", "0:0:0:0:0:0:0:1"),
-        ("/2001:db8::ff00:42", "2001:db8:0:0:0:0:ff00:42"),
-        ("/::ffff:10.0.0.1", "10.0.0.1"),
-        ("", ""),
-    ],
-)
-def test_addresses_are_those_that_java_writes(host: str, address: str) -> None:
-    assert literal_address(host) == address
