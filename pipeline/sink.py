@@ -33,6 +33,7 @@ WRITTEN = pa.schema(
 
 def write(task: Task, options: Options, directory: Store) -> pa.RecordBatch:
     """Decode the task's spans into one file a table; says which files hold rows, and up to where logs were read."""
+    options = msgspec.structs.replace(options, is_continued=True)
     name = hashlib.sha256(msgspec.json.encode(task)).hexdigest()[:24]
     writers: dict[str, UnfinishedFile] = {}
     ends: dict[str, dict[str, str]] = {}

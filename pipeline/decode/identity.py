@@ -51,6 +51,8 @@ def find_replacement(log: LogDir, known: Identity, position: Position) -> str | 
         if known.tail is not None and position.segment == last.base_offset:
             if _checksum_of_tail(log, position) != known.tail:
                 return f"other records stand before offset {position.next_offset}, up to which it was read"
+        if position.segment == last.base_offset and _goes_back(log, position):
+            return f"what follows has offsets below {position.next_offset}, up to which it was read"
     if now is not None and now.checksum == known.checksum:
         return None
     first = _first_batch(log, found[0])
@@ -65,6 +67,24 @@ def _checksum_of_tail(log: LogDir, position: Position) -> int | None:
         return None
     start = max(0, position.pos - TAIL_BYTES)
     return crc32c.crc32c(log.store.read(segment_path(log, position.segment), start, position.pos - start))
+
+
+def _goes_back(log: LogDir, position: Position) -> bool:
+    """Return whether two batches follow that come one after the other, and that the offset of the position excludes.
+
+    One alone may have an offset that is off itself. Such positions come of damage that was believed: of two batches at
+    the end of a log, or in tables of earlier releases.
+    """
+    pos, above = position.pos, -1
+    for _ in range(2):
+        head = log.store.read(segment_path(log, position.segment), pos, HEADER_BYTES)
+        if len(head) < HEADER_BYTES or head[16] != 2:
+            return False
+        base, length = struct.unpack_from(">qi", head)
+        if not above < base < position.next_offset:
+            return False
+        pos, above = pos + 12 + length, base
+    return True
 
 
 def _first_batch(log: LogDir, segment: Segment) -> Identity | None:

@@ -27,18 +27,18 @@ def newest(log: LogDir, start: Position = START, max_bytes: int | None = None) -
     left = max_bytes
     at = start
     for i, segment in enumerate(found):
-        if i + 1 < len(found) and found[i + 1].base_offset <= start.next_offset:
+        ceiling = found[i + 1].base_offset if i + 1 < len(found) else None
+        if ceiling is not None and ceiling <= start.next_offset:
             continue
-        begin = _find_begin(log, segment, start, is_closed=i + 1 < len(found))
+        begin = _find_begin(log, segment, start, is_closed=ceiling is not None)
         size = segment.size - begin
-        is_closed = i + 1 < len(found)
-        if not is_closed or (left is not None and size >= left):
-            reached = _walk(log, segment, begin, left, at)
-            if not is_closed or reached.pos > begin:
+        if ceiling is None or (left is not None and size >= left):
+            reached = _walk(log, segment, begin, left, at, ceiling)
+            if ceiling is None or reached.pos > begin:
                 return reached
         elif left is not None:
             left -= size
-        at = Position(max(at.next_offset, found[i + 1].base_offset), found[i + 1].base_offset, 0)
+        at = Position(max(at.next_offset, ceiling), ceiling, 0)
     return at
 
 
@@ -72,34 +72,73 @@ def _find_begin(log: LogDir, segment: Segment, start: Position, *, is_closed: bo
     return pos
 
 
-def _walk(log: LogDir, segment: Segment, begin: int, limit: int | None, at: Position) -> Position:
-    """Follow the headers from `begin` to the last whole batch, but stop once `limit` bytes are passed."""
-    pos, next_offset = begin, at.next_offset
-    while pos < segment.size and (limit is None or pos - begin < limit):
+def _walk(log: LogDir, segment: Segment, begin: int, limit: int | None, at: Position, ceiling: int | None) -> Position:
+    """Follow the headers from `begin` to the last batch that can be believed, but stop once `limit` bytes are passed.
+
+    What the next batch must confirm is left for the next time, unless there is none and another segment follows.
+    """
+    walk = _Walk(at.next_offset, begin, ceiling)
+    pos = begin
+    while pos < segment.size and (limit is None or walk.pos - begin < limit):
         data, found, stop = _read_batches(log, segment, pos)
         if not len(found):
             break
-        if limit is not None:
-            inside = max(1, int(np.searchsorted(found, limit - (pos - begin))))
-            if inside < len(found):
-                stop = int(found[inside])
-            found = found[:inside]
-        next_offset = max(next_offset, _find_end(Headers.at(data, found[-3:]), next_offset))
+        walk.follow(Headers.at(data, found), pos, None if limit is None else begin + limit)
         pos += stop
-        if limit is not None and pos - begin >= limit:
-            break
-    return Position(next_offset, segment.base_offset, pos)
+    if ceiling is not None and pos >= segment.size:
+        walk.settle()
+    return Position(walk.next_offset, segment.base_offset, walk.pos)
 
 
-def _find_end(headers: Headers, before: int) -> int:
-    """Return the offset after the last of some batches, behind those that end before `before`.
+class _Walk:
+    """Which batches are believed, by their offsets alone and as `SpanReader` does, and how far that is sure.
 
-    No checksum protects an offset. If the last batch claims one that was read already, and the batch before follows its
-    own neighbour, the last batch is off, as for `SpanReader`.
+    No checksum protects an offset. One that is too low contradicts the batch before, one that is too high the batch
+    behind it: so a batch that does not follow its neighbour is passed only together with the next one that does, or
+    that confirms it.
     """
-    bases, ends = headers.base_offset.tolist(), (headers.last_offset + 1).tolist()
-    is_off = len(bases) > 1 and bases[-1] < ends[-2] and bases[-2] == [before, *ends][-3]
-    return int(ends[-2] if is_off else ends[-1])
+
+    def __init__(self, next_offset: int, pos: int, ceiling: int | None) -> None:
+        self.next_offset, self.pos = next_offset, pos
+        self._ceiling = ceiling
+        self._before = self._end = next_offset  # after the two batches that were believed last
+        self._base = -1  # of the last one of them, -1 where none is known
+        self._passed = pos
+
+    def follow(self, headers: Headers, at: int, until: int | None) -> None:
+        """Go on over some batches, which begin at the byte `at`, but not beyond the byte `until` if that is sure."""
+        ends = headers.last_offset + 1
+        behind = np.concatenate(([self._end], ends[:-1]))
+        if (headers.base_offset == behind).all() and (self._ceiling is None or int(ends[-1]) <= self._ceiling):
+            last = len(ends) if until is None else int(np.searchsorted(headers.end, until - at)) + 1
+            which = slice(max(0, min(last, len(ends)) - 2), last)  # what follows its neighbour is sure
+        else:
+            which = slice(None)
+        numbers = (headers.base_offset[which].tolist(), ends[which].tolist(), headers.end[which].tolist())
+        if which.start:
+            self._end = int(behind[which.start])
+        for base, end, stop in zip(*numbers, strict=True):
+            if until is not None and self.pos >= until:
+                return
+            self._add(base, end, at + stop)
+
+    def _add(self, base: int, end: int, stop: int) -> None:
+        before, self._passed = self._passed, stop
+        if self._ceiling is not None and end > self._ceiling:
+            return  # it is off
+        behind = self._end
+        if base >= self._end:  # which confirms the one before
+            self.next_offset, self.pos = self._end, before
+            self._before, self._base, self._end = self._end, base, end
+        elif self._base > self._before:  # the one before stands behind a gap, and is off
+            behind = self._before + self._end - self._base
+            self._base, self._end = (base, end) if base == behind else (-1, self._before)
+        if base == behind:
+            self.settle()
+
+    def settle(self) -> None:
+        """Take what was passed last for sure."""
+        self.next_offset, self.pos = self._end, self._passed
 
 
 def _read_batches(log: LogDir, segment: Segment, pos: int) -> tuple[bytes, Array, int]:
@@ -153,11 +192,10 @@ def _cut_at_end(span: Span, end: Position) -> Span:
 def _leads_on(log: LogDir, segment: Segment, start: Position, *, is_closed: bool) -> bool:
     """Return whether the byte of a position still is where its offset begins.
 
-    The newest segment may end there, or with a batch that is being written. In another one a cleaner may have taken
-    what was before that byte: then a later batch may begin there, and what was not read yet lies before.
+    The newest segment is only appended to. In another one a cleaner may have taken what was before that byte: then a
+    later batch may begin there, and what was not read yet lies before.
     """
+    if not is_closed:
+        return True
     head = log.store.read(segment.path, start.pos, HEADER_BYTES) if start.pos < segment.size else b""
-    if len(head) < HEADER_BYTES:
-        return not is_closed
-    base_offset = int.from_bytes(head[:8], "big", signed=True)
-    return head[16] == 2 and (base_offset == start.next_offset or (base_offset > start.next_offset and not is_closed))
+    return len(head) == HEADER_BYTES and head[16] == 2 and int.from_bytes(head[:8], "big") == start.next_offset

@@ -33,6 +33,7 @@ class Options(msgspec.Struct, frozen=True):
     groups: frozenset[str] | None = None
     since_ms: int | None = None
     until_ms: int | None = None  # exclusive
+    is_continued: bool = False  # whether reading goes on where it ends
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -42,13 +43,13 @@ class Rows(msgspec.Struct, frozen=True):
     batch: pa.RecordBatch
 
 
-def reader_of(span: Span, on_error: str, chunk_bytes: int) -> SpanReader:
+def reader_of(span: Span, options: Options) -> SpanReader:
     """Return what reads the span: from its file, or from its cluster."""
     if span.log.is_on_cluster:
         from pipeline.decode.cluster import ClusterSpanReader
 
-        return ClusterSpanReader(span, on_error, chunk_bytes)
-    return SpanReader(span, on_error, chunk_bytes)
+        return ClusterSpanReader(span, options.on_error)
+    return SpanReader(span, options.on_error, options.chunk_bytes, is_continued=options.is_continued)
 
 
 class SpanDecoder:
@@ -57,7 +58,7 @@ class SpanDecoder:
     def __init__(self, span: Span, options: Options) -> None:
         self.span = span
         self.options = options
-        self.reader = reader_of(span, options.on_error, options.chunk_bytes)
+        self.reader = reader_of(span, options)
         self.problems: list[Problem] = []
 
     @property

@@ -44,10 +44,15 @@ class SpanReader:
 
     `on_error`: `record` stops at bytes that are no header, as Kafka's own tool does; `salvage` searches for the next
     batch with a right checksum; `fail` raises `LogDamagedError` at the first problem.
+    `is_continued`: reading goes on at `end_pos` once the log has grown. So a last batch behind a gap is left until the
+    next one confirms its offset: were that too high, what follows would be taken for what was read before.
     """
 
-    def __init__(self, span: Span, on_error: str = "record", chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(
+        self, span: Span, on_error: str = "record", chunk_bytes: int = CHUNK_BYTES, *, is_continued: bool = False
+    ) -> None:
         self.span = span
+        self._is_continued = is_continued
         self.on_error = on_error
         self.chunk_bytes = chunk_bytes
         self.problems: list[Problem] = []
@@ -107,6 +112,8 @@ class SpanReader:
                 break
             _, stop, headers = self._whole(data, resumed)
             parts.append(self._believe(data, file_pos, headers))
+        if final and self._is_continued and self._is_doubted and len(parts[-1].headers):
+            parts[-1] = self._leave_last(parts[-1])
         joined = {name: np.concatenate([p.headers.columns[name] for p in parts]) for name in parts[0].headers.columns}
         return Chunk(data, file_pos, Headers(joined)), consumed, 0
 
@@ -246,6 +253,20 @@ class SpanReader:
         kept.pop()
         self._last = kept[-1][2] if kept else start
 
+    @property
+    def _is_doubted(self) -> bool:
+        """Whether the batch that was believed last stands behind a gap at the end of the log so far."""
+        return self.span.ceiling is None and self._newest == self._doubted
+
+    def _leave_last(self, chunk: Chunk) -> Chunk:
+        """Leave the last batch, and the gap before it, for the next time."""
+        self.end_pos = chunk.file_pos + int(chunk.headers.pos[-1])
+        gap = next(one for one in reversed(self.problems) if one.to_offset == self._doubted - 1)
+        self.problems.remove(gap)
+        assert gap.from_offset is not None, "a gap begins somewhere"
+        self._last = gap.from_offset - 1
+        return Chunk(chunk.data, chunk.file_pos, chunk.headers.take(np.arange(len(chunk.headers) - 1)))
+
     def _check_epochs(self, headers: Headers, file_pos: int) -> None:
         epochs = headers.leader_epoch
         if not len(epochs):
@@ -284,9 +305,10 @@ class SpanReader:
         ceiling = self.span.ceiling
         if self._waiting or ceiling is not None:
             self._settle(self._last + 1, None if ceiling is None else ceiling - 1, self.end_pos)
-        if ceiling is None and self._newest == self._doubted:
+        if self._is_doubted:
             detail = "the last batch stands behind a gap, and nothing follows that would confirm its offset"
-            self._report(Problem("offset_order", self.end_pos, 0, detail, self._newest, self._last))
+            last = None if self._is_continued else self._last
+            self._report(Problem("offset_order", self.end_pos, 0, detail, min(self._newest, self._last + 1), last))
         count, first, last = self._gaps
         if count:
             detail = f"{count} gaps, as compaction leaves them"

@@ -21,11 +21,12 @@ from pipeline.decode.transactions import read_commits
 from pipeline.dump import dump
 from pipeline.errors import CompactionRefusedError, LogDamagedError
 from pipeline.jobs.compact import compact
-from pipeline.jobs.ingest import Follower
+from pipeline.jobs.ingest import Follower, ingest
 from pipeline.jobs.verify import verify
 from pipeline.synth import Plan, Writer, commit, write_logs
 from protocol.record_batch import HEADER_BYTES, encode, header_at, seal
 from protocol.records import Record
+from tests.pipeline import ingested
 from tests.pipeline.group_logs import fill, flip, read_rows
 from tests.pipeline.ingested import ids
 
@@ -209,29 +210,50 @@ def test_an_offset_that_no_checksum_protects_is_believed_only_between_its_neighb
 def test_reading_on_misses_only_the_batch_whose_offset_is_off(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be the last one when a step ends, if it claims an offset that was read before. Where it claims one that is
-    to come, those around it show that it is off. The walk is in pieces of any size."""
+    """It may be the last one when a step ends, or when its limit is reached. The walk is in pieces of any size."""
     dice = random.Random(seed)
-    walk_bytes = dice.choice([100, 500, 16 << 20])
-    monkeypatch.setattr(positions, "WALK_BYTES", walk_bytes)
+    monkeypatch.setattr(positions, "WALK_BYTES", dice.choice([100, 500, 16 << 20]))
     name, damaged = "__consumer_offsets-0", dice.randrange(3, 12)
     file = tmp_path / "logs" / name / f"{0:020d}.log"
     fill(Writer(file.parent), range(12))
     data = bytearray(file.read_bytes())
     starts = [*_starts(data), len(data)]
-    is_low = damaged == 11 or walk_bytes < 1_000 or dice.random() < 0.5
-    data[starts[damaged] + 7] = dice.randrange(damaged) if is_low else 99
-    ends = {damaged + 1 if is_low else damaged + 2, 12, *(dice.randrange(1, 13) for _ in range(2))}
-    ends -= set() if is_low else {damaged + 1}
-    with Follower([str(tmp_path / "logs")], tmp_path / "out").lock_tables() as follower:
+    is_low = dice.random() < 0.4
+    data[starts[damaged] + 7] = dice.randrange(damaged) if is_low else dice.choice([damaged + 1, 12, 99])
+    ends = {damaged + 1, 12, *(dice.randrange(1, 13) for _ in range(2))}
+    max_bytes = dice.choice([None, 1, 150, 400])
+    with Follower([str(tmp_path / "logs")], tmp_path / "out", max_bytes).lock_tables() as follower:
         at = START
         for end in sorted(ends):
             file.write_bytes(data[: starts[end]])
-            follower.step()
-            before, at = at, follower.known.logs[name]
-            assert at.next_offset >= before.next_offset
+            is_read = False
+            while not is_read:
+                is_read = not follower.step()
+                before, at = at, follower.known.logs[name]
+                assert at.next_offset >= before.next_offset
     assert ids(tmp_path / "out") == [(0, offset) for offset in range(12) if offset != damaged]
-    assert (at.next_offset, at.pos) == (12 - (damaged == 11), len(data))
+    at_end = (11, starts[11]) if damaged == 11 else (12, len(data))  # until the next one shows that it is off
+    assert (at.next_offset, at.pos) == at_end
+    assert reported(
+        damaged, [one for one in ingested.rows(tmp_path / "out", "log_problems") if one["severity"] == "problem"]
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_stands_behind_a_gap_is_read_once_the_next_batch_confirms_it(seed: int, tmp_path: Path) -> None:
+    """By each way to read on, in a segment with any gaps. What is read at once is as what is read in steps."""
+    dice = random.Random(seed)
+    offsets = sorted(dice.sample(range(40), 12))
+    writer = Writer(tmp_path / "logs" / "__consumer_offsets-0")
+    out, by_steps = tmp_path / "out", tmp_path / "by_steps"
+    with Follower([str(tmp_path / "logs")], by_steps).lock_tables() as follower:
+        for at, offset in enumerate(offsets):
+            writer.next_offset = offset
+            writer.append([commit(("g", "t", 0), offset, 1000)])
+            follower.step()
+            ingest(None, [str(tmp_path / "logs")], out)
+            is_left = offset > (offsets[at - 1] + 1 if at else 0)
+            assert ids(by_steps) == ids(out) == [(0, one) for one in offsets[: at + 1 - is_left]]
 
 
 def find_next(data: bytes, start: int, above: int) -> int | None:

@@ -45,6 +45,24 @@ def test_a_log_that_only_grew_is_the_same(tmp_path: Path) -> None:
     assert find_replacement(log, identity, position) is None
 
 
+def test_a_log_that_goes_on_below_what_was_read_is_told(tmp_path: Path) -> None:
+    """As by tables of a release that has believed an offset that was too high; one batch alone may be off itself."""
+    directory = tmp_path / f"{TOPIC}-0"
+    position, identity = reading(write(directory, 50, 1000))
+    position = msgspec.structs.replace(position, next_offset=1_000)
+    (file,) = directory.glob("*.log")
+    writer = Writer(directory, first_offset=50)
+    for is_told in (False, True):
+        writer.append([commit(("g", "t", 0), 1, 1000)])
+        after = writer.directory / f"{50:020d}.log"
+        both = file.read_bytes() + after.read_bytes()
+        whole = tmp_path / f"whole-{is_told}" / f"{TOPIC}-0"
+        whole.mkdir(parents=True)
+        (whole / file.name).write_bytes(both)
+        found = find_replacement(log_dirs([str(whole)])[0], identity, position)
+        assert found == ("what follows has offsets below 1000, up to which it was read" if is_told else None)
+
+
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 1000])
 @pytest.mark.parametrize("records", [10, 50, 60])
 def test_a_log_that_was_made_anew_is_another(tmp_path: Path, records: int, segment_bytes: int) -> None:
