@@ -306,7 +306,7 @@ class Node:
         return Partition(
             partial(self.shards.make, index),
             lambda: self._open_log(directory),
-            lambda: self.world.ledger.catalog.settings_of(OFFSETS_TOPIC).max_message_bytes,
+            lambda: self.world.ledger.catalog.settings_of(OFFSETS_TOPIC),
         )
 
     def _open_log(self, directory: str) -> Log:
@@ -325,6 +325,7 @@ class Node:
         yield self.world.ledger.log
         for partition in self.world.partitions:
             if partition.has_log and partition.is_loaded:
+                partition.configure()
                 yield partition.log
         yield from self.world.dataplane.compacted_logs()
 

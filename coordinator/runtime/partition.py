@@ -3,7 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from coordinator.core import records
+from coordinator.core.catalog.settings import TopicSettings
 from coordinator.core.decision import Steps
 from coordinator.core.offset_records import write_records
 from coordinator.core.offsets.commit_history import CommitHistory, EndOfTransaction
@@ -31,10 +34,10 @@ class Partition:
         "_facts",
         "_log",
         "_make_shard",
-        "_message_bytes_max",
         "_open",
         "_plain",
         "_plain_facts",
+        "_settings",
         "history",
         "index",
         "served_by",
@@ -45,12 +48,9 @@ class Partition:
         self,
         make_shard: Callable[[Write], Shard],
         open_log: Callable[[], Log],
-        message_bytes_max: Callable[[], int] | None = None,
+        settings: Callable[[], TopicSettings] | None = None,
     ) -> None:
-        """`make_shard` gets what the shard writes with.
-
-        `message_bytes_max` is `max.message.bytes` of the topic: how large the records of one step may be.
-        """
+        """`make_shard` gets what the shard writes with. `settings` are those of the topic, as they are now."""
         self.shard = make_shard(self.write)
         self.index = self.shard.partition
         self.served_by = NOBODY  # the broker that coordinates its groups, once they are loaded
@@ -58,7 +58,7 @@ class Partition:
         self.history: CommitHistory | None = None  # of one that may move to another broker
         self._make_shard = make_shard
         self._open = open_log
-        self._message_bytes_max = message_bytes_max
+        self._settings = settings
         self._log: Log | None = None  # made when it is first written to, or loaded
         self._batches: list[bytes] = []
         self._facts: list[Sequence[Keyed]] = []  # of each batch; none of an end marker
@@ -129,7 +129,7 @@ class Partition:
         """Return whether the log takes so many bytes at once. Commits are decided in parts, which are bounded."""
         first = facts[0]
         is_commit = type(first) is OffsetCommits or type(first.key) is OffsetCommitKey
-        return is_commit or self._message_bytes_max is None or size <= self._message_bytes_max()
+        return is_commit or self._settings is None or size <= self._settings().max_message_bytes
 
     def end_transaction(self, producer_id: int, committed: bool, marker: bytes) -> Steps[None]:
         """Gather the batch that ends a producer's transaction, and return the steps that apply its end."""
@@ -174,8 +174,20 @@ class Partition:
         batches, self._batches = self._batches, []
         facts, self._facts = self._facts, []
         if batches:
+            self.configure()
             self.log.append(batches, facts)
         return sum(map(len, batches))
+
+    def configure(self) -> None:
+        """Let the log have the settings of its topic as they are now. Each use that goes by them begins with it."""
+        if self._settings is not None:
+            now, log = self._settings(), self.log
+            log.config = replace(
+                log.config,
+                segment_bytes=now.segment_bytes,
+                delete_retention_ms=now.delete_retention_ms,
+                min_cleanable_dirty_ratio=now.min_cleanable_dirty_ratio,
+            )
 
     @staticmethod
     def _transactional(facts: Sequence[Record], producer: Producer, now_ms: int) -> bytes:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.dataplane import topic_logs
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import (
@@ -77,6 +78,30 @@ def test_an_open_log_is_used_with_the_settings_of_its_topic_as_they_are(
     expected = LogConfig(2_097_152, delete_retention_ms=7, min_cleanable_dirty_ratio=0.25)
     assert logs["t"].config == expected
     assert logs["u"].config == (before if altered.resources[0].resource_name else expected)
+
+
+@pytest.mark.parametrize("is_appended", [False, True])
+@pytest.mark.parametrize("altered", [alter_configs(2, OFFSETS_TOPIC, OTHERS), alter_configs(4, "", OF_ALL)])
+def test_the_logs_of_groups_are_used_with_the_settings_of_their_topic(altered: Any, is_appended: bool) -> None:
+    """Those that are open, and those that are opened later or after a restart. The size of a segment it has of its own."""
+    broker = Broker(offsets_topic_segment_bytes=5_000_000)
+    partition = broker.node.world.partitions.owner("g")
+    committed = commit("g", {"t": {0: 1}})
+    broker.create("t")
+    broker.ask(committed, version=9)
+    assert (partition.log.end_offset, partition.log.config.segment_bytes) == (1, 5_000_000)
+    assert not broker.ask(altered).responses[0].error_code
+    if is_appended:
+        broker.ask(committed, version=9)
+    else:
+        assert partition.log in [*broker.node.compacted_logs()]
+    segment_bytes = 2_097_152 if altered.resources[0].resource_name else 5_000_000
+    expected = LogConfig(segment_bytes, delete_retention_ms=7, min_cleanable_dirty_ratio=0.25)
+    assert partition.log.config == expected
+    broker.node.close()
+    again = Broker(broker.files.copy(), offsets_topic_segment_bytes=5_000_000)
+    again.ask(committed, version=9)
+    assert again.node.world.partitions.owner("g").log.config == expected
 
 
 def test_records_without_times_go_by_the_time_of_the_last_append(broker: Broker) -> None:

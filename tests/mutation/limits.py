@@ -116,7 +116,7 @@ MISTAKES: Final = (
     Mistake("an offset that goes leaves its metadata", "coordinator/core/offsets/store.py",
             "            self._note_metadata(gone, None)\n", "", (STORE,)),
     Mistake("a group's records may be twice as large", "coordinator/runtime/partition.py",
-            "or size <= self._message_bytes_max()", "or size <= 2 * self._message_bytes_max()", (MEMBERS,)),
+            "or size <= self._settings().max_message_bytes", "or size <= 2 * self._settings().max_message_bytes", (MEMBERS,)),
     Mistake("a target that is too large is computed again and again", "coordinator/core/kinds/modern/long_targets.py",
             "replace(group, long_target=replace(taken.target, is_too_large=True))", "replace(group, long_target=None)",
             ("tests/runtime/test_large_targets_refused.py",)),
