@@ -17,7 +17,7 @@ KeepAlive = Literal["all", "connected", "none"] | Sequence[str]
 WAIT_MS = 10_000
 SCOPED = re.compile(r"(test|module|session)\d+-")
 PAGE_MAX = 1_000  # requests that the server gives at a time
-RESTART_S = 300.0  # that the brokers may take to load all that they coordinate
+RESTART_S = 300.0  # that the brokers may take to load all that they coordinate, beside the time that they are down
 __tracebackhide__ = True  # pytest shows the line of the test that made the call, and the sentence
 
 
@@ -356,7 +356,8 @@ class Muster:
 
     def restart_brokers(self, down_ms: int = 0) -> None:
         """Restart all brokers one after the other, each down for so long."""
-        self.admin.call("POST", path_of("brokers", "rolling-restart"), {"down_ms": down_ms}, wait_s=RESTART_S)
+        wait_s = RESTART_S + len(self.brokers()) * down_ms / 1000
+        self.admin.call("POST", path_of("brokers", "rolling-restart"), {"down_ms": down_ms}, wait_s=wait_s)
 
     def fault(self, do: Mapping[str, Any], on: Mapping[str, Any] | None = None, **more: Any) -> Fault:
         """Put a fault into force: `do={"error": "NOT_COORDINATOR"}, on={"api": "OffsetCommit", "group": group.id}`.
