@@ -305,7 +305,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          " are refused with INVALID_COMMIT_OFFSET_SIZE. A setting of Muster's own.",
          least=65_536, most=LONG_MAX),
     Setting("producer.ids.max.bytes", 134_217_728, _BYTES,
-         "How much memory the logs of topics may take to know the last batches of producer ids. Beyond it a log forgets its"
+         "How much memory logs may take to know the last batches of producer ids. Beyond it a log forgets its"
          " oldest ones without an open transaction, as after a day without a batch. A setting of Muster's own.",
          least=65_536, most=LONG_MAX),
     Setting("topics.max.bytes", 268_435_456, _BYTES,

@@ -55,7 +55,7 @@ from protocol.records import EndMarker
 from storage.files import File, Files, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log
-from storage.producers import PRODUCER_BYTES
+from storage.producers import PRODUCER_BYTES, ProducerCount
 
 if TYPE_CHECKING:
     from coordinator.dataplane.share.operating import SharePartitionView
@@ -427,9 +427,14 @@ class DataPlane:
             log.retain(now_ms, settings.retention_ms, settings.retention_bytes)
 
     @property
+    def producers(self) -> ProducerCount:
+        """How many producer ids open logs remember, and may: those of `__consumer_offsets` count among them."""
+        return self._state.logs.producers
+
+    @property
     def producers_bytes(self) -> int:
         """The memory that the producer ids of open logs take at most."""
-        return self._state.logs.producers.count * PRODUCER_BYTES
+        return self.producers.count * PRODUCER_BYTES
 
     def compacted_logs(self) -> Iterator[Log]:
         """Yield the open logs of topics whose `cleanup.policy` says so; each is left alone before the next is asked

@@ -21,6 +21,7 @@ from protocol.record_batch import PlainBatch
 from protocol.records import Record as LogRecord
 from storage.appended_keys import KeyFamily
 from storage.log import Log
+from storage.producers import ProducerCount
 
 Keyed = Record | KeyFamily
 
@@ -37,6 +38,7 @@ class Partition:
         "_open",
         "_plain",
         "_plain_facts",
+        "_producers",
         "_settings",
         "history",
         "index",
@@ -60,6 +62,7 @@ class Partition:
         self._open = open_log
         self._settings = settings
         self._log: Log | None = None  # made when it is first written to, or loaded
+        self._producers: ProducerCount | None = None
         self._batches: list[bytes] = []
         self._facts: list[Sequence[Keyed]] = []  # of each batch; none of an end marker
         self._plain: PlainBatch | None = None
@@ -90,8 +93,18 @@ class Partition:
         """The log; its directory appears when it is first written to."""
         if self._log is None:
             self.open()
-            assert self._log is not None, "it was just opened"
+            self._count_producers()
+        assert self._log is not None, "it is open"
         return self._log
+
+    def share_producers(self, total: ProducerCount) -> None:
+        """Count the producers of the log among those of other logs: clients may make it know any number of them."""
+        self._producers = total
+        self._count_producers()
+
+    def _count_producers(self) -> None:
+        if self._log is not None and self._producers is not None:
+            self._log.producers.share(self._producers)
 
     @property
     def has_log(self) -> bool:

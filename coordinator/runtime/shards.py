@@ -48,6 +48,7 @@ class Shards:
     def serve(self, partition: Partition, now_ms: int) -> None:
         """Serve the partition's groups from now on: its log has been replayed, if there is one."""
         engine = self._engine
+        partition.share_producers(engine.world.dataplane.producers)
         partition.served_by = engine.world.coordinators.of_groups[partition.index]
         self._abort_unknown_transactions(partition, now_ms)
         self._keep_producer_ids(partition, now_ms)

@@ -16,6 +16,7 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequestWritableTxnMarkerTopic,
 )
 from storage.files import StorageError
+from storage.producers import PRODUCER_BYTES
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
 from tests.dataplane.transactional import transactional_batch
 from tests.requests import commit_in_transaction, fetch, fetch_offsets, produce
@@ -378,3 +379,24 @@ def test_no_id_that_an_administrator_writes_is_an_end_of_ids(topic: str) -> None
     known, _ = again.producer()
     assert (known > 1_000 if topic != "t" else known >= 0) and known < 2**62
     assert again.produce("t", 0, batch("a", producer_id=known, producer_epoch=0, base_sequence=0)).error_code == 0
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_what_logs_know_of_producers_is_bounded_for_all_of_them_together(is_loaded: bool) -> None:
+    """Those of `__consumer_offsets` among them: whoever may write markers can name any number of producers there."""
+    fields: dict[str, object] = {"offsets_topic_num_partitions": 2, "producer_ids_max_bytes": 65_536}
+    broker = Broker(topics={"t": 1}, **fields)
+    places = (("t", 0), ("__consumer_offsets", 0), ("__consumer_offsets", 1))
+    for number in range(300):
+        if number == 10 and is_loaded:
+            broker.node.close()
+            broker = Broker(broker.files, topics={"t": 1}, **fields)
+        topics = tuple(WriteTxnMarkersRequestWritableTxnMarkerTopic(topic, (index,)) for topic, index in places)
+        marker = WriteTxnMarkersRequestWritableTxnMarker(1_000 + number, 0, False, topics, 0)
+        (answer,) = broker.ask(WriteTxnMarkersRequest((marker,))).markers
+        assert {one.error_code for topic in answer.topics for one in topic.partitions} == {ErrorCode.NONE}
+        broker.node.engine.flush()
+        state = broker.node.world.dataplane._state
+        known = [len(log.producers.items()) for at in places if (log := state.log(*at)) is not None]
+        assert sum(known) == broker.node.world.dataplane.producers.count <= 65_536 // PRODUCER_BYTES
+    assert all(known)

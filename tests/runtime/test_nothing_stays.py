@@ -114,6 +114,7 @@ class Life:
         self.janitor = Janitor(self.server.node, self.server.clock.now_ms(), rest_rounds=0)
         self.day = 0
         self.topic = ""
+        self.staying = self.server.connect()  # a client that never leaves
 
     def measure(self) -> dict[str, int]:
         return measure(self.server.node, self.server.frontend, self.server.listeners, self.janitor)
@@ -162,6 +163,8 @@ class Life:
         first = self.ask(requests.fetch(self.topic, session_epoch=0), 12)
         for epoch in (1, -1):
             self.ask(requests.fetch(self.topic, session_id=first.session_id, session_epoch=epoch), 12)
+        stays = self.ask(requests.fetch(self.topic, session_epoch=0), 12, self.staying)
+        self.ask(requests.fetch(self.topic, session_id=stays.session_id, session_epoch=-1), 12, self.staying)
         waiting = [self.server.connect() for _ in range(3)]
         for peer in waiting:
             peer.send((requests.fetch(self.topic, 2, max_wait_ms=500), 12))
@@ -224,6 +227,10 @@ class Life:
         accepted = requests.share_acknowledge_topics({(topic_id, 2): ((0, 0, (1,)),)})
         told = self.ask(ShareAcknowledgeRequest(group, "m", 2, topics=accepted), 1, peer)
         assert told.responses[0].partitions[0].error_code == ErrorCode.NONE
+        for one in (group, self.name("nowhere")):  # sessions that are closed, and not with their connection
+            for epoch, named in ((0, parts), (-1, ())):
+                request = ShareFetchRequest(one, "stays", epoch, topics=named, **sizes if epoch == 0 else {})
+                assert self.ask(request, 1, self.staying).error_code == ErrorCode.NONE
         self.leave(peer)
         for node_id in self.server.node.world.coordinators.node_ids:
             for verb in (StopBroker(node_id), StartBroker(node_id)):  # with all that it coordinates
@@ -231,9 +238,16 @@ class Life:
 
     def administrate(self, *, ends: bool = False) -> None:
         """Give rights, a quota and a password, or take them."""
-        entity, user = (AlterClientQuotasRequestEntityData("user", self.name("q")),), self.name("u")
-        quota = AlterClientQuotasRequestOpData("producer_byte_rate", 1e6, ends)
-        self.ask(AlterClientQuotasRequest((AlterClientQuotasRequestEntryData(entity, (quota,)),)), 1)
+        user = self.name("u")
+        for kind, of, key in (
+            ("user", self.name("q"), "producer_byte_rate"),
+            ("ip", f"::{self.day}", "connection_creation_rate"),
+        ):
+            entity, quota = AlterClientQuotasRequestEntityData(kind, of), AlterClientQuotasRequestOpData(key, 1e6, ends)
+            (told,) = self.ask(
+                AlterClientQuotasRequest((AlterClientQuotasRequestEntryData((entity,), (quota,)),)), 1
+            ).entries
+            assert told.error_code == ErrorCode.NONE
         if ends:
             self.ask(DeleteAclsRequest((DeleteAclsRequestDeleteAclsFilter(3, user, 3, None, None, 1, 1),)), 3)
             gone = AlterUserScramCredentialsRequestScramCredentialDeletion(user, 1)

@@ -208,6 +208,6 @@ def _drop_unused(state: State, key: StateKey, now_ms: int) -> None:
 
 def close_session(state: State, session: ShareSession, now_ms: int) -> Steps[None]:
     """Close a member's session unless it has another one by now, and release what it has acquired."""
-    closed = state.share.sessions.close(session)
+    closed = state.share.close_session(session)
     if closed is not None:
         yield from do_to_the_end(state.runtime.do_in_steps, release(state, closed, Pace(), now_ms))

@@ -29,7 +29,9 @@ class SharePartitions:
         self.tally = DeliveryTally()
         self._served: dict[StateKey, SharePartition] = {}
         self._by_group: dict[str, dict[StateKey, None]] = {}
-        self._groups_of_connection: dict[int, dict[str, None]] = {}  # those of sessions that it has opened
+        self._groups_of_connection: dict[int, dict[str, None]] = {}
+        """By connection the groups of sessions that it has opened, as long as they have a session, or are served."""
+        self._connections_of_group: dict[str, dict[int, None]] = {}  # the same the other way round
 
     @property
     def served(self) -> Mapping[StateKey, SharePartition]:
@@ -69,6 +71,7 @@ class SharePartitions:
         del keys[key]
         if not keys:
             del self._by_group[key.group_id]
+            self._forget_if_unused(key.group_id)
 
     def keys_of_topics(self, topic_ids: Collection[bytes]) -> list[StateKey]:
         """Return the share partitions of topics that are served."""
@@ -83,17 +86,39 @@ class SharePartitions:
         opened = self.sessions.open(key, connection, partitions, has_acknowledgements)
         if isinstance(opened, ShareSession):
             self._groups_of_connection.setdefault(connection, {})[key[0]] = None
+            self._connections_of_group.setdefault(key[0], {})[connection] = None
         return opened
 
+    def close_session(self, session: ShareSession) -> ShareSession | None:
+        """Close a session and return it as it is; None if the member has another one, or none."""
+        closed = self.sessions.close(session)
+        if closed is not None:
+            self._forget_if_unused(session.key[0])
+        return closed
+
     def is_watched(self, connection: int) -> bool:
-        """Return whether a connection has opened a session."""
+        """Return whether a connection has opened a session of a group that is in use still."""
         return connection in self._groups_of_connection
 
     def close_connection(self, connection: int) -> tuple[list[ShareSession], list[str]]:
         """Close the sessions of a connection that is lost. Returns them, and the groups that have no session now."""
         closed = self.sessions.close_connection(connection)
         groups = self._groups_of_connection.pop(connection, {})
+        for group_id in groups:
+            del self._connections_of_group[group_id][connection]
+            self._forget_if_unused(group_id)
         return closed, [group_id for group_id in groups if not self.sessions.has_group(group_id)]
+
+    def _forget_if_unused(self, group_id: str) -> None:
+        """Forget which connections have opened sessions of a group that has none, and of which nothing is served: the
+        ids of such groups have no bound."""
+        if self.sessions.has_group(group_id) or group_id in self._by_group:
+            return
+        for connection in self._connections_of_group.pop(group_id, ()):
+            groups = self._groups_of_connection[connection]
+            del groups[group_id]
+            if not groups:
+                del self._groups_of_connection[connection]
 
     # -- locks ---------------------------------------------------------------------------------------------------------
 
