@@ -112,6 +112,7 @@ class AskInput(Struct, frozen=True):
 
     frame: bytes
     now_ms: int
+    ticket: int = 0  # by which its further steps are known, if it may have some
 
 
 class StepInput(Struct):

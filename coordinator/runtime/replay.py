@@ -163,7 +163,7 @@ class Replay:
 
     def _ask(self, asked: AskInput) -> None:
         request = decode_request(asked.frame)
-        call = Call(0, asked.now_ms, request.version, BY, OPERATOR_HOST, self._ids, OPERATOR_PRINCIPAL)
+        call = Call(asked.ticket, asked.now_ms, request.version, BY, OPERATOR_HOST, self._ids, OPERATOR_PRINCIPAL)
         self.node.engine.handle(request.api_key, request.body, call, Where((), OPERATOR))
 
     def _begin_advance(self, noted: AdvanceInput) -> None:

@@ -8,12 +8,18 @@ import trio
 
 from coordinator.admin import verb_calls
 from coordinator.admin.http import Request
+from coordinator.admin.portions import cut_state
+from coordinator.control.journal_file import read_journal, write_journal
+from coordinator.runtime.replay import Replay
+from coordinator.runtime.snapshot import read_logs
 from coordinator.server.verbs.state import State
 from coordinator.server.verbs.waits import Waits
+from storage.memory_files import MemoryFiles
 from storage.pending_reset import PendingReset
 from tests.control.control_port import ControlPort
 from tests.control.steered import SteeredNode
 from tests.requests import commit
+from tests.runtime.guarded import AUTHORIZER
 from tests.steps import count_steps
 
 GROUPS = 130
@@ -140,3 +146,25 @@ def test_verbs_that_hold_clients_follow_each_other(
     assert both_restart or statuses.count(409) <= ("clock" not in one[0]), "the clock waits until it can be moved"
     assert not server.poller.is_held
     assert not server.connect().ask(commit("g", {"orders": {0: 1}}), 8).topics[0].partitions[0].error_code
+
+
+@pytest.mark.parametrize("authorizer", ["", AUTHORIZER])
+def test_what_is_seeded_and_reset_is_there_and_gone_when_the_verb_is_over(authorizer: str) -> None:
+    """However many steps the requests take that it consists of, and whatever rights clients need. A topic that is made
+    at once under a name of before stays, and a journal has all of it."""
+    server = SteeredNode(topics={}, authorizer_class_name=authorizer, journal_bytes=1 << 20)
+    server.frontend.turn.seconds = 0.0  # a step a turn
+    names = [f"p{number:03}" for number in range(180)]
+    for state in cut_state(State(dict.fromkeys(names, 1), {"p": {name: {"0": 5} for name in names}})):
+        server.operator.state.seed(state)
+    assert list(server.operator.state.contents().offsets["p"]) == names
+    steps, counts = count_steps(server.operator.state.reset_prefix_in_steps("p", ("p000",)))
+    assert counts == (1, 179)
+    assert steps > 5
+    assert server.operator.state.contents() == State({"p000": 1})
+    server.operator.state.seed(State({"p179": 2}))
+    server.rest()
+    assert server.operator.state.contents() == State({"p000": 1, "p179": 2})
+    files = MemoryFiles()
+    assert Replay(read_journal(write_journal(server.operator.requests.journal)), files, "again").run() == []
+    assert read_logs(files, "again") == server.take_snapshot()

@@ -228,7 +228,7 @@ class StateVerbs:
         topics = yield from self.topics_in_steps(what.prefix, what.keep)
         groups = yield from self._groups.forget_all_in_steps(what.prefix, what.keep)
         for names in cut_topics(topics):
-            self.remove_topics(names)
+            yield from self.remove_topics_in_steps(names)
             yield
         return groups, len(topics)
 
@@ -380,17 +380,28 @@ class StateVerbs:
         return found.state_epoch
 
     def remove_topics(self, names: tuple[str, ...]) -> None:
-        """Delete topics that have so few partitions together that this is decided in one step."""
-        self._ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 5)
+        """Delete topics. There can be others of their names when this returns."""
+        finish_steps(self.remove_topics_in_steps(names))
 
-    def _ask(self, request: Any, version: int) -> Any:
-        """Let the node decide a request of the operator."""
+    def remove_topics_in_steps(self, names: tuple[str, ...]) -> Steps[None]:
+        """Do the same in steps, of topics that have so few partitions together that they are few steps."""
+        node, ticket = self._node(), self._frontend.connections.next_ticket()
+        self._ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 5, ticket)
+        while node.engine.unfinished.find(ticket) is not None:
+            yield
+            self._poller.perform(lambda _: None)
+
+    def _ask(self, request: Any, version: int, ticket: int = 0) -> Any:
+        """Let the node decide a request of the operator. One that may have further steps has a ticket, and no response
+        then."""
         node, api = self._node(), api_of(request)
 
         def decide(now_ms: int) -> Any:
             if node.world.note_input is not None:
-                node.world.note_input(Kind.ASK, AskInput(encode_request(api.key, version, 0, BY, request)[4:], now_ms))
-            call = Call(0, now_ms, version, BY, "/operator", self._frontend.handler.fresh_id, OPERATOR_PRINCIPAL)
+                frame = encode_request(api.key, version, 0, BY, request)[4:]
+                node.world.note_input(Kind.ASK, AskInput(frame, now_ms, ticket))
+            fresh_id = self._frontend.handler.fresh_id
+            call = Call(ticket, now_ms, version, BY, "/operator", fresh_id, OPERATOR_PRINCIPAL)
             outcome = node.engine.handle(api.key, request, call, Where((), OPERATOR))
             return outcome.response if isinstance(outcome, Done) else None
 
