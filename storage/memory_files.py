@@ -55,46 +55,86 @@ class MemoryFile:
 
 
 class MemoryFiles:
-    """Names and bytes."""
+    """Names and bytes. What a call takes depends on the files of its own directory, however many others there are."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytearray] = {}
         self._directories: set[str] = set()
+        self._names: dict[str, dict[str, None]] = {}
+        """By directory the names in it. One that nobody has made is there while a file is in it."""
 
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File:
-        if path not in self._files and not create:
-            raise _no_such_file("open", path)
-        return MemoryFile(path, self._files.setdefault(path, bytearray()))
+        content = self._files.get(path)
+        if content is None:
+            if not create:
+                raise _no_such_file("open", path)
+            content = self._files[path] = bytearray()
+            self._enter(path)
+        return MemoryFile(path, content)
 
     def exists(self, path: str) -> bool:
         return path in self._files or path in self._directories
 
     def list(self, directory: str) -> list[str]:
-        inside = directory + "/"
-        every = [*self._files, *self._directories]
-        return sorted({path[len(inside) :].split("/")[0] for path in every if path.startswith(inside)})
+        return sorted(self._names.get(directory, ()))
 
     def make_directory(self, path: str) -> None:
-        self._directories.add(path)
+        if path not in self._directories:
+            self._directories.add(path)
+            self._enter(path)
 
     def rename(self, old: str, new: str) -> None:
         if old in self._directories:
-            inside = {path for path in self._directories if path == old or path.startswith(f"{old}/")}
-            self._directories -= inside
-            self._directories |= {new + path.removeprefix(old) for path in inside}
-            for path in [path for path in self._files if path.startswith(f"{old}/")]:
-                self._files[new + path.removeprefix(old)] = self._files.pop(path)
-            return
-        if old not in self._files:
+            self._move_directory(old, new)
+        elif old in self._files:
+            self._files[new] = self._files.pop(old)
+            self._leave(old)
+            self._enter(new)
+        else:
             raise _no_such_file("rename", old)
-        self._files[new] = self._files.pop(old)
 
     def remove(self, path: str) -> None:
         if self._files.pop(path, None) is None:
             raise _no_such_file("remove", path)
+        self._leave(path)
 
     def remove_directory(self, path: str) -> None:
         self._directories.discard(path)
+        self._leave(path)
+
+    def _move_directory(self, old: str, new: str) -> None:
+        for name in self.list(old):
+            inside = f"{old}/{name}"
+            if inside in self._files:
+                self._files[f"{new}/{name}"] = self._files.pop(inside)
+                self._enter(f"{new}/{name}")
+            else:
+                self._move_directory(inside, f"{new}/{name}")
+        self._names.pop(old, None)
+        if old in self._directories:
+            self._directories.remove(old)
+            self.make_directory(new)
+        self._leave(old)
+
+    def _enter(self, path: str) -> None:
+        """Note a name in its directory, and that of the directory in the one above, if they are new."""
+        directory, slash, name = path.rpartition("/")
+        while slash:
+            names = self._names.setdefault(directory, {})
+            if name in names:
+                return
+            names[name] = None
+            directory, slash, name = directory.rpartition("/")
+
+    def _leave(self, path: str) -> None:
+        """Forget a name that is nobody's any more, and that of a directory that was there for it alone."""
+        while not (self.exists(path) or self._names.get(path)):
+            self._names.pop(path, None)
+            directory, slash, name = path.rpartition("/")
+            if not slash or directory not in self._names:
+                return
+            self._names[directory].pop(name, None)
+            path = directory
 
     def sync_directory(self, path: str) -> None:
         """Do nothing, as `MemoryFile.sync`."""
