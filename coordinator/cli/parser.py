@@ -166,9 +166,13 @@ def integer(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def one_of(choices: Sequence[str]) -> dict[str, Any]:
-    """Keywords for `add_argument`: one of the choices, in upper or lower case."""
-    canonical = {choice.lower(): choice for choice in choices}
-    return {"type": lambda text: canonical.get(text.lower(), text), "choices": tuple(choices)}
+    """Keywords for `add_argument`: one of the choices, in upper or lower case, with or without hyphens in it."""
+
+    def spell(text: str) -> str:
+        return re.sub("[-_]", "", text.lower())
+
+    canonical = {spell(choice): choice for choice in choices}
+    return {"type": lambda text: canonical.get(spell(text), text), "choices": tuple(choices)}
 
 
 def name_and_value(expected: str, *, is_exact: bool = False) -> Callable[[str], tuple[str, str]]:

@@ -30,7 +30,7 @@ def catalog_settings(config: Config, broker_ids: Sequence[int]) -> Settings:
                 doc=setting.sentence,
                 is_secret=setting.is_secret,
                 is_default=not config.is_set(setting.name),
-                default=format_value(setting.default if setting.kafka_default is None else setting.kafka_default),
+                default=_default(setting),
             )
             for setting, value in config.items()
         ),
@@ -41,6 +41,12 @@ def _kind(setting: Setting) -> int:
     if setting.is_secret:
         return PASSWORD
     return _KINDS.get(setting.kind) or (INT if (setting.most or 0) <= INT_MAX else LONG)
+
+
+def _default(setting: Setting) -> str | None:
+    """Return Kafka's default; None where it is no word, and none of its choices is the empty one."""
+    default = setting.default if setting.kafka_default is None else setting.kafka_default
+    return None if default == "" and not setting.choices else format_value(default)
 
 
 def own_log_config(config: Config) -> LogConfig:

@@ -39,7 +39,7 @@ def test_acls_are_added_listed_and_removed(muster: Shell) -> None:
         "--allow-principal",
         "User:a",
         "--operation",
-        "alter-configs",
+        "AlterConfigs",  # as Kafka's tools have it
         "--cluster",
         "--host",
         "10.0.0.1",

@@ -60,8 +60,11 @@ class ShardDriver:
         return result
 
     def take(self, result: Result[Any]) -> None:
-        """Put the records of a result into the log."""
+        """Put the records of a result into the log. One of a classic group has the time of its last change, as Kafka's."""
         self.follow(result)
+        for record in single_records(result.records):
+            if isinstance(record.value, records.GroupMetadataValue):
+                assert START_MS <= record.value.current_state_timestamp <= self.now_ms, record
         producer_id = -1 if result.producer is None else result.producer.id
         self.log += [(*records.encode(record), producer_id) for record in single_records(result.records)]
         for effect in result.effects:

@@ -141,7 +141,7 @@ def _of_broker(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
     if name and (wrong := validate_broker(catalog, name)):
         return wrong
     if fixed := [key for key in wanted if key not in topic_configs.BY_BROKER_NAME]:
-        message = f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
+        message = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
         return Refusal(ErrorCode.INVALID_REQUEST, message)
     for key, value in wanted.items():
         if reason := topic_configs.BY_BROKER_NAME[key].reason_invalid(value):

@@ -3,13 +3,14 @@
 Shown by tests/core/catalog/test_configs.py and tests/conformance/stories/{broker_configs,group_configs}.py.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from coordinator.core.catalog import group_configs, topic_configs
 from coordinator.core.catalog.catalog import BROKER, GROUP, RESOURCE_TYPES, TOPIC, Catalog
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.core.catalog.settings import BrokerSetting
+from coordinator.core.catalog.topic_configs import LONG_MAX
 from coordinator.core.refusal import Refusal
 from coordinator.core.response_budget import ResponseBudget
 from coordinator.core.result import Call, Decisions, Result
@@ -26,6 +27,7 @@ from protocol.messages.describe_configs import (
 Entry = DescribeConfigsResponseResourceResult
 Synonym = DescribeConfigsResponseSynonym
 
+DEFAULT_BROKER_CONFIG: Final = 3
 DEFAULT_CONFIG: Final = 5
 GROUP_CONFIG: Final = 8
 STEP_RESOURCES: Final = 50  # that one step describes, each with all of its settings
@@ -96,13 +98,14 @@ def _of_topic(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
     return [_topic_entry(catalog, own, config) for config in topic_configs.TOPIC_CONFIGS]
 
 
-_DEFAULTS_OF_OTHERS: Final[Mapping[str | None, Synonym | None]] = {
+_DEFAULTS_OF_OTHERS: Final[Mapping[str, Synonym]] = {
     "log.retention.ms": Synonym("log.retention.hours", "168", DEFAULT_CONFIG),
-    "log.roll.ms": None,
-    "log.roll.jitter.ms": None,
-    "log.flush.interval.ms": None,
+    "log.roll.ms": Synonym("log.roll.hours", "168", DEFAULT_CONFIG),
+    "log.roll.jitter.ms": Synonym("log.roll.jitter.hours", "0", DEFAULT_CONFIG),
+    "log.flush.interval.ms": Synonym("log.flush.scheduler.interval.ms", str(LONG_MAX), DEFAULT_CONFIG),
 }
-"""Settings of the broker in milliseconds that have no default of their own: it is that of another, if it is shown."""
+"""Settings of the broker in milliseconds that have no default of their own. It is that of another setting, and shown
+behind a value that the broker has been given."""
 
 
 def _topic_entry(catalog: Catalog, own: Mapping[str, str], config: topic_configs.TopicConfig) -> Entry:
@@ -110,9 +113,6 @@ def _topic_entry(catalog: Catalog, own: Mapping[str, str], config: topic_configs
     if config.broker is not None:
         synonyms += _broker_synonyms(catalog, config.broker, config.default)
     value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (config.default, DEFAULT_CONFIG)
-    if config.broker in _DEFAULTS_OF_OTHERS:
-        default = _DEFAULTS_OF_OTHERS[config.broker]
-        synonyms[-1:] = [] if default is None else [default]
     return Entry(
         name=config.name,
         value=value,
@@ -126,12 +126,18 @@ def _topic_entry(catalog: Catalog, own: Mapping[str, str], config: topic_configs
 def _of_broker(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
     if not name:
         changed = catalog.configs.get((BROKER, ""), {})
-        return [_broker_entry(catalog, _as_broker_setting(catalog, key)) for key in changed]
+        return [
+            _broker_entry(_as_broker_setting(catalog, key), [Synonym(key, value, DEFAULT_BROKER_CONFIG)])
+            for key, value in changed.items()
+        ]
     if (wrong := validate_broker(catalog, name)) is not None:
         return wrong
     known = {setting.name for setting in catalog.settings.broker}
     others = [_as_broker_setting(catalog, name) for name in topic_configs.BY_BROKER_NAME if name not in known]
-    return [_broker_entry(catalog, setting) for setting in (*catalog.settings.broker, *others)]
+    return [
+        _broker_entry(setting, _broker_synonyms(catalog, setting.name, _ours(setting)))
+        for setting in (*catalog.settings.broker, *others)
+    ]
 
 
 def validate_broker(catalog: Catalog, name: str) -> Refusal | None:
@@ -152,13 +158,18 @@ def _as_broker_setting(catalog: Catalog, name: str) -> BrokerSetting:
     return BrokerSetting(name, behind.default, behind.kind, behind.doc)
 
 
-def _broker_entry(catalog: Catalog, setting: BrokerSetting) -> Entry:
-    synonyms = _broker_synonyms(catalog, setting.name, setting.value)
+def _ours(setting: BrokerSetting) -> str | None:
+    """Return what a setting is that nobody has given, if it has a default."""
+    return None if setting.default is None else setting.value
+
+
+def _broker_entry(setting: BrokerSetting, synonyms: Sequence[Synonym]) -> Entry:
+    value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (setting.value or None, DEFAULT_CONFIG)
     return Entry(
         name=setting.name,
-        value=None if setting.is_secret else synonyms[0].value,
+        value=None if setting.is_secret else value,
         read_only=setting.name not in topic_configs.BY_BROKER_NAME,
-        config_source=synonyms[0].source,
+        config_source=source,
         is_sensitive=setting.is_secret,
         synonyms=tuple([Synonym(one.name, None, one.source) for one in synonyms] if setting.is_secret else synonyms),
         config_type=setting.kind,
@@ -166,19 +177,21 @@ def _broker_entry(catalog: Catalog, setting: BrokerSetting) -> Entry:
     )
 
 
-def _broker_synonyms(catalog: Catalog, name: str, default: str) -> list[Synonym]:
+def _broker_synonyms(catalog: Catalog, name: str, default: str | None) -> list[Synonym]:
     """Return all values that a broker's setting has, the one that governs first: set at run time, from its file, built
-    in."""
+    in, where it has a default."""
     found = [
         Synonym(name, catalog.configs[resource][name], source)
-        for resource, source in (((BROKER, catalog.broker), 2), ((BROKER, ""), 3))
+        for resource, source in (((BROKER, catalog.broker), 2), ((BROKER, ""), DEFAULT_BROKER_CONFIG))
         if name in catalog.configs.get(resource, {})
     ]
     setting = next((setting for setting in catalog.settings.broker if setting.name == name), None)
     if setting is not None and not setting.is_default:
         found.append(Synonym(name, setting.value, 4))
         default = setting.default
-    return [*found, Synonym(name, default, DEFAULT_CONFIG)]
+    if (other := _DEFAULTS_OF_OTHERS.get(name)) is not None:
+        return [*found, other] if found else []
+    return found if default is None else [*found, Synonym(name, default, DEFAULT_CONFIG)]
 
 
 def _of_group(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:

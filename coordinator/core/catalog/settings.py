@@ -16,7 +16,7 @@ class BrokerSetting(Struct, frozen=True):
     kind: int  # KIP-226's number, as in `topic_configs`
     doc: str
     is_default: bool = True
-    default: str = ""  # what Kafka has where nobody says otherwise
+    default: str | None = ""  # what Kafka has where nobody says otherwise; None: nothing
     is_secret: bool = False  # that there is a value is shown, and not which
 
 

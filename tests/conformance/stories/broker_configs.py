@@ -112,6 +112,50 @@ def a_topics_default_comes_from_the_broker(k: Stage) -> None:
 
 
 @story("V-007")
+def where_the_values_of_a_setting_come_from(k: Stage) -> None:
+    """Of a topic, of the broker and of all brokers, before and after each of them is set. Those in milliseconds have no
+    default of their own."""
+    keys = {"segment.ms": "log.roll.ms", "segment.jitter.ms": "log.roll.jitter.ms", "flush.ms": "log.flush.interval.ms"}
+    keys |= {"segment.index.bytes": "log.index.size.max.bytes"}
+    topic = k.topic()
+    places: list[tuple[int, str, str]] = [(TOPIC, topic, "7000"), (BROKER, "", "8000"), (BROKER, "0", "9000")]
+    show_configs(k, TOPIC, topic, *keys)
+    for operation in (SET, DELETE):
+        for kind, name, value in places:
+            known = keys if kind == TOPIC else keys.values()
+            alter_configs(k, kind, name, *((key, operation, value if operation == SET else None) for key in known))
+            k.pause(300)
+            for other, one, _ in places:
+                show_configs(k, other, one, *(keys if other == TOPIC else keys.values()))
+
+
+@story("V-007")
+def what_nobody_has_set(k: Stage) -> None:
+    """Words that are none are null, secrets as well; where there is a default, it is shown."""
+    stores = ("location", "password", "certificates", "certificate.chain", "key")
+    of_tls = [f"ssl.{store}.{what}" for store in ("keystore", "truststore") for what in stores]
+    of_sasl = ("sasl.jaas.config", "sasl.oauthbearer.jwks.endpoint.url", "sasl.oauthbearer.expected.issuer")
+    others = ("authorizer.class.name", "max.connections.per.ip.overrides", "ssl.client.auth", "ssl.key.password")
+    show_configs(k, BROKER, "0", *of_tls, *of_sasl, *others)
+
+
+def show_configs(k: Stage, kind: int, name: str, *keys: str) -> None:
+    """Write down what these configs of a resource are, in the order of their names, and where that comes from."""
+    wanted = {"resource_type": kind, "resource_name": name, "configuration_keys": list(keys)}
+    answer = k.line("admin").quietly("describe_configs", 4, resources=[wanted], include_synonyms=True)
+    shown = {
+        config.name: {
+            "value": config.value,
+            "source": config.config_source,
+            "is_sensitive": config.is_sensitive,
+            "synonyms": [f"{one.source}: {one.name}={one.value}" for one in config.synonyms],
+        }
+        for config in sorted(answer.results[0].configs, key=lambda config: str(config.name))
+    }
+    k.events.append({"resource": kind, "of": "all" if not name else "one", "shown": shown})
+
+
+@story("V-007")
 def a_change_counts_for_the_next_record(k: Stage) -> None:
     """max.message.bytes is lowered: a batch that was fine before is too large now."""
     topic = k.topic()

@@ -111,7 +111,7 @@ def test_a_secret_is_not_told(catalog: Catalog) -> None:
 
 
 def test_most_of_the_broker_cannot_change_while_it_runs(catalog: Catalog) -> None:
-    refused = "Cannot update these configs dynamically: Set(group.max.size)"
+    refused = "Cannot update these configs dynamically: [group.max.size]"
     assert change(catalog, BROKER, "0", "group.max.size", "9") == refused
     assert "Not a number" in (change(catalog, BROKER, "0", "log.retention.ms", "x") or "")
 

@@ -58,7 +58,7 @@ def join_group(group: ClassicGroup | None, request: JoinGroupRequest, env: Env) 
 
 def _create_group(request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
     """Create the group that a JoinGroup names, even when the request itself is then refused."""
-    fresh = ClassicGroup(request.group_id)
+    fresh = ClassicGroup(request.group_id, state_since_ms=call.now_ms)
     result = _admit(fresh, request, call, limits)
     after = fresh if result.group is None else result.group
     told = event(fresh, fresh, call.now_ms, Why(Cause.GROUP_CREATED, BY))
