@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from coordinator.core.catalog.settings import PARTITIONS_PER_REQUEST_MAX
 from coordinator.server.verbs.state import State
 
 TOPICS_MAX: Final = 100
@@ -12,8 +13,14 @@ OFFSETS_MAX: Final = 1_000  # of one group
 
 def cut_state(state: State) -> Iterator[State]:
     """Yield the topics, so many at a time, and then offsets and queues, for which the topics must be there."""
-    topics = iter(state.topics.items())
-    while portion := dict(islice(topics, TOPICS_MAX)):
+    portion, partitions = dict[str, int](), 0
+    for name, count in state.topics.items():
+        partitions += max(count, 0)
+        if portion and (len(portion) >= TOPICS_MAX or partitions > PARTITIONS_PER_REQUEST_MAX):
+            yield State(topics=portion)
+            portion, partitions = {}, max(count, 0)
+        portion[name] = count
+    if portion:
         yield State(topics=portion)
     for group, offsets in state.offsets.items():
         places = ((topic, index, offset) for topic, of in offsets.items() for index, offset in of.items())
