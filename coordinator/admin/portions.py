@@ -13,12 +13,12 @@ OFFSETS_MAX: Final = 1_000  # of one group
 
 def cut_state(state: State) -> Iterator[State]:
     """Yield the topics, so many at a time, and then offsets and queues, for which the topics must be there."""
-    portion, partitions = dict[str, int](), 0
+    portion, size = dict[str, int](), 0
     for name, count in state.topics.items():
-        partitions += max(count, 0)
-        if portion and (len(portion) >= TOPICS_MAX or partitions > PARTITIONS_PER_REQUEST_MAX):
+        size += max(count, 0)
+        if portion and (len(portion) >= TOPICS_MAX or size > PARTITIONS_PER_REQUEST_MAX):
             yield State(topics=portion)
-            portion, partitions = {}, max(count, 0)
+            portion, size = {}, max(count, 0)
         portion[name] = count
     if portion:
         yield State(topics=portion)

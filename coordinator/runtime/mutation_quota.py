@@ -1,7 +1,8 @@
 """How many partitions a client may create and delete a second: `controller_mutation_rate` (KIP-599).
 
 Each partition takes a token. A client without tokens is refused THROTTLING_QUOTA_EXCEEDED by the newer versions; older
-ones do what is asked, and tell how long to wait. Kafka: `ControllerMutationQuotaManager`.
+ones do what is asked, and tell how long to wait. What would create and delete nothing, such as a topic that is there
+already, takes no token and needs none. Kafka: `ControllerMutationQuotaManager`, `ReplicationControlManager`.
 """
 
 from collections.abc import Callable, Mapping
@@ -54,10 +55,13 @@ def limit_mutations(handle: Handler, limit: Limit) -> Handler:
 
         def judge(entry: Any) -> ErrorCode | None:
             nonlocal throttle_ms
+            count = limit.counts[array](catalog, entry)
+            if not count:
+                return None
             if is_strict and buckets.is_empty(entity, rate, now_ms):
                 throttle_ms = max(throttle_ms, buckets.take(entity, rate, 0, now_ms))
                 return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-            throttle_ms = buckets.take(entity, rate, limit.counts[array](catalog, entry), now_ms)
+            throttle_ms = buckets.take(entity, rate, count, now_ms)
             return None
 
         divided = finish_steps(divide(request, call.version, array, limit.answers, judge))
@@ -79,12 +83,15 @@ def limit_mutations(handle: Handler, limit: Limit) -> Handler:
 
 
 def _count_created(catalog: Catalog, topic: "CreateTopicsRequestCreatableTopic") -> int:
+    if topic.name in catalog.topics_by_name:
+        return 0
     wanted = len(topic.assignments) or topic.num_partitions
     return wanted if wanted > 0 else catalog.settings.num_partitions
 
 
 def _count_added(catalog: Catalog, topic: "CreatePartitionsRequestTopic") -> int:
-    return max(topic.count - catalog.partitions_of(topic.name), 0)
+    known = catalog.partitions_of(topic.name)
+    return max(topic.count - known, 0) if known else 0
 
 
 def _count_deleted(catalog: Catalog, topic: "DeleteTopicsRequestDeleteTopicState") -> int:

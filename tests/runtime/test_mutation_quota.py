@@ -54,15 +54,52 @@ def request(way: str, server: InMemory) -> tuple[Message, int, int]:
     ],
 )
 def test_each_partition_takes_a_token(way: str) -> None:
+    server = limited()
+    message, version, partitions = request(way, server)
+    assert ask(server, message, version) == ({ErrorCode.NONE}, round((partitions / RATE - SAVED_S) * 1_000))
+
+
+def limited() -> InMemory:
+    """A server on which everybody has little of the quota."""
     server = InMemory(topics={"old": OLD}, num_partitions=DEFAULT)
-    peer = server.connect()
     everybody = (AlterClientQuotasRequestEntityData("user", None),)
     rate = AlterClientQuotasRequestOpData("controller_mutation_rate", RATE)
-    peer.ask(AlterClientQuotasRequest((AlterClientQuotasRequestEntryData(everybody, (rate,)),)), 1)
-    message, version, partitions = request(way, server)
+    server.connect().ask(AlterClientQuotasRequest((AlterClientQuotasRequestEntryData(everybody, (rate,)),)), 1)
+    return server
+
+
+def ask(server: InMemory, message: Message, version: int) -> tuple[set[int], int]:
+    """The errors in a response, and for how long the client has to wait."""
+    peer = server.connect()
     peer.send((message, version))
     server.rest()
     told = peer.answers[-1][1]
     entries = next(found for name in ("topics", "results", "responses") if (found := getattr(told, name, None)))
-    assert {one.error_code for one in entries} == {ErrorCode.NONE}
-    assert told.throttle_time_ms == round((partitions / RATE - SAVED_S) * 1_000)
+    return {one.error_code for one in entries}, told.throttle_time_ms
+
+
+@pytest.mark.parametrize("is_used_up", [False, True])
+@pytest.mark.parametrize(
+    ("message", "version", "error"),
+    [
+        (CreateTopicsRequest((CreateTopicsRequestCreatableTopic("old", 50, 1),)), 7, ErrorCode.TOPIC_ALREADY_EXISTS),
+        (
+            CreatePartitionsRequest((CreatePartitionsRequestTopic("none", 50, None),)),
+            3,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ),
+        (CreatePartitionsRequest((CreatePartitionsRequestTopic("old", OLD, None),)), 3, ErrorCode.INVALID_PARTITIONS),
+        (DeleteTopicsRequest(topic_names=("none",)), 5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_what_changes_nothing_takes_no_token_and_needs_none(
+    message: Message, version: int, error: ErrorCode, is_used_up: bool
+) -> None:
+    """An application that makes its topics at each start, if they are not there, must not wait for them."""
+    server = limited()
+    if is_used_up:
+        ask(server, *request("created", server)[:2])
+    for _ in range(3):
+        assert ask(server, message, version) == ({error}, 0)
+    made = ask(server, CreateTopicsRequest((CreateTopicsRequestCreatableTopic("b", 1, 1),)), 7)[0]
+    assert made == {ErrorCode.THROTTLING_QUOTA_EXCEEDED if is_used_up else ErrorCode.NONE}
