@@ -192,10 +192,10 @@ def _cut_at_end(span: Span, end: Position) -> Span:
 def _leads_on(log: LogDir, segment: Segment, start: Position, *, is_closed: bool) -> bool:
     """Return whether the byte of a position still is where its offset begins.
 
-    The newest segment is only appended to. In another one a cleaner may have taken what was before that byte: then a
-    later batch may begin there, and what was not read yet lies before.
+    The newest segment may end there, and the offset of a batch there may be off. In another one a cleaner may have
+    taken what was before that byte: then a later batch may begin there, and what was not read yet lies before.
     """
-    if not is_closed:
-        return True
     head = log.store.read(segment.path, start.pos, HEADER_BYTES) if start.pos < segment.size else b""
+    if not is_closed:
+        return len(head) < HEADER_BYTES or head[16] == 2
     return len(head) == HEADER_BYTES and head[16] == 2 and int.from_bytes(head[:8], "big") == start.next_offset
