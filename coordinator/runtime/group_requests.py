@@ -231,11 +231,14 @@ def list_groups(engine: Engine, request: ListGroupsRequest, call: Call, where: W
         for one in engine.world.partitions
         if engine.world.coordinators.refuse(one, where) != ErrorCode.NOT_COORDINATOR
     ]
+    loading = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     if not all(partition.is_loaded for partition in own):
-        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return loading
     wanted, pace, budget = Filters(request), Pace(), ResponseBudget()
     groups: list[ListGroupsResponseListedGroup] = []
     for partition in own:
+        if not partition.is_loaded:  # it has moved between two steps
+            return loading
         for group in partition.shard.list_groups():
             if pace.is_due():
                 yield

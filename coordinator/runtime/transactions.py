@@ -79,6 +79,8 @@ def list_transactions(
     codes = yield from map_in_steps(
         states, lambda one: engine.world.coordinators.refuse_transaction(one.transactional_id, where)
     )
+    if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in codes:  # some have moved between two steps
+        return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     own = [one for one, code in zip(states, codes, strict=True) if not code]
     return replace(response, transaction_states=tuple(own))
 

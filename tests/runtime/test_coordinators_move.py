@@ -245,3 +245,39 @@ def test_each_name_has_one_coordinator_that_serves_it(seed: int) -> None:
         brokers.random.choice(ACTS)(brokers)
     brokers.wait_long()
     assert not brokers.server.node.world.edge.failures
+
+
+@pytest.mark.parametrize("is_group", [True, False])
+def test_a_list_lacks_nothing_though_its_partitions_move_meanwhile(is_group: bool) -> None:
+    """It is whole, or says that some of it is being loaded: after any of its steps."""
+    server = InMemory(offsets_topic_num_partitions=3)
+    peer, names = server.connect(), {f"n{number}" for number in range(200)}
+    for name in names:
+        if is_group:
+            peer.send((commit(name, {"orders": {0: 1}}), 8))
+        else:
+            peer.send((InitProducerIdRequest(name, TIMEOUT_MS), 4))
+        server.rest()
+    server.frontend.turn.seconds = 0.0  # a step a turn
+    seen = set()
+    for turns in range(8):
+        for moved in ("n1", "n3", "n8"):
+            peer.send((ListGroupsRequest(), 5) if is_group else (ListTransactionsRequest(), 1))
+            before = len(peer.answers)
+            for _ in range(turns):
+                server.turn()
+            is_under_way = len(peer.answers) == before
+            verb = MoveGroup(moved, 0, LOAD_MS) if is_group else MoveTransaction(moved, 0, LOAD_MS)
+            server.node.command(verb, server.clock.now_ms(), lambda: "id")
+            server.rest()
+            told = peer.answers[-1][1]
+            listed = (
+                {one.group_id for one in told.groups}
+                if is_group
+                else {one.transactional_id for one in told.transaction_states}
+            )
+            assert told.error_code == LOADING or listed == names
+            seen.add((is_under_way, ErrorCode(told.error_code)))
+            server.advance(LOAD_MS / 1000 + 1)
+            server.rest()
+    assert {(True, LOADING), (False, ErrorCode.NONE)} <= seen
