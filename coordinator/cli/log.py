@@ -25,9 +25,9 @@ from coordinator.control.printable import make_printable
 from coordinator.dataplane.settings import own_log_config
 from coordinator.runtime.contents import check_of, missing_logs
 from coordinator.runtime.damage import MISSING
-from coordinator.runtime.ledger import DIRECTORY
+from coordinator.runtime.ledger import DIRECTORY, missing_catalog
 from coordinator.setting import ConfigError
-from storage import cleaner, layout, recovery, repair
+from storage import cleaner, data_format, layout, recovery, repair
 from storage.files import DirectoryLocked, Files, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
@@ -106,15 +106,20 @@ def logs_of(path: str) -> list[str]:
 
 
 def _dump(args: argparse.Namespace) -> int:
+    """Print every segment, also those after a damaged one."""
     path = Path(args.path)
     files = [path] if path.is_file() else [file for log in logs_of(args.path) for file in _list_segments(log)]
+    code = 0
     for file in files:
         if not args.json:
             print(file)
         log = {"log": file.resolve().parent.name}
-        for line in lines_of(file):
-            print(json.dumps(log | line, default=str) if args.json else _format(line))
-    return 0
+        try:
+            for line in lines_of(file):
+                print(json.dumps(log | line, default=str) if args.json else _format(line))
+        except DamagedLog as damage:
+            code = fail("log", damage, DAMAGED)
+    return code
 
 
 def _list_segments(log: str) -> list[Path]:
@@ -135,6 +140,8 @@ def _format_value(value: Any) -> str:
 def _verify(args: argparse.Namespace) -> int:
     """Verify every log, also those after a damaged one."""
     files, code = RealFiles(), 0
+    if (catalog := _missing_catalog(files, args.path)) is not None:
+        code = fail("log", catalog, DAMAGED)
     for missing in missing_logs(files, args.path):
         code = fail("log", DamagedLog(missing, 0, MISSING), DAMAGED)
     for log in logs_of(args.path):
@@ -151,6 +158,11 @@ def _verify(args: argparse.Namespace) -> int:
         torn = f", a torn write of {found.cut.size} bytes at its end" if found.cut else ""
         print(f"{log}: offsets {found.checkpoint.start_offset} to {found.end_offset}, {batches}{torn}")
     return code
+
+
+def _missing_catalog(files: Files, path: str) -> DamagedLog | None:
+    """Return that the catalog is gone, as a start says it. Some logs of a data directory, copied, need none."""
+    return missing_catalog(files, path) if files.exists(f"{path}/{data_format.NAME}") else None
 
 
 def _examine(files: Files, log: str) -> RecoveryReport:
@@ -172,6 +184,8 @@ def _show_on_terminal(text: str) -> None:
 
 def _repair(args: argparse.Namespace) -> int:
     files = RealFiles()
+    if (catalog := _missing_catalog(files, args.path)) is not None:
+        return fail("log", f"{catalog}; nothing else can take its place: put a copy of it there", DAMAGED)
     is_needed = _repair_missing(files, args.path, args.accept_loss)
     for log in logs_of(args.path):
         # No other process may write to the log between the survey and the repair.

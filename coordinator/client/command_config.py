@@ -74,7 +74,8 @@ class CommandConfig:
         if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             enabled = ", ".join(response.mechanisms)
             raise AuthenticationError(f"cannot authenticate by {self._mechanism}: the broker has enabled {enabled}")
-        _check(response.error_code, None)
+        is_without = response.error_code == ErrorCode.ILLEGAL_SASL_STATE
+        _check(response.error_code, "this port of the broker has no SASL" if is_without else None)
         try:
             return self._exchange(client, self._begin())
         except (OSError, ValueError, HTTPException) as error:

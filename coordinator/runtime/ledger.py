@@ -20,7 +20,8 @@ from protocol import record_batch
 from protocol.errors import ProtocolError
 from protocol.records import Record as LogRecord
 from storage import checkpoint
-from storage.layout import DamagedLog
+from storage.files import Files
+from storage.layout import SWAP, DamagedLog
 from storage.log import Log
 from storage.names import partition_directory, partition_of
 
@@ -56,21 +57,15 @@ class Ledger:
         another number of partitions, and nobody would find its groups.
         """
         self._log = log or self._log
-        if not self.log.segments and (others := self._checkpoints()):
-            raise DamagedLog(self.log.directory, 0, f"the catalog is missing, though {others[0]} is of this server")
+        data_dir = self.log.directory.rpartition("/")[0]
+        if not self.log.segments and (missing := missing_catalog(self.log.files, data_dir)) is not None:
+            raise missing
         for _, facts in read_log(self.log):
             for fact in facts:
                 try:
                     self._apply(records.decode(fact.key, fact.value))
                 except (ProtocolError, ValueError) as error:
                     raise describe_damage(self.log, fact.offset, error) from error
-
-    def _checkpoints(self) -> list[str]:
-        """Return the checkpoints of other logs that Muster has written: a copy of another broker's logs has none."""
-        files, data_dir = self.log.files, self.log.directory.rpartition("/")[0]
-        names = [name for name in files.list(data_dir) if partition_of(name) is not None and name != DIRECTORY]
-        paths = [f"{data_dir}/{name}/{checkpoint.NAME}" for name in names]
-        return [path for path in paths if files.exists(path)]
 
     def record(self, result: Result[Any], now_ms: int) -> tuple[Change, ...]:
         """Encode a result's records for the log, and apply them. Returns the topics that came, grew or went.
@@ -159,6 +154,19 @@ class Ledger:
     def _apply(self, one: CatalogRecord) -> Change | None:
         self.transactions.replay(one)
         return self.catalog.replay(one)
+
+
+def missing_catalog(files: Files, data_dir: str) -> DamagedLog | None:
+    """Return the damage of a data directory that has logs which Muster has written, and no catalog of them. A copy of
+    another broker's logs has no checkpoints."""
+    directory = f"{data_dir}/{DIRECTORY}"
+    if any(name.endswith((".log", SWAP)) for name in files.list(directory)):
+        return None
+    names = [name for name in files.list(data_dir) if partition_of(name) is not None and name != DIRECTORY]
+    written = next((one for name in names if files.exists(one := f"{data_dir}/{name}/{checkpoint.NAME}")), None)
+    if written is None:
+        return None
+    return DamagedLog(directory, 0, f"the catalog is missing, though {written} is of this server")
 
 
 def _write(facts: Iterable[CatalogRecord], now_ms: int) -> list[LogRecord]:

@@ -27,17 +27,19 @@ def test_a_damaged_partition_is_one_line(tmp_path: Path, capsys: pytest.CaptureF
         assert main(["log", "verify", str(server.data_dir)]) == 3
 
 
-def test_a_batch_that_makes_no_sense_ends_a_dump_with_its_place(
+def test_a_batch_that_makes_no_sense_is_told_by_a_dump_that_goes_on_with_other_logs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its checksum is right: something else has written it."""
+    Writer(tmp_path / "orders-1").append([Record(None, b"behind", timestamp=1)])
     writer = Writer(tmp_path / "orders-0")
     writer.append([Record(None, b"one", timestamp=1)])
     writer.append([Record(None, b"no type", timestamp=1)], producer_id=7, transactional=True, control=True)
     assert main(["log", "dump", str(tmp_path)]) == 3
     printed = capsys.readouterr()
     assert "value=one" in printed.out
-    (file,) = tmp_path.rglob("*.log")
+    assert "value=behind" in printed.out
+    (file,) = (tmp_path / "orders-0").glob("*.log")
     assert printed.err == f"muster log: {file}:71: offset 1: a control record without a type in records.key\n"
 
 

@@ -198,7 +198,7 @@ def test_the_server_learns_the_user_and_the_client_for_how_long_it_counts(
         ),
         (
             Broker(handshake=SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)),
-            "cannot authenticate: ILLEGAL_SASL_STATE",
+            "cannot authenticate: ILLEGAL_SASL_STATE: this port of the broker has no SASL",
         ),
         (Broker(handshake=SaslHandshakeResponse(9_999)), "cannot authenticate: error 9999"),
         (Broker(SaslAuthenticateResponse(58, "no")), "cannot authenticate: SASL_AUTHENTICATION_FAILED: no"),

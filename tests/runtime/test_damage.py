@@ -19,6 +19,7 @@ from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.records import Record
+from storage import data_format
 from storage.files import Files
 from storage.layout import DamagedLog
 from storage.log import Log
@@ -108,17 +109,22 @@ def test_a_start_says_where_and_why_and_a_repair_what_is_lost(
 
 
 @pytest.mark.parametrize("left", [[], [f"{CATALOG}/muster.checkpoint"]])
-def test_a_missing_catalog_beside_logs_of_this_server_is_damage(left: list[str]) -> None:
-    """A start without it would make the topic of offsets anew, with another number of partitions."""
-    files = MemoryFiles()
+def test_a_missing_catalog_beside_logs_of_this_server_is_damage(
+    files: RealFiles, muster_log: Shell, left: list[str]
+) -> None:
+    """A start without it would make the topic of offsets anew, with another number of partitions. No repair makes it."""
     server = InMemory(files, **ONE)
-    Log.open(files, OFFSETS).append(FUTURE)
-    del server
+    commit(server)
+    server.node.close()
     for name in files.list(CATALOG):
         if f"{CATALOG}/{name}" not in left:
             files.remove(f"{CATALOG}/{name}")
-    with pytest.raises(DamagedLog, match="missing"):
-        InMemory(files, **ONE)
+    data_format.check(files, "data")
+    for _ in range(2):
+        with pytest.raises(DamagedLog, match="is missing"):
+            InMemory(files, **ONE)
+        for words in (("verify",), ("repair",), ("repair", "--accept-loss")):
+            assert f"{CATALOG}:0: the catalog is missing" in muster_log(3, words[0], "data", *words[1:])
 
 
 # -- a log that is gone with its directory -----------------------------------------------------------------------------
