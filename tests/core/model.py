@@ -1,7 +1,7 @@
 """A classic group, thought of a second time: plain, mutable, without counters or shared parts, and slow.
 
 It says what each request is answered and when what is parked is answered; tests hold the shard against it. Where the
-rules leave a choice, who leads and which of two protocols with as many votes, it takes what the shard chose, if it may.
+rules leave a choice, who leads, it takes what the shard chose, if it may.
 """
 
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 EMPTY, PREPARING, COMPLETING, STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
 OK, ILLEGAL, UNKNOWN, REBALANCING, ID_REQUIRED, FENCED, INCONSISTENT = 0, 22, 25, 27, 79, 82, 23
 NEW_MEMBER_MS = 300_000
+WALKED = ("sticky", "range", "roundrobin")  # as a Java HashMap has them: their hashes end in 8, 9 and a
 
 
 @dataclass
@@ -39,7 +40,6 @@ class Model:
     state: str = EMPTY
     generation: int = 0
     protocol: str | None = None
-    protocol_before: str | None = None  # of the generation before
     leader: str | None = None
     members: dict[str, Member] = field(default_factory=dict)
     pending: dict[str, int] = field(default_factory=dict)  # id -> when it runs out
@@ -264,7 +264,7 @@ class Model:
             self.leader = new.id
         if not any(each.owes_sync for each in self.members.values()):
             self.sync_at = None
-        if self.state == STABLE and self.protocol in self.winners():
+        if self.state == STABLE and self.protocol == self.winner():
             new.join = None
             self.answers[ticket] = OK
             self.write()
@@ -273,12 +273,12 @@ class Model:
         else:
             self.prepare(now)
 
-    def winners(self) -> set[str]:
-        """The protocols that may win the vote: those with the most votes among those that all support."""
+    def winner(self) -> str:
+        """The protocol with the most votes among those that all support; of several the first in Kafka's hash map."""
         everybody = [set(member.protocols) for member in self.members.values()]
         candidates = set.intersection(*everybody)
         votes = [next(name for name in member.protocols if name in candidates) for member in self.members.values()]
-        return {name for name in votes if votes.count(name) == max(map(votes.count, votes))}
+        return min(votes, key=lambda name: (-votes.count(name), WALKED.index(name)))
 
     def remove(self, id_: str) -> None:
         self.pending.pop(id_, None)
@@ -328,7 +328,7 @@ class Model:
 
     def begin(self, joined: list[Member], now: int) -> None:
         self.generation, self.state, self.initial = self.generation + 1, COMPLETING, False
-        self.protocol_before, self.protocol = self.protocol, None  # one of `winners`, which the shard names
+        self.protocol = self.winner()
         if self.leader not in {member.id for member in joined}:
             self.leader = joined[0].id
         for member in self.members.values():

@@ -257,11 +257,6 @@ class ClassicMachine(RuleBasedStateMachine):
         if group is None:
             return
         assert isinstance(group, ClassicGroup)
-        if self.model.protocol is None and group.protocol is not None:
-            winners = self.model.winners()
-            assert group.protocol in winners
-            assert group.protocol == self.model.protocol_before or self.model.protocol_before not in winners
-            self.model.protocol = group.protocol
         assert group.leader is None or group.leader in self.model.members
         self.model.leader = group.leader
 

@@ -17,6 +17,8 @@ from protocol.errors import ErrorCode
 
 SET, DELETE, APPEND, SUBTRACT = range(4)  # what is done with a setting
 COMPACT: Final = "compact"
+MIN_ISR: Final = "min.insync.replicas"
+"""What Kafka's `eligible.leader.replicas.version` 1 takes as set for all brokers alike."""
 REMOVE: Final = "delete"
 _POLICIES: Final[Mapping[str, str]] = {OFFSETS_TOPIC: COMPACT, SHARE_STATE_TOPIC: REMOVE}
 """The one `cleanup.policy` by which nothing is lost of a topic of the coordinator."""
@@ -146,6 +148,11 @@ def _of_broker(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
     for key, value in wanted.items():
         if reason := topic_configs.BY_BROKER_NAME[key].reason_invalid(value):
             return Refusal(ErrorCode.INVALID_REQUEST, reason)
+    before = catalog.configs.get(_resource_key(catalog, (BROKER, name)), {}).get(MIN_ISR)
+    if name and wanted.get(MIN_ISR, before) != before:
+        return Refusal(ErrorCode.INVALID_CONFIG, f"{MIN_ISR} can be set for all brokers or a topic, not for a broker.")
+    if not name and before is not None and MIN_ISR not in wanted:
+        return Refusal(ErrorCode.INVALID_CONFIG, f"{MIN_ISR} of all brokers cannot be removed.")
     return None
 
 

@@ -203,16 +203,16 @@ class Catalog:
         """Return a topic's value and its source, by KIP-226's numbers: 1 topic, 2 and 3 broker, 4 file, 5 default."""
         known = topic_configs.BY_NAME[name]
         own = self.configs.get((TOPIC, topic), {}).get(name)
-        return (own, 1) if own is not None else self.inherited_value(known)
+        return (known.plain(own), 1) if own is not None else self.inherited_value(known)
 
     def inherited_value(self, known: topic_configs.TopicConfig) -> tuple[str, int]:
         """Return the value, with its source, for topics that have none of their own."""
         if known.broker is not None:
             for broker, source in ((self.broker, 2), ("", 3)):
                 if (value := self.configs.get((BROKER, broker), {}).get(known.broker)) is not None:
-                    return value, source
+                    return known.plain(value), source
             if (value := self._broker.get(known.broker)) is not None:
-                return value, 4
+                return known.plain(value), 4
         return known.default, 5
 
     def settings_of(self, topic: str) -> TopicSettings:
@@ -226,7 +226,7 @@ class Catalog:
         def whole(name: str) -> int:
             return int(self.setting(topic, name))
 
-        policies = [word.strip() for word in self.setting(topic, "cleanup.policy").split(",")]
+        policies = self.setting(topic, "cleanup.policy").split(",")
         return TopicSettings(
             max_message_bytes=whole("max.message.bytes"),
             is_log_append_time=self.setting(topic, "message.timestamp.type") == "LogAppendTime",

@@ -6,6 +6,8 @@ Shown by tests/core/catalog/test_configs.py and tests/conformance/stories/{broke
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from coordinator.core.catalog import group_configs, topic_configs
 from coordinator.core.catalog.catalog import BROKER, GROUP, RESOURCE_TYPES, TOPIC, Catalog
 from coordinator.core.catalog.names import reason_invalid
@@ -27,9 +29,7 @@ from protocol.messages.describe_configs import (
 Entry = DescribeConfigsResponseResourceResult
 Synonym = DescribeConfigsResponseSynonym
 
-DEFAULT_BROKER_CONFIG: Final = 3
-DEFAULT_CONFIG: Final = 5
-GROUP_CONFIG: Final = 8
+TOPIC_CONFIG, BROKER_CONFIG, DEFAULT_BROKER_CONFIG, FILE_CONFIG, DEFAULT_CONFIG, GROUP_CONFIG = 1, 2, 3, 4, 5, 8
 STEP_RESOURCES: Final = 50  # that one step describes, each with all of its settings
 
 
@@ -109,10 +109,13 @@ behind a value that the broker has been given."""
 
 
 def _topic_entry(catalog: Catalog, own: Mapping[str, str], config: topic_configs.TopicConfig) -> Entry:
-    synonyms = [] if config.name not in own else [Synonym(config.name, own[config.name], 1)]
+    value, source = catalog.inherited_value(config)
+    synonyms = []
+    if config.name in own:
+        value, source = config.plain(own[config.name]), TOPIC_CONFIG
+        synonyms.append(Synonym(config.name, value, source))
     if config.broker is not None:
         synonyms += _broker_synonyms(catalog, config.broker, config.default)
-    value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (config.default, DEFAULT_CONFIG)
     return Entry(
         name=config.name,
         value=value,
@@ -134,10 +137,17 @@ def _of_broker(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
         return wrong
     known = {setting.name for setting in catalog.settings.broker}
     others = [_as_broker_setting(catalog, name) for name in topic_configs.BY_BROKER_NAME if name not in known]
-    return [
+    entries = [
         _broker_entry(setting, _broker_synonyms(catalog, setting.name, _ours(setting)))
         for setting in (*catalog.settings.broker, *others)
     ]
+    return [_as_read(entry) for entry in entries]
+
+
+def _as_read(entry: Entry) -> Entry:
+    """Return a setting of one broker with its value as it is read. Synonyms are as they were written."""
+    behind = topic_configs.BY_BROKER_NAME.get(entry.name)
+    return entry if behind is None or not entry.value else replace(entry, value=behind.plain(entry.value))
 
 
 def validate_broker(catalog: Catalog, name: str) -> Refusal | None:
@@ -182,12 +192,12 @@ def _broker_synonyms(catalog: Catalog, name: str, default: str | None) -> list[S
     in, where it has a default."""
     found = [
         Synonym(name, catalog.configs[resource][name], source)
-        for resource, source in (((BROKER, catalog.broker), 2), ((BROKER, ""), DEFAULT_BROKER_CONFIG))
+        for resource, source in (((BROKER, catalog.broker), BROKER_CONFIG), ((BROKER, ""), DEFAULT_BROKER_CONFIG))
         if name in catalog.configs.get(resource, {})
     ]
     setting = next((setting for setting in catalog.settings.broker if setting.name == name), None)
     if setting is not None and not setting.is_default:
-        found.append(Synonym(name, setting.value, 4))
+        found.append(Synonym(name, setting.value, FILE_CONFIG))
         default = setting.default
     if (other := _DEFAULTS_OF_OTHERS.get(name)) is not None:
         return [*found, other] if found else []
@@ -205,7 +215,7 @@ def _of_group(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
 def _group_entry(catalog: Catalog, own: Mapping[str, str], config: topic_configs.TopicConfig) -> Entry:
     synonyms = []
     if config.name in own:
-        synonyms.append(Synonym(config.name, group_configs.plain(config, own[config.name]), GROUP_CONFIG))
+        synonyms.append(Synonym(config.name, config.plain(own[config.name]), GROUP_CONFIG))
     if config.broker is None:
         synonyms.append(Synonym(config.name, config.default, DEFAULT_CONFIG))
     else:

@@ -119,15 +119,8 @@ def limits_with(limits: Limits, stored: Values, settings: Settings) -> Limits:
             own[field] = _clamp(name, int(text), settings)
         elif (field := name.replace(".", "_")) in Limits.__struct_fields__:  # the broker has none
             config = BY_NAME[name]
-            own[field] = plain(config, text) == "true" if config.kind == BOOLEAN else plain(config, text)
+            own[field] = config.plain(text) == "true" if config.kind == BOOLEAN else config.plain(text)
     return replace(limits, **own) if own else limits
-
-
-def plain(config: TopicConfig, text: str) -> str:
-    """Return a value as Kafka shows it: numbers and truths without what a client wrote around them."""
-    if config.kind == INT:
-        return str(int(text))
-    return text.strip().lower() if config.kind == BOOLEAN else text
 
 
 def broker_value(config: TopicConfig, settings: Settings) -> str:

@@ -6,6 +6,7 @@ replication throttles): they are checked, stored and shown, so that tools which 
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from typing import Final
 
 from msgspec import Struct
@@ -37,6 +38,10 @@ class TopicConfig(Struct, frozen=True):
         """Return why `text` cannot be this setting's value, or None when it can."""
         reason = _REASONS[self.kind](self, text) or (self.reason(text.strip()) if self.reason is not None else None)
         return None if reason is None else f"Invalid value {text} for configuration {self.name}: {reason}"
+
+    def plain(self, text: str) -> str:
+        """Return a value that this setting can have as Kafka reads and shows it, whatever a client wrote around it."""
+        return _PLAIN[self.kind](self, text)
 
 
 def _number(parse: Callable[[str], float], words: str) -> Callable[[TopicConfig, str], str | None]:
@@ -118,6 +123,32 @@ _REASONS: Final[Mapping[int, Callable[[TopicConfig, str], str | None]]] = {
     LONG: _number(_whole(64), "LONG"),
     DOUBLE: _number(parse_double, "DOUBLE"),
     LIST: _words,
+}
+
+
+def _plain_double(_: TopicConfig, text: str) -> str:
+    """Return a number as Java's `Double.toString` writes it."""
+    value = parse_double(text)
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int), "no setting may be infinite"
+    first, *rest = map(str, digits)
+    return f"{'-' * sign}{first}.{''.join(rest) or 0}E{exponent + len(rest)}"
+
+
+def _plain_list(config: TopicConfig, text: str) -> str:
+    words = [part.strip() for part in text.split(",")]
+    return ",".join(dict.fromkeys(words) if config.words else words)
+
+
+_PLAIN: Final[Mapping[int, Callable[[TopicConfig, str], str]]] = {
+    BOOLEAN: lambda _, text: text.strip().lower(),
+    STRING: lambda _, text: text.strip(),
+    INT: lambda _, text: str(int(text)),
+    LONG: lambda _, text: str(int(text)),
+    DOUBLE: _plain_double,
+    LIST: _plain_list,
 }
 
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")

@@ -199,3 +199,33 @@ def a_resource_of_no_type_among_others(k: Stage) -> None:
         topic = {"resource_type": TOPIC, "resource_name": name, "configs": [{**change, "config_operation": 0}]}
         resources = [{**nothing, "configs": [change]}, topic]
         k.line("admin").call("incremental_alter_configs", 1, resources=resources, validate_only=False)
+
+
+@story("V-007")
+def values_are_shown_as_they_are_read(k: Stage) -> None:
+    """What a client writes around a number, a word, a list or a truth is left out, when it is created and when it is
+    set."""
+    topic = k.topic(configs={"cleanup.policy": " compact , delete ,compact", "segment.ms": " 0099999 "})
+    describe_configs(k, TOPIC, topic, "cleanup.policy", "segment.ms", include_synonyms=True)
+    for key, value in (
+        ("retention.ms", "+5"),
+        ("message.timestamp.type", " LogAppendTime "),
+        ("preallocate", " True "),
+        ("min.cleanable.dirty.ratio", " 1"),
+        ("min.cleanable.dirty.ratio", "12.50e-5f"),
+        ("min.cleanable.dirty.ratio", ".0010"),
+        ("leader.replication.throttled.replicas", "0:1, 1:1,0:1"),
+    ):
+        alter_configs(k, TOPIC, topic, (key, SET, value))
+        k.pause(200)
+        describe_configs(k, TOPIC, topic, key, include_synonyms=True)
+
+
+@story("V-007")
+def the_least_in_sync_replicas_of_brokers(k: Stage) -> None:
+    """They are set for all of them, and stay set."""
+    for broker in ("0", ""):
+        for value in ("2", "x"):
+            alter_configs(k, BROKER, broker, ("min.insync.replicas", SET, value), validate_only=True)
+    alter_configs(k, BROKER, "", ("min.insync.replicas", DELETE, None), validate_only=True)
+    describe_configs(k, BROKER, "", "min.insync.replicas", include_synonyms=True)

@@ -146,6 +146,17 @@ def the_protocol_with_most_votes_wins(k: Stage) -> None:
         one.joined(pending)
 
 
+@story("C-032")
+def protocols_with_as_many_votes(k: Stage) -> None:
+    """Which of two wins has nothing to do with who votes for it, nor with what the group had before."""
+    for number, (first, second) in enumerate((("range", "roundrobin"), ("sticky", "cooperative-sticky"), ("b", "a"))):
+        for mine, other in ((first, second), (second, first)):
+            group = k.name(f"g-{number}-{mine}")
+            a = Member(k, f"a-{number}-{mine}", group=group, protocols=offers(mine, other))
+            b = Member(k, f"b-{number}-{mine}", group=group, protocols=offers(other, mine))
+            complete_join(a, b)
+
+
 @story("C-032 C-141")
 def only_what_all_support_can_be_chosen(k: Stage) -> None:
     """The favourite of one member is not chosen when another lacks it; the leader sees the metadata of what was chosen."""

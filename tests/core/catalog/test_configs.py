@@ -4,9 +4,12 @@ from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from coordinator.core.catalog import group_configs, topic_configs
 from coordinator.core.catalog.alterations import APPEND, SET, SUBTRACT
-from coordinator.core.catalog.catalog import BROKER, FORMATTED, TOPIC, Catalog
+from coordinator.core.catalog.catalog import BROKER, FORMATTED, GROUP, TOPIC, Catalog
 from coordinator.core.catalog.records import (
     CatalogRecord,
     ConfigKey,
@@ -17,7 +20,8 @@ from coordinator.core.catalog.records import (
     encode,
 )
 from coordinator.core.catalog.settings import BrokerSetting, Settings
-from coordinator.core.catalog.topic_configs import LONG
+from coordinator.core.catalog.topic_configs import BOOLEAN, LONG, TopicConfig
+from coordinator.core.limits import Limits
 from coordinator.core.result import Call
 from protocol.bounds import TEXT_BYTES_MAX
 from protocol.errors import ErrorCode
@@ -190,3 +194,31 @@ def test_a_broker_is_known_by_its_number_however_long_that_is(name: str, is_know
     resource = DescribeConfigsRequestResource(BROKER, name)
     (result,) = ask(catalog, DescribeConfigsRequest((resource,))).results
     assert result.error_code == (ErrorCode.NONE if is_known else ErrorCode.INVALID_REQUEST)
+
+
+@given(
+    st.sampled_from(topic_configs.TOPIC_CONFIGS + group_configs.GROUP_CONFIGS), st.text(" \t", max_size=2), st.data()
+)
+def test_what_is_written_around_a_value_changes_nothing(config: TopicConfig, around: str, data: st.DataObject) -> None:
+    """It is read as if it had been written plainly."""
+    text = data.draw(st.sampled_from([config.default, *config.words]))
+    loud = text.upper() if config.kind == BOOLEAN else text.rjust(20, "0") if text.isdecimal() else text
+    wide = around + loud.replace(",", f"{around},{around}") + around
+    assert config.reason_invalid(wide) is None
+    assert config.plain(wide) == text
+
+
+@pytest.mark.parametrize("around", ["", " "])
+def test_a_word_counts_whatever_is_written_around_it(catalog: Catalog, around: str) -> None:
+    """The time of the broker, and where and what a share group reads."""
+    for kind, name, key, value in (
+        (TOPIC, "t", "message.timestamp.type", "LogAppendTime"),
+        (GROUP, "g", "share.isolation.level", "read_committed"),
+        (GROUP, "g", "share.auto.offset.reset", "earliest"),
+    ):
+        assert change(catalog, kind, name, key, f"{around}{value}{around}") is None
+        assert describe(catalog, kind, name, key)[key].value == value
+        if kind == TOPIC:
+            assert catalog.settings_of("t").is_log_append_time
+    limits = group_configs.limits_with(Limits(), catalog.configs[GROUP, "g"], catalog.settings)
+    assert limits.share_isolation_level == "read_committed"

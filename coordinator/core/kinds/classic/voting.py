@@ -6,6 +6,7 @@ tests/conformance/stories/classic_join.py.
 
 from typing import Final
 
+from coordinator.core.assignors.hash_order import members_in_order
 from coordinator.core.kinds.classic.group import ClassicGroup
 from protocol import codec
 from protocol.errors import ProtocolError
@@ -23,7 +24,7 @@ CONSUMER = "consumer"  # the protocol type of consumers; Connect and others have
 def choose_protocol(group: ClassicGroup) -> str:
     """Return the protocol with the most votes: each member votes for the first of its own that all members offer.
 
-    Of several with as many votes the one in use wins, so that nobody moves for nothing; else the one named first.
+    Of several with as many votes Kafka takes the one that comes first in its hash map.
     """
     everybody = len(group.members)
     candidates = {name for name, count in group.supports.items() if count == everybody}
@@ -34,7 +35,7 @@ def choose_protocol(group: ClassicGroup) -> str:
     for member in group.members.values():
         vote = next(name for name, _ in member.protocols if name in candidates)
         votes[vote] = votes.get(vote, 0) + 1
-    return max(votes, key=lambda name: (votes[name], name == group.protocol))
+    return max(members_in_order(votes), key=votes.__getitem__)
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
