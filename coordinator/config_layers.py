@@ -94,8 +94,12 @@ def read_table(table: Mapping[str, Any], source: Callable[[str], str] = lambda n
     `source` says where the table has a name, for messages. Raises ConfigError.
     """
     layer = Layer({}, {}, {})
-    for name, value in _flatten(table):
+    for count, (name, value) in enumerate(_flatten(table), 1):
         _put(layer, name, tuple(value) if isinstance(value, list) else value, source(name))
+        if len(layer.sources) + len(layer.ignored) < count:
+            raise ConfigError(
+                f"invalid {name} ({source(name)}): expected one value, and there is another, dotted or quoted"
+            )
     return layer
 
 

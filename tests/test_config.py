@@ -262,6 +262,16 @@ def test_a_table_may_be_dotted_or_quoted() -> None:
     assert read_table({"num.partitions": "3"}).values == {"num.partitions": 3}
     with pytest.raises(ConfigError, match=r"^invalid num\.partitions true \(m\.toml, line 3\): expected "):
         read_table({"num.partitions": True}, lambda name: "m.toml, line 3")
+    for once, again in (
+        ("group.max.size", "group.max.size"),
+        ("listener.name.IN.ssl.client.auth", "listener.name.in.ssl.client.auth"),
+    ):
+        dotted, _, last = once.rpartition(".")
+        value = 5 if last == "size" else "none"
+        with pytest.raises(
+            ConfigError, match=rf"^invalid {again} \(m\.toml\): expected one value, and there is another"
+        ):
+            read_table({dotted: {last: value}, again: value}, lambda name: "m.toml")
     with pytest.raises(ConfigError, match=r"^invalid group\.consumer\.assignors \[1\]: expected a list of words"):
         read_table({"group.consumer.assignors": [1]})
     with pytest.raises(

@@ -119,6 +119,8 @@ def _dump(args: argparse.Namespace) -> int:
                 print(json.dumps(log | line, default=str) if args.json else _format(line))
         except DamagedLog as damage:
             code = fail("log", damage, DAMAGED)
+        except StorageError as failure:
+            code = max(code, fail("log", failure))
     return code
 
 
@@ -149,6 +151,9 @@ def _verify(args: argparse.Namespace) -> int:
             found = _examine(files, log)
         except DamagedLog as damage:
             code = fail("log", damage, DAMAGED)
+            continue
+        except StorageError as failure:  # the disk cannot read it
+            code = max(code, fail("log", failure))
             continue
         plan = repair.survey(files, log, layout.look(files, log), _check_of(log))
         for one in plan.unreadable:

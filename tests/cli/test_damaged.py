@@ -43,6 +43,18 @@ def test_a_batch_that_makes_no_sense_is_told_by_a_dump_that_goes_on_with_other_l
     assert printed.err == f"muster log: {file}:71: offset 1: a control record without a type in records.key\n"
 
 
+def test_a_file_that_the_disk_cannot_read_holds_up_no_other_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Writer(tmp_path / "orders-1").append([Record(None, b"behind", timestamp=1)])
+    (tmp_path / "orders-0" / f"{0:020d}.log").mkdir(parents=True)
+    for action, shown in (("dump", "value=behind"), ("verify", "orders-1: offsets 0 to 1")):
+        assert main(["log", action, str(tmp_path)]) == 1
+        printed = capsys.readouterr()
+        assert shown in printed.out
+        assert (printed.err.count("\n"), "orders-0" in printed.err) == (1, True)
+
+
 def test_a_directory_that_may_not_be_read_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
