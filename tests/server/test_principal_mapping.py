@@ -1,12 +1,15 @@
 """`ssl.principal.mapping.rules`: the principals that Kafka makes of the names in certificates, and rules that are none."""
 
+import json
 import string
 import time
+from pathlib import Path
 
 import pytest
 
 from coordinator.server.principal_mapping import NAME_CHARACTERS_MAX, MappingRules, NoRuleError
 
+PRINCIPALS = Path(__file__).parent / "principals.jsonl"
 DUKE = "CN=Duke,OU=ServiceUsers,O=Org,C=US"
 RULES = ", ".join((
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L",
@@ -42,6 +45,22 @@ RULES = ", ".join((
 )
 def test_names_are_made_as_by_kafka(rules: str, name: str, principal: str) -> None:
     assert MappingRules(rules).apply(name) == principal
+
+
+def test_drawn_rules_apply_as_kafka_applies_them() -> None:
+    """Patterns that fit a beginning, an end or a part of a name, in any order: what `SslPrincipalMapper` of Kafka 4.3.1
+    said of each."""
+    told = [json.loads(line) for line in PRINCIPALS.read_text(encoding="utf-8").splitlines()]
+    assert [one | _map(one["rules"], one["name"]) for one in told] == told
+
+
+def _map(rules: str, name: str) -> dict[str, str]:
+    try:
+        return {"principal": MappingRules(rules).apply(name)}
+    except NoRuleError:
+        return {"refused": "name"}
+    except ValueError:
+        return {"refused": "rules"}
 
 
 @pytest.mark.parametrize("rules", ["", ",,", "RULE:^OU=(.*)$/$1/", "RULE:Duke/x/"])
