@@ -403,6 +403,7 @@ def delete(broker: Broker, a: Sharer, b: Sharer) -> None:
 
 
 SAID: Final = ((0, 0, ACCEPT), (1, 1, RELEASE), (2, 2, REJECT))  # by a
+ACCEPTED: Final = ((0, 2, ACCEPT),)
 MEANWHILE: Final[dict[str, Meanwhile]] = {
     **{action.value: operate(action) for action in RecordAction},
     "deliveries": operate(None, 2),
@@ -421,7 +422,7 @@ MEANWHILE: Final[dict[str, Meanwhile]] = {
 """What may happen while an acknowledgement by the member a is decided in steps."""
 
 
-def acknowledge_and(name: str, when: str) -> tuple[Any, ...]:
+def acknowledge_and(name: str, when: str, said: Any) -> tuple[Any, ...]:
     """Have it happen before, between or after the steps: what is told to all, and what becomes of the records."""
     broker = Broker()
     broker.create("t")
@@ -431,7 +432,8 @@ def acknowledge_and(name: str, when: str) -> tuple[Any, ...]:
     a.take()
     broker.produce("t", 0, batch("e", "f"))
     b.take()
-    asked = Acknowledgements("g", "a", share_acknowledge_topics({(a.topic_id, 0): SAID}), "ShareAcknowledge", False, 1)
+    broker.produce("t", 0, batch("g"))
+    asked = Acknowledgements("g", "a", share_acknowledge_topics({(a.topic_id, 0): said}), "ShareAcknowledge", False, 1)
     env = Env(call(ShareAcknowledgeRequest(), 9, 2), NODES, ())
     steps = acknowledge_all(broker.plane._state, asked, env)
 
@@ -461,15 +463,16 @@ def acknowledge_and(name: str, when: str) -> tuple[Any, ...]:
 GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
+@pytest.mark.parametrize("said", [SAID, ACCEPTED], ids=["several", "accepted"])
 @pytest.mark.parametrize("name", MEANWHILE)
-def test_what_happens_between_steps_of_an_acknowledgement_is_as_before_or_after_it(name: str) -> None:
+def test_what_happens_between_steps_of_an_acknowledgement_is_as_before_or_after_it(name: str, said: Any) -> None:
     """Or it is refused, and is as if it had not happened."""
-    error, told, *rest = acknowledge_and(name, "between")
+    error, told, *rest = acknowledge_and(name, "between", said)
     if told:
         assert "try again" in told
-        assert (error, None, *rest) == acknowledge_and("nothing", "between")
+        assert (error, None, *rest) == acknowledge_and("nothing", "between", said)
     else:
-        assert (error, told, *rest) in [acknowledge_and(name, when) for when in ("before", "after")]
+        assert (error, told, *rest) in [acknowledge_and(name, when, said) for when in ("before", "after")]
 
 
 def test_a_fetch_closes_a_session_as_well(shared: Broker) -> None:
