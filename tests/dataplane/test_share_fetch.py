@@ -1,6 +1,7 @@
 """ShareFetch and ShareAcknowledge by hand: who gets which records, when, and what becomes of them."""
 
 from collections.abc import Callable
+from itertools import count
 from random import Random
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from coordinator.core.result import Call
 from coordinator.core.share_partitions.operate import ChangeRecords, RecordAction
 from coordinator.core.share_partitions.values import Run, SharePartition
 from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, ShareState, StateBatch, StateKey, StateUpdate
-from coordinator.dataplane.share.acknowledging import Acknowledgements, acknowledge_all
+from coordinator.dataplane.share.acknowledging import Acknowledgement, Acknowledgements, acknowledge_all
 from coordinator.dataplane.share.changes import _close_in_steps
 from coordinator.dataplane.share.opening import open_partitions
 from coordinator.dataplane.state import HELD_BYTES_MAX, Env
@@ -404,6 +405,7 @@ def delete(broker: Broker, a: Sharer, b: Sharer) -> None:
 
 SAID: Final = ((0, 0, ACCEPT), (1, 1, RELEASE), (2, 2, REJECT))  # by a
 ACCEPTED: Final = ((0, 2, ACCEPT),)
+WRONG: Final = (*[(at, at, ACCEPT if at % 2 else RELEASE) for at in range(60)], (60, 60, ACCEPT))  # which is b's
 MEANWHILE: Final[dict[str, Meanwhile]] = {
     **{action.value: operate(action) for action in RecordAction},
     "deliveries": operate(None, 2),
@@ -412,67 +414,71 @@ MEANWHILE: Final[dict[str, Meanwhile]] = {
     "nothing": lambda broker, a, b: None,
     "delete": delete,
     **{f"fetch_of_{who}": ask(who, is_fetch=True) for who in "ab"},
-    **{f"fetch_that_says_so_of_{who}": ask(who, (4, 4, RELEASE), (5, 5, ACCEPT), is_fetch=True) for who in "ab"},
+    **{f"fetch_that_says_so_of_{who}": ask(who, (60, 60, RELEASE), (61, 61, ACCEPT), is_fetch=True) for who in "ab"},
     "the_same": ask("a", *SAID),
     "otherwise": ask("a", *[(first, last, REJECT) for first, last, _ in SAID]),
     "the_rest": ask("a", (3, 3, REJECT)),
-    "of_another": ask("b", (4, 4, RELEASE), (5, 5, ACCEPT)),
-    "wrongly_of_another": ask("b", *SAID, (4, 4, RELEASE)),
+    "of_another": ask("b", (60, 60, RELEASE), (61, 61, ACCEPT)),
+    "wrongly_of_another": ask("b", *SAID, (60, 60, RELEASE)),
 }
 """What may happen while an acknowledgement by the member a is decided in steps."""
 
 
-def acknowledge_and(name: str, when: str, said: Any) -> tuple[Any, ...]:
-    """Have it happen before, between or after the steps: what is told to all, and what becomes of the records."""
+def acknowledge_and(name: str, after: int, said: Any) -> tuple[bool, tuple[Any, ...]]:
+    """Have it happen after so many steps. Return whether that was behind the last one, and what comes of both: what is
+    told to all, and what becomes of the records."""
     broker = Broker()
     broker.create("t")
     key = begin_sharing(broker)
-    broker.produce("t", 0, batch("a", "b", "c", "d"))
+    broker.produce("t", 0, batch(*map(str, range(60))))
     a, b = Sharer(broker, "a"), Sharer(broker, "b")
     a.take()
     broker.produce("t", 0, batch("e", "f"))
     b.take()
     broker.produce("t", 0, batch("g"))
     asked = Acknowledgements("g", "a", share_acknowledge_topics({(a.topic_id, 0): said}), "ShareAcknowledge", False, 1)
-    env = Env(call(ShareAcknowledgeRequest(), 9, 2), NODES, ())
-    steps = acknowledge_all(broker.plane._state, asked, env)
+    env, engine = Env(call(ShareAcknowledgeRequest(), 9, 2), NODES, ()), broker.node.engine
+    answers: list[Acknowledgement] = []
 
-    def happen() -> Any:
-        told, engine = MEANWHILE[name](broker, a, b), broker.node.engine
-        for _ in range(20):
-            if engine.unfinished:
-                engine.long_requests.step()
-        assert when == "between" or not engine.unfinished
-        return told
+    def acknowledge() -> Steps[None]:
+        answers.extend((yield from acknowledge_all(broker.plane._state, asked, env)))
 
-    told = happen() if when == "before" else None
-    if when == "between":
-        next(steps)
-        told = happen()
-    (answer,) = finish(steps)
-    told = happen() if when == "after" else told
-    while broker.node.engine.unfinished:
-        broker.node.engine.long_requests.step()
-    broker.node.engine.flush()
-    error = "gone" if answer.error in GONE else answer.error
-    state = broker.node.engine.share_states.find(key)
+    steps = acknowledge()
+    for _ in range(after):
+        next(steps, None)
+    is_over = bool(answers)
+    told = MEANWHILE[name](broker, a, b)
+    for _ in range(20):  # it may have to wait for the acknowledgement
+        if engine.unfinished:
+            engine.long_requests.step()
+    finish(steps)
+    while engine.unfinished:
+        engine.long_requests.step()
+    engine.flush()
+    error = "gone" if answers[0].error in GONE else answers[0].error
     replies = repr(broker.replies()).replace(repr(a.topic_id), "t")
-    return error, told, replies, list(broker.plane.view_records("g", "t", 99)), state
+    views = list(broker.plane.view_records("g", "t", 99))
+    return is_over, (error, told, replies, views, engine.share_states.find(key))
 
 
 GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-@pytest.mark.parametrize("said", [SAID, ACCEPTED], ids=["several", "accepted"])
+@pytest.mark.parametrize("said", [SAID, ACCEPTED, WRONG], ids=["several", "accepted", "wrong"])
 @pytest.mark.parametrize("name", MEANWHILE)
 def test_what_happens_between_steps_of_an_acknowledgement_is_as_before_or_after_it(name: str, said: Any) -> None:
     """Or it is refused, and is as if it had not happened."""
-    error, told, *rest = acknowledge_and(name, "between", said)
-    if told:
-        assert "try again" in told
-        assert (error, None, *rest) == acknowledge_and("nothing", "between", said)
-    else:
-        assert (error, told, *rest) in [acknowledge_and(name, when, said) for when in ("before", "after")]
+    (_, before), (_, after) = acknowledge_and(name, 0, said), acknowledge_and(name, 99, said)
+    for steps in count(1):
+        is_over, found = acknowledge_and(name, steps, said)
+        if is_over:
+            break
+        if found[1]:
+            assert "try again" in found[1]
+            assert (found[0], None, *found[2:]) == acknowledge_and("nothing", 0, said)[1]
+        else:
+            assert found in (before, after)
+    assert steps > 1
 
 
 def test_a_fetch_closes_a_session_as_well(shared: Broker) -> None:
