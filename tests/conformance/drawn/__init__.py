@@ -12,12 +12,12 @@ from pathlib import Path
 from tests.conformance.drawn.admin import Admin
 from tests.conformance.drawn.classic import Classic, ClassicExpiry, ClassicRestarted
 from tests.conformance.drawn.consumer import Consumer, ConsumerExpiry, ConsumerRestarted
-from tests.conformance.drawn.migration import Migration
+from tests.conformance.drawn.migration import Migration, MigrationRestarted
 from tests.conformance.drawn.play import Play
 from tests.conformance.drawn.records import Records
 from tests.conformance.drawn.share import Share
 from tests.conformance.drawn.share_groups import ShareGroups
-from tests.conformance.drawn.streams import StreamsGroups, StreamsGroupsExpiry
+from tests.conformance.drawn.streams import StreamsGroups, StreamsGroupsExpiry, StreamsGroupsRestarted
 from tests.conformance.drawn.transactions import Transactions
 from tests.conformance.stage import Event, Stage
 from tests.conformance.story import Story
@@ -32,11 +32,13 @@ CHAPTERS: Mapping[str, type[Play]] = {
     "consumer_expiry": ConsumerExpiry,
     "consumer_restarted": ConsumerRestarted,
     "migration": Migration,
+    "migration_restarted": MigrationRestarted,
     "records": Records,
     "share": Share,
     "share_groups": ShareGroups,
     "streams": StreamsGroups,
     "streams_expiry": StreamsGroupsExpiry,
+    "streams_restarted": StreamsGroupsRestarted,
     "transactions": Transactions,
 }
 

@@ -9,6 +9,7 @@ from kio.serial import entity_reader
 from tests.conformance.actors import Owned, assignment, subscription
 from tests.conformance.drawn import classic, consumer
 from tests.conformance.drawn.guests import Guests
+from tests.conformance.servers import RESTARTING
 from tests.conformance.stage import Answer
 
 SHORT_MS, FAR_MS, HALF_MS = consumer.SHORT_MS, consumer.FAR_MS, consumer.HALF_MS
@@ -115,6 +116,7 @@ class Migration(Guests):
             self.change_back: 4,
             self.replace_topic: 2,
             self.configure: 2,
+            **({self.restart: 14, self.long_pause: 1} if self.server in RESTARTING else {}),
         }
 
     def settle(self) -> None:
@@ -421,3 +423,14 @@ class Migration(Guests):
             self._live(one)
             self.take_late_answers()
         self.pause(HALF_MS)
+
+
+class MigrationRestarted(Migration):
+    """The same on a broker that is restarted meanwhile."""
+
+    server = "range-restart"
+
+    def restart(self) -> None:
+        """But not in the rebalance of a downgrade, after which Kafka takes the group for stable (docs/differences.md)."""
+        if not self.has_been_modern or self.state() not in IN_REBALANCE:
+            super().restart()

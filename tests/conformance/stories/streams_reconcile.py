@@ -365,6 +365,20 @@ def a_change_of_the_endpoint_alone(k: Stage) -> None:
     a.ask(endpoint_information_epoch=0).answer()
 
 
+@story("S-018", server="streams")
+def a_new_endpoint_of_a_member_without_tasks(k: Stage) -> None:
+    """Where it is behind with the endpoints it is told all of them: by Kafka its former one, and then the new one."""
+    known, a = sole_streams(k, user_endpoint=ENDPOINT)
+    a.owns()
+    b = Streams(k, "b")
+    b.join(known, user_endpoint={"host": "b", "port": 2})
+    a.ask(endpoint_information_epoch=0).answer()
+    b.endpoint_epoch = 0
+    b.beat(user_endpoint={"host": "elsewhere", "port": 3})
+    b.endpoint_epoch = 0
+    b.beat()
+
+
 @story("S-018 S-017", server="streams")
 def endpoints_with_standbys_and_repartitions(k: Stage) -> None:
     """Partitions of sources and repartition topics, by role; changelogs are not among them."""
