@@ -77,7 +77,7 @@ def _walk(log: LogDir, segment: Segment, begin: int, limit: int | None, at: Posi
 
     What the next batch must confirm is left for the next time, unless there is none and another segment follows.
     """
-    walk = _Walk(at.next_offset, begin, ceiling)
+    walk = _Walk(at.next_offset, begin)
     pos = begin
     while pos < segment.size and (limit is None or walk.pos - begin < limit):
         data, found, stop = _read_batches(log, segment, pos)
@@ -85,8 +85,8 @@ def _walk(log: LogDir, segment: Segment, begin: int, limit: int | None, at: Posi
             break
         walk.follow(Headers.at(data, found), pos, None if limit is None else begin + limit)
         pos += stop
-    if ceiling is not None and pos >= segment.size:
-        walk.settle()
+    if ceiling is not None and pos >= segment.size and (limit is None or walk.pos - begin < limit):
+        return Position(max(at.next_offset, ceiling), ceiling, 0)
     return Position(walk.next_offset, segment.base_offset, walk.pos)
 
 
@@ -98,9 +98,8 @@ class _Walk:
     that confirms it.
     """
 
-    def __init__(self, next_offset: int, pos: int, ceiling: int | None) -> None:
+    def __init__(self, next_offset: int, pos: int) -> None:
         self.next_offset, self.pos = next_offset, pos
-        self._ceiling = ceiling
         self._before = self._end = next_offset  # after the two batches that were believed last
         self._base = -1  # of the last one of them, -1 where none is known
         self._passed = pos
@@ -109,7 +108,7 @@ class _Walk:
         """Go on over some batches, which begin at the byte `at`, but not beyond the byte `until` if that is sure."""
         ends = headers.last_offset + 1
         behind = np.concatenate(([self._end], ends[:-1]))
-        if (headers.base_offset == behind).all() and (self._ceiling is None or int(ends[-1]) <= self._ceiling):
+        if (headers.base_offset == behind).all():
             last = len(ends) if until is None else int(np.searchsorted(headers.end, until - at)) + 1
             which = slice(max(0, min(last, len(ends)) - 2), last)  # what follows its neighbour is sure
         else:
@@ -124,8 +123,6 @@ class _Walk:
 
     def _add(self, base: int, end: int, stop: int) -> None:
         before, self._passed = self._passed, stop
-        if self._ceiling is not None and end > self._ceiling:
-            return  # it is off
         behind = self._end
         if base >= self._end:  # which confirms the one before
             self.next_offset, self.pos = self._end, before
@@ -134,11 +131,7 @@ class _Walk:
             behind = self._before + self._end - self._base
             self._base, self._end = (base, end) if base == behind else (-1, self._before)
         if base == behind:
-            self.settle()
-
-    def settle(self) -> None:
-        """Take what was passed last for sure."""
-        self.next_offset, self.pos = self._end, self._passed
+            self.next_offset, self.pos = self._end, stop
 
 
 def _read_batches(log: LogDir, segment: Segment, pos: int) -> tuple[bytes, Array, int]:

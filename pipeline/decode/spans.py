@@ -250,7 +250,8 @@ class SpanReader:
         return base == before + 1 + length, False
 
     def _settle_back(self, kept: list[tuple[int, int, int]], start: int) -> None:
-        kept.pop()
+        if kept.pop()[1] == self._doubted:
+            self._doubted = -1
         self._last = kept[-1][2] if kept else start
 
     @property

@@ -206,7 +206,7 @@ def test_an_offset_that_no_checksum_protects_is_believed_only_between_its_neighb
         assert row == truth.get(offset) or reported(offset, problems), f"a wrong row at {offset} without a word"
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(14))
 def test_reading_on_misses_only_the_batch_whose_offset_is_off(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,29 +214,33 @@ def test_reading_on_misses_only_the_batch_whose_offset_is_off(
     dice = random.Random(seed)
     monkeypatch.setattr(positions, "WALK_BYTES", dice.choice([100, 500, 16 << 20]))
     name, damaged = "__consumer_offsets-0", dice.randrange(3, 12)
-    file = tmp_path / "logs" / name / f"{0:020d}.log"
-    fill(Writer(file.parent), range(12))
-    data = bytearray(file.read_bytes())
-    starts = [*_starts(data), len(data)]
+    logs, out = tmp_path / "logs" / name, tmp_path / "out"
+    fill(Writer(logs, segment_bytes=dice.choice([1 << 20, 500])), range(12))
+    files = {file: bytearray(file.read_bytes()) for file in sorted(logs.iterdir())}
+    starts = [(file, at) for file, data in files.items() for at in _starts(data)]
+    file, at = starts[damaged]
     is_low = dice.random() < 0.4
-    data[starts[damaged] + 7] = dice.randrange(damaged) if is_low else dice.choice([damaged + 1, 12, 99])
-    ends = {damaged + 1, 12, *(dice.randrange(1, 13) for _ in range(2))}
-    max_bytes = dice.choice([None, 1, 150, 400])
-    with Follower([str(tmp_path / "logs")], tmp_path / "out", max_bytes).lock_tables() as follower:
-        at = START
-        for end in sorted(ends):
-            file.write_bytes(data[: starts[end]])
-            is_read = False
-            while not is_read:
-                is_read = not follower.step()
-                before, at = at, follower.known.logs[name]
-                assert at.next_offset >= before.next_offset
-    assert ids(tmp_path / "out") == [(0, offset) for offset in range(12) if offset != damaged]
-    at_end = (11, starts[11]) if damaged == 11 else (12, len(data))  # until the next one shows that it is off
-    assert (at.next_offset, at.pos) == at_end
-    assert reported(
-        damaged, [one for one in ingested.rows(tmp_path / "out", "log_problems") if one["severity"] == "problem"]
+    files[file][at + 7] = (
+        dice.randrange(damaged) if is_low else dice.choice([damaged + 1, 99, *[11] * 2 * (damaged < 11)])
     )
+    ends = {damaged + 1, 12, *(dice.randrange(1, 13) for _ in range(2))}
+    with Follower([str(tmp_path / "logs")], out, dice.choice([None, 1, 150, 400])).lock_tables() as follower:
+        position = START
+        for end in sorted(ends):
+            file, at = starts[end] if end < 12 else (next(reversed(files)), None)
+            for each, data in files.items():
+                each.write_bytes(data if each < file else data[: at if each == file else 0])
+                if each > file:
+                    each.unlink()
+            while follower.step():
+                before, position = position, follower.known.logs[name]
+                assert position.next_offset >= before.next_offset
+    ingest(None, [str(tmp_path / "logs")], tmp_path / "at_once")
+    assert ids(out) == ids(tmp_path / "at_once") == [(0, offset) for offset in range(12) if offset != damaged]
+    reached, size = follower.known.logs[name], len(files[file])
+    # the last one until the next one shows that it is off
+    assert (reached.next_offset, reached.pos) == ((11, starts[11][1]) if damaged == 11 else (12, size))
+    assert reported(damaged, [one for one in ingested.rows(out, "log_problems") if one["severity"] == "problem"])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -253,7 +257,12 @@ def test_what_stands_behind_a_gap_is_read_once_the_next_batch_confirms_it(seed: 
             follower.step()
             ingest(None, [str(tmp_path / "logs")], out)
             is_left = offset > (offsets[at - 1] + 1 if at else 0)
-            assert ids(by_steps) == ids(out) == [(0, one) for one in offsets[: at + 1 - is_left]]
+            read = offsets[: at + 1 - is_left]
+            assert ids(by_steps) == ids(out) == [(0, one) for one in read]
+            (log,) = log_dirs([str(writer.directory)])
+            assert positions.newest(log).next_offset == (read[-1] + 1 if read else 0)
+            told = [one["to_offset"] for one in ingested.rows(out, "log_problems") if one["kind"] == "gap"]
+            assert not is_left or offset - 1 not in told, "the gap is told once it is one"
 
 
 def find_next(data: bytes, start: int, above: int) -> int | None:
