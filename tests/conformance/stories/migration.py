@@ -317,6 +317,21 @@ def a_static_member_downgrades_the_group_while_another_waits(k: Stage) -> None:
     again.beat()
 
 
+@story("K-237 K-272")
+def a_static_member_downgrades_the_group_with_another_subscription(k: Stage) -> None:
+    """The last member of the group, of which another one waits to be admitted."""
+    topic = k.topic(partitions=2)
+    n = join_consumer(k, "n", topic, k.name("none"), instance="one")
+    n.leave(-2)
+    again = Member(k, "again", instance="one", protocols=reads(topic))
+    again.join()
+    describe(k, k.name("g"))
+    b = Member(k, "b", version=3, protocols=reads(topic))
+    waiting = b.ask_join()
+    waiting.silent(200)
+    again.rejoin((b, waiting))
+
+
 @story("K-214 K-268 K-270")
 def a_group_that_is_upgraded_again_before_its_member_has_rejoined(k: Stage) -> None:
     """Downgraded and upgraded while the classic member still holds what it had at first."""

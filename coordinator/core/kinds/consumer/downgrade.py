@@ -64,22 +64,22 @@ def downgrade_without(
     for member in leaving.values():
         transition.tell(cause, member)
     staying = [member for member_id, member in transition.group.members.items() if member_id not in leaving]
-    return _convert(transition, staying, response, rebalances=True)
+    return _convert(transition, staying, response, transition.group.epoch, rebalances=True)
 
 
-def downgrade_after_replacement(transition: GroupTransition, response: Any) -> Result[Any] | Refusal:
+def downgrade_after_replacement(transition: GroupTransition, generation: int, response: Any) -> Result[Any] | Refusal:
     """Convert the group after a classic member has replaced the last other one; rebalance unless each has its target.
 
     Kafka does not check that. There the group is stable while one member holds partitions that are assigned to another
-    one, and a member that waits for partitions never receives them.
+    one, and a member that waits for partitions never receives them. The generation is the epoch before this request.
     """
     members = tuple(transition.group.members.values())
     is_settled = all(member.is_at(transition.group.epoch) for member in members)
-    return _convert(transition, members, response, rebalances=not is_settled)
+    return _convert(transition, members, response, generation, rebalances=not is_settled)
 
 
 def _convert(
-    transition: GroupTransition, members: Collection[Member], response: Any, *, rebalances: bool
+    transition: GroupTransition, members: Collection[Member], response: Any, generation: int, *, rebalances: bool
 ) -> Result[Any] | Refusal:
     """Make a classic group of these members: stable, or in a rebalance.
 
@@ -87,9 +87,10 @@ def _convert(
     leader, and the targets as the assignments: if the group is loaded before its members have rejoined, or upgraded
     again, Kafka takes all targets for reached, and a partition that a member has yet to give up has two owners.
     """
-    group = build_classic_group(transition.group, members, transition.topics, transition.now_ms)
-    if isinstance(group, Refusal):
-        return group
+    built = build_classic_group(transition.group, members, transition.topics, transition.now_ms)
+    if isinstance(built, Refusal):
+        return built
+    group = replace(built, generation=generation)
     why = Why(Cause.PROTOCOL_DOWNGRADED, transition.by)
     if rebalances:
         group = replace(group, leader=None)

@@ -108,6 +108,7 @@ def _downgrade(
     transition: GroupTransition, found: Member, metadata: Metadata, told: ReportedOwnership, call: Call
 ) -> Result[Any] | Refusal:
     """Convert the group to the classic protocol, since the member replaces the last one of the consumer protocol."""
+    before = transition.group
     changes = keep(transition, found, metadata, call)
     if isinstance(changes, Refusal):
         return changes
@@ -116,7 +117,7 @@ def _downgrade(
         changes = move(transition, changes, told)
         if isinstance(changes, Refusal):
             return changes
-    return downgrade.downgrade_after_replacement(transition, _response(changes.member))
+    return downgrade.downgrade_after_replacement(transition, before.epoch, _response(changes.member))
 
 
 def _find_or_create_member(transition: GroupTransition, member_id: str, request: JoinGroupRequest) -> Member | Refusal:
