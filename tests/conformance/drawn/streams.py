@@ -203,20 +203,24 @@ class StreamsGroups(Guests):
         return one
 
     def beat_as(self, one: Actor, learn: Callable[[Answer], Any] | None = None, **values: Any) -> None:
+        self._beat(one, learn or one.learn, {**one.identity(), **values})
+        if learn is None and values.get("member_epoch") == 0 and one.epoch > 0:
+            self.guest = ""  # a stranger who rejoins makes Kafka forget an empty group (docs/differences.md)
+            # what Kafka finds out in a group's first heartbeat it forgets (docs/differences.md)
+            self._beat(one, one.learn, one.identity())
+
+    def _beat(self, one: Actor, learn: Callable[[Answer], Any], values: Mapping[str, Any]) -> Answer:
         """Send a heartbeat, and wait until the broker has made the internal topics that it says are missing."""
         said: list[Answer] = []
 
         def hear(answer: Answer) -> None:
-            (learn or one.learn)(answer)
+            learn(answer)
             said.append(answer)
 
-        self.ask(one.line, one.API, BEAT, hear, **{**one.identity(), **values})
+        self.ask(one.line, one.API, BEAT, hear, **values)
         if any(status.status_code == CREATED_SOON for status in said[0].status or ()):
             self.await_internals()
-        if learn is None and values.get("member_epoch") == 0 and one.epoch > 0:
-            self.guest = ""  # a stranger who rejoins makes Kafka forget an empty group (docs/differences.md)
-            # what Kafka finds out in a group's first heartbeat it forgets (docs/differences.md)
-            self.ask(one.line, one.API, BEAT, one.learn, **one.identity())
+        return said[0]
 
     def await_internals(self) -> None:
         topics = [{"name": self.k.name(name)} for name in sorted(self.internals)]
@@ -359,6 +363,11 @@ class StreamsGroups(Guests):
             *self._oddities(),
         ]
         values |= self.one_of(*wrong)
+        if (
+            values.get("member_id") == other.member_id
+            and values.get("active_tasks") != other.report({})["active_tasks"]
+        ):
+            values = {"member_id": other.member_id}  # who reports less is told again: see `live`
         self.beat_as(one, **values)
 
     def change(self) -> None:
@@ -531,14 +540,11 @@ class StreamsGroups(Guests):
         one = self.actor()
         values = self.one_of(self.joining(one), {"member_epoch": -1}, {"member_epoch": one.epoch})
         said = {**one.identity(), **values, "group_id": self.k.name("h")}
-        answers: list[Answer] = []
-        self.ask(one.line, one.API, BEAT, answers.append, **said)
-        if said["member_epoch"] == 0:
-            self.await_internals()
-            if answers[0].error_code == "NONE":
-                # what Kafka finds out in a group's first heartbeat it forgets (docs/differences.md)
-                known = {"group_id": said["group_id"], "member_epoch": answers[0].member_epoch}
-                self.ask(one.line, one.API, BEAT, **{**one.identity(), **known})
+        answer = self._beat(one, id, said)
+        if said["member_epoch"] == 0 and answer.error_code == "NONE":
+            # what Kafka finds out in a group's first heartbeat it forgets (docs/differences.md)
+            known = {"group_id": said["group_id"], "member_epoch": answer.member_epoch}
+            self._beat(one, id, {**one.identity(), **known})
 
     def move_internal(self, name: str) -> None:
         """Somebody deletes a repartition topic or changelog, or lets it grow."""
