@@ -62,7 +62,9 @@ def _validate(
         return Refusal(ErrorCode.INVALID_REQUEST, "An entity, or a key of it, is there twice.")
     if (wrong := refuse_entity(entity)) is not None:
         return wrong
-    if len(catalog.quotas) + len(ops[0]) > QUOTAS_MAX:
+    known = catalog.quotas.of(entity)
+    more = sum([(not op.remove) - (op.key in known) for op in ops[0]])
+    if more > 0 and len(catalog.quotas) + more > QUOTAS_MAX:
         return Refusal(ErrorCode.POLICY_VIOLATION, f"There is room for {QUOTAS_MAX} quotas here.")
     refusals = (refuse_value(entity, op.key, None if op.remove else op.value) for op in ops[0])
     return next((one for one in refusals if one is not None), None)

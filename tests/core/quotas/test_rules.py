@@ -164,3 +164,7 @@ def test_quotas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert alter(catalog, *three) == (ErrorCode.POLICY_VIOLATION, 0)
     assert alter(catalog, *three[:2]) == (ErrorCode.NONE, 2)
     assert alter(catalog, three[2]) == (ErrorCode.POLICY_VIOLATION, 0)
+    assert alter(catalog, (PRODUCER, 6.0, False)) == (ErrorCode.NONE, 1), "changed"
+    assert alter(catalog, (PRODUCER, 0.0, True), three[2]) == (ErrorCode.NONE, 2), "another one in its place"
+    assert alter(catalog, (PRODUCER, 0.0, True), (CONSUMER, 0.0, True)) == (ErrorCode.NONE, 1), "one that is there goes"
+    assert alter(catalog, three[0]) == (ErrorCode.NONE, 1)
