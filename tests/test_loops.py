@@ -76,6 +76,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "dataplane/produce.py": FRAME,
     "dataplane/share/acknowledging.py": FRAME,
     "dataplane/share_fetch.py": FRAME,
+    "dataplane/sessions.py:FetchSessions.withdraw": "partitions of one session: 20,000, of which few have news at a time",
     "dataplane/withdrawal.py": "one response that rests on records that a failed disk has lost: 4 MiB",
     "runtime/authorization/group_needs.py:_deny_offsets": ENTRY,
     "runtime/authorization/group_needs.py:_deny_share_offsets": ENTRY,

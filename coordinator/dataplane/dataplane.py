@@ -200,9 +200,9 @@ class DataPlane:
         """Forget the fetch under the ticket, whose client has left."""
         self._state.polls.let_go(ticket)
 
-    def withdraw_session(self, session_id: int) -> int:
-        """Close a fetch session that has just begun; return what its client is told of instead."""
-        return self._state.sessions.withdraw(session_id)
+    def withdraw_session(self, response: FetchResponse) -> int:
+        """Note that the client is not told of a response; return the session that it is told of instead."""
+        return self._state.sessions.withdraw(response)
 
     def note_unsent(self, unsent_bytes: int) -> None:
         """Note how many bytes of responses wait for clients to take them, over all connections."""

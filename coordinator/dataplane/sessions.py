@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from coordinator.core.catalog.names import NAME_MAX
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchResponsePartitionData
+from protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartitionData
 
 NO_SESSION: Final = 0
 FINAL_EPOCH: Final = -1
@@ -43,10 +43,15 @@ class FetchPartition(Struct, gc=False):
         """Note that the client is told of `data`. Returns whether it has to be: something of it is new."""
         news = bool(data.records) or data.error_code != 0 or data.diverging_epoch.epoch >= 0
         news = news or data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
-        # After an error, the next response reports the partition in any case.
-        self.high_watermark = -1 if data.error_code else data.high_watermark
+        self.high_watermark = data.high_watermark
         self.log_start_offset = data.log_start_offset
+        if data.error_code:
+            self.forget_news()
         return news
+
+    def forget_news(self) -> None:
+        """Let the next response tell of the partition in any case: after an error, or one that was not sent."""
+        self.high_watermark = -1
 
 
 class FetchSession(Struct):
@@ -97,14 +102,21 @@ class FetchSessions:
             self._partitions -= len(session.partitions)
             self._set_evictable(session, None)
 
-    def withdraw(self, session_id: int) -> int:
-        """Close a session that has just begun: its first answer is withheld. Returns the session that is left, or
-        NO_SESSION."""
-        session = self._sessions.get(session_id)
-        if session is None or session.epoch > INITIAL_EPOCH + 1:
-            return session_id
-        self.close(session_id)
-        return NO_SESSION
+    def withdraw(self, response: FetchResponse) -> int:
+        """Note that a client is not told of a response. Returns the session that is left, or NO_SESSION: one that has
+        just begun is closed. Another one tells of these partitions again."""
+        session = self._sessions.get(response.session_id)
+        if session is None:
+            return NO_SESSION
+        if session.epoch == INITIAL_EPOCH + 1:
+            self.close(session.id)
+            return NO_SESSION
+        for topic in response.responses:
+            for one in topic.partitions:
+                key = (topic.topic_id if session.by_ids else topic.topic, one.partition_index)
+                if (known := session.partitions.get(key)) is not None:
+                    known.forget_news()
+        return session.id
 
     def resume(
         self,

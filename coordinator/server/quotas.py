@@ -103,17 +103,17 @@ class ClientQuotas:
 
     def charge_fetch(
         self, rules: QuotaRules, response: FetchResponse, principal: Principal, client_id: str | None, now_s: float
-    ) -> tuple[FetchResponse, int]:
-        """Count the records of a Fetch. Above the quota they are taken out, and not counted."""
+    ) -> int:
+        """Count the records of a Fetch. Above the quota the response is not to be sent, and they are not counted."""
         size = _size_of_records(response)
         found = rules.find(CONSUMER, principal.name, client_id or "")
         if found is None or not size:
-            return response, 0
+            return 0
         throttle_ms = self.charge(rules, CONSUMER, principal, client_id, size, now_s)
         if not throttle_ms:
-            return response, 0
+            return 0
         self._rates[CONSUMER, found[0]].add(-size, now_s)
-        return FetchResponse(session_id=response.session_id), throttle_ms
+        return throttle_ms
 
     def charge_share_fetch(
         self, rules: QuotaRules, response: ShareFetchResponse, principal: Principal, client_id: str | None, now_s: float
@@ -169,11 +169,10 @@ class ThrottledClients:
         response = outcome.response if isinstance(outcome, Done) else None
         if response.__class__ is FetchResponse:
             rules, principal = self._engine.world.ledger.catalog.quotas, connection.principal
-            response, of_bytes_ms = self._quotas.charge_fetch(rules, response, principal, connection.client_id, now_s)
+            of_bytes_ms = self._quotas.charge_fetch(rules, response, principal, connection.client_id, now_s)
             wait_ms = max(wait_ms, of_bytes_ms)
             if of_bytes_ms:  # clients begin no session with an empty response
-                left = self._engine.world.dataplane.withdraw_session(response.session_id)
-                response = FetchResponse(session_id=left)
+                response = FetchResponse(session_id=self._engine.world.dataplane.withdraw_session(response))
         elif response.__class__ is ShareFetchResponse:
             rules, principal = self._engine.world.ledger.catalog.quotas, connection.principal
             of_bytes_ms = self._quotas.charge_share_fetch(rules, response, principal, connection.client_id, now_s)

@@ -555,8 +555,8 @@ NINTH: Final = (
     PlantedFault(
         'a consumer above its quota is charged also for the records that were taken out of its response: it pays for them twice, waits longer, and gets a fraction of its quota',
         'coordinator/server/quotas.py',
-        '        self._rates[CONSUMER, found[0]].add(-size, now_s)\n        return FetchResponse',
-        '        return FetchResponse',
+        '        self._rates[CONSUMER, found[0]].add(-size, now_s)\n        return throttle_ms',
+        '        return throttle_ms',
         ('tests/server/test_quotas.py',), ('tests/server/test_quotas.py',),
         ('tests/server/test_quotas.py',), NEAREST),
     PlantedFault(

@@ -21,8 +21,8 @@ SEVENTH: Final = (
     PlantedFault(
         "a topic that is created with assignments costs as many tokens as one with the default number of partitions",
         "coordinator/runtime/mutation_quota.py",
-        "    wanted = len(topic.assignments) or topic.num_partitions\n",
-        "    wanted = topic.num_partitions\n",
+        "else count_partitions(topic, catalog)",
+        "else (catalog.settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions)",
         ("tests/server/test_quotas.py",), ("tests/server/test_quotas.py",),
         RUNTIME, NEAREST),
     PlantedFault(

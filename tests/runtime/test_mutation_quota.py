@@ -14,6 +14,7 @@ from protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestCreatableReplicaAssignment,
     CreateTopicsRequestCreatableTopic,
+    CreateTopicsRequestCreatableTopicConfig,
 )
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.schema import Message
@@ -78,6 +79,20 @@ def ask(server: InMemory, message: Message, version: int) -> tuple[set[int], int
     return {one.error_code for one in entries}, told.throttle_time_ms
 
 
+NOT_CREATED = [
+    (CreateTopicsRequestCreatableTopic("no name!", 50, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    (CreateTopicsRequestCreatableTopic("__muster_catalog", 50, 1), ErrorCode.INVALID_REQUEST),
+    (CreateTopicsRequestCreatableTopic("z", 50, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+    (CreateTopicsRequestCreatableTopic("z", -7, 1), ErrorCode.INVALID_PARTITIONS),
+    (
+        CreateTopicsRequestCreatableTopic(
+            "z", 50, 1, (), (CreateTopicsRequestCreatableTopicConfig("retention.ms", "x"),)
+        ),
+        ErrorCode.INVALID_CONFIG,
+    ),
+]
+
+
 @pytest.mark.parametrize("is_used_up", [False, True])
 @pytest.mark.parametrize(
     ("message", "version", "error"),
@@ -88,7 +103,26 @@ def ask(server: InMemory, message: Message, version: int) -> tuple[set[int], int
             3,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ),
+        *((CreateTopicsRequest((topic,)), 7, error) for topic, error in NOT_CREATED),
+        (CreateTopicsRequest((CreateTopicsRequestCreatableTopic("twice", 9, 1),) * 2), 7, ErrorCode.INVALID_REQUEST),
+        (
+            CreateTopicsRequest(tuple(CreateTopicsRequestCreatableTopic(name, 6_000, 1) for name in "cd")),
+            7,
+            ErrorCode.POLICY_VIOLATION,
+        ),
         (CreatePartitionsRequest((CreatePartitionsRequestTopic("old", OLD, None),)), 3, ErrorCode.INVALID_PARTITIONS),
+        (
+            CreatePartitionsRequest((CreatePartitionsRequestTopic("old", OLD + 20_000, None),)),
+            3,
+            ErrorCode.POLICY_VIOLATION,
+        ),
+        (
+            CreatePartitionsRequest((CreatePartitionsRequestTopic("__consumer_offsets", 99, None),)),
+            3,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ),
+        (DeleteTopicsRequest(topic_names=("__consumer_offsets",)), 5, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (DeleteTopicsRequest(topic_names=("old", "old")), 5, ErrorCode.INVALID_REQUEST),
         (DeleteTopicsRequest(topic_names=("none",)), 5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )

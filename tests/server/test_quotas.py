@@ -35,12 +35,13 @@ from protocol.messages.create_topics import (
 )
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.share_fetch import ShareFetchRequest, ShareFetchRequestPartition, ShareFetchRequestTopic
 from storage.memory_files import MemoryFiles
 from storage.segment import count_records
 from tests.dataplane.broker import batch
-from tests.requests import create_topics, fetch, produce
+from tests.requests import create_topics, delete_records, fetch, fetch_all, produce
 from tests.server.in_memory import InMemory
 from tests.server.listening import VERSIONS, listening, until
 
@@ -137,6 +138,34 @@ def test_a_fetch_over_the_quota_begins_no_session_and_ends_none() -> None:
     answer = server.connect("c").ask(going_on, version)
     assert (answer.throttle_time_ms > 0, answer.responses, answer.session_id) == (True, (), session)
     assert len(server.node.world.dataplane._state.sessions) == 1
+
+
+@pytest.mark.parametrize("version", [11, 13])
+def test_what_a_throttled_consumer_was_not_told_it_is_told_next_time(version: int) -> None:
+    """News of partitions without records, too: a session tells of them once."""
+    server = InMemory()
+    topic_id = server.node.world.ledger.catalog.topics_by_name["orders"].id
+    server.connect("filler").ask(*producing(1))
+    consumer, none = server.connect("c"), FetchRequest(max_wait_ms=0)
+
+    def ask(request: FetchRequest, *session: int) -> Any:
+        topics = tuple([replace(topic, topic_id=topic_id) for topic in request.topics])
+        request = replace(request, topics=topics, session_id=session[0], session_epoch=session[1])
+        answer = consumer.ask(request, version)
+        server.advance(answer.throttle_time_ms / 1000 + 1)
+        server.turn()
+        return answer
+
+    session = ask(fetch_all("orders", {0: 0, 1: 1}), 0, 0).session_id
+    server.connect("filler").ask(*producing(0))
+    server.connect("filler").ask(delete_records("orders", {1: 1}), 2)
+    limit(server, "consumer_byte_rate", 100, ("client-id", "c"))
+    assert ask(none, session, 1).responses == ()
+    limit(server, "consumer_byte_rate", None, ("client-id", "c"))
+    (told,) = ask(none, session, 2).responses
+    news = {(one.partition_index, bool(one.records), one.log_start_offset) for one in told.partitions}
+    assert news == {(0, True, 0), (1, False, 1)}
+    assert ask(none, session, 3).responses[0].partitions[0].records, "as long as it asks from there on"
 
 
 def test_what_a_throttled_consumer_did_not_get_is_not_counted() -> None:
@@ -293,7 +322,7 @@ def test_a_topic_costs_as_many_tokens_as_it_had_partitions(version: int, by_id: 
 def test_partitions_that_are_added_cost_a_token_each(count: int, owed: float) -> None:
     server = InMemory()
     limit(server, "controller_mutation_rate", 0.1, ("client-id", "t"))
-    answer = server.connect("t").ask(CreatePartitionsRequest((CreatePartitionsRequestTopic("orders", count),)), 3)
+    answer = server.connect("t").ask(CreatePartitionsRequest((CreatePartitionsRequestTopic("orders", count, None),)), 3)
     assert answer.throttle_time_ms == pytest.approx(owed / 0.1 * 1000, abs=1)
 
 

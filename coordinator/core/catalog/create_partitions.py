@@ -35,7 +35,7 @@ def create_partitions(catalog: Catalog, request: CreatePartitionsRequest, call: 
     for topic in request.topics:
         if times[topic.name] > 1:
             continue
-        if (wrong := _validate(catalog, topic, room)) is not None:
+        if (wrong := refusal(catalog, topic, room)) is not None:
             results.append(CreatePartitionsResponseTopicResult(topic.name, wrong.error, wrong.message))
             continue
         fact = catalog.topics_by_name[topic.name]
@@ -49,7 +49,8 @@ def create_partitions(catalog: Catalog, request: CreatePartitionsRequest, call: 
     yield Result(response=CreatePartitionsResponse(results=tuple(results)), records=tuple(records))
 
 
-def _validate(catalog: Catalog, topic: CreatePartitionsRequestTopic, room: int) -> Refusal | None:
+def refusal(catalog: Catalog, topic: CreatePartitionsRequestTopic, room: int) -> Refusal | None:
+    """Return why this topic cannot grow, or None; `room` is how many more partitions there may be."""
     fact = catalog.topics_by_name.get(topic.name)
     if fact is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -31,15 +31,15 @@ def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) ->
     results: list[CreateTopicsResponseCreatableTopicResult] = []
     records: list[CatalogRecord] = []
     room, memory = catalog.settings.partitions_max - catalog.partitions, Room(catalog.held)
-    too_many = sum(_partitions(topic, catalog) for topic in once) > PARTITIONS_PER_REQUEST_MAX
+    is_too_much = is_excessive(catalog, once)
     for topic in once:
-        wrong = _EXCESSIVE if too_many else refusal(catalog, topic, room)
+        wrong = _EXCESSIVE if is_too_much else refusal(catalog, topic, room)
         facts = [] if wrong else _facts(catalog, topic, call.fresh_id, call.now_ms)
         wrong = wrong or memory.take(facts)
         if wrong is not None:
             results.append(_refuse(topic.name, wrong))
             continue
-        room -= _partitions(topic, catalog)
+        room -= count_partitions(topic, catalog)
         records += () if request.validate_only else facts
         results.append(_describe_created_topic(catalog, topic, facts))
         if len(results) % STEP_ENTRIES == 0:
@@ -68,13 +68,18 @@ _DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 _EXCESSIVE = Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
+def is_excessive(catalog: Catalog, topics: Iterable[CreateTopicsRequestCreatableTopic]) -> bool:
+    """Return whether topics have more partitions together than one request may create: then it creates none."""
+    return sum([count_partitions(topic, catalog) for topic in topics]) > PARTITIONS_PER_REQUEST_MAX
+
+
 def refusal(catalog: Catalog, topic: CreateTopicsRequestCreatableTopic, room: int) -> Refusal | None:
     """Return why this topic cannot be created, or None; `room` is how many more partitions there may be."""
     return (
         _of_name(catalog, topic.name)
         or _of_configs(topic)
         or (_of_assignments(catalog, topic) if topic.assignments else _of_numbers(topic))
-        or _of_room(_partitions(topic, catalog), room)
+        or _of_room(count_partitions(topic, catalog), room)
     )
 
 
@@ -138,7 +143,7 @@ def _of_room(partitions: int, room: int) -> Refusal | None:
     return Refusal(ErrorCode.POLICY_VIOLATION, f"There is room for {max(room, 0)} more partitions here.")
 
 
-def _partitions(topic: CreateTopicsRequestCreatableTopic, catalog: Catalog) -> int:
+def count_partitions(topic: CreateTopicsRequestCreatableTopic, catalog: Catalog) -> int:
     """Return how many partitions the topic asks for; a senseless number counts as none."""
     if topic.assignments:
         return len(topic.assignments)
@@ -159,7 +164,7 @@ def _facts(
     catalog: Catalog, topic: CreateTopicsRequestCreatableTopic, fresh_id: Callable[[], str], now_ms: int
 ) -> list[CatalogRecord]:
     topic_id = bytes.fromhex(fresh_id().replace("-", ""))
-    value = TopicValue(topic_id, _partitions(topic, catalog), _copies(topic), now_ms)
+    value = TopicValue(topic_id, count_partitions(topic, catalog), _copies(topic), now_ms)
     settings = [
         CatalogRecord(ConfigKey(TOPIC, topic.name, name), ConfigValue(text))
         for name, text in _own_settings(topic).items()
