@@ -318,7 +318,13 @@ class DataPlane:
         return ErrorCode.NONE
 
     def apply_topic_changes(self, changes: Iterable[Change]) -> None:
-        """Topics came, grew or went: remove the records of those that went."""
+        """Topics came, grew or went: remove the records of those that went.
+
+        Raises StorageError if those of an earlier topic of the same name cannot be taken away: what has begun is not in
+        the catalog's log yet.
+        """
+        changes = tuple(changes)
+        self._state.logs.finish_retiring([change.name for change in changes if change.before is None])
         gone = {change.name for change in changes if change.after is None}
         if gone:
             # That they are gone is on the disk before any of their files is: else a crash would leave half of them.

@@ -7,7 +7,7 @@ KAFKA_STORAGE_ERROR, and everything else is served.
 import errno
 import itertools
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
 from typing import Final
 
 from msgspec import Struct
@@ -28,6 +28,7 @@ log = logging.getLogger("muster.dataplane")
 TopicPartition = tuple[str, int]
 
 _TRANSIENT: Final = frozenset({errno.EMFILE, errno.ENFILE})
+RETIRED_AT_ONCE: Final = 200  # directories of deleted topics that are renamed in one step: ten milliseconds, or many
 FILES_MAX: Final = 256  # files that are kept open to be appended to; more topics than descriptors is no reason to fail
 
 
@@ -55,7 +56,8 @@ class TopicLogs:
         self._data_dir = data_dir
         self._settings_of = settings_of
         self._on_open = on_open
-        self._unremoved = unremoved  # deleted topics whose directories are still there
+        self._unremoved = unremoved  # deleted topics whose directories could not be taken from the disk
+        self._retiring: dict[str, list[str]] = {}  # by deleted topic, the directories that are still to be renamed
         self.producers = ProducerCount(producers_max)  # of all open logs
         self._open: dict[TopicPartition, Log] = {}
         self.opened = 0  # logs, since the start: each took long
@@ -276,22 +278,54 @@ class TopicLogs:
             return False
 
     def _retire(self, topics: Set[str]) -> bool:
-        names = []
+        """Rename the directories of topics, so many now and the others in `purge`. Returns whether there are any."""
+        has_any = False
         for name, found in self._directories():
             if found[0] in topics:
                 self._outdated.forget(f"{self._data_dir}/{name}")
                 self._unopened.forget(found)
-                names.append(name)
-        if names or topics & self._unremoved:  # of these the directory may not be synced
+                self._retiring.setdefault(found[0], []).append(name)
+                has_any = True
+        if has_any or topics & self._unremoved:  # of these the directory may not be synced
+            self._retire_some()
+        return has_any
+
+    def _retire_some(self) -> None:
+        """Rename some of the directories that are to be, durably. Topics of which that fails are tried again later."""
+        names: list[str] = []
+        topics = set(self._retiring)
+        while self._retiring and len(names) < RETIRED_AT_ONCE:
+            topic, left = next(iter(self._retiring.items()))
+            count = RETIRED_AT_ONCE - len(names)
+            names += left[-count:]
+            del left[-count:]
+            if not left:
+                del self._retiring[topic]
+        try:
             removal.retire(self._files, self._data_dir, names)
-        return bool(names)
+        except StorageError:
+            self._unremoved |= topics
+            self._retiring.clear()
+            raise
+
+    def finish_retiring(self, topics: Iterable[str]) -> None:
+        """Rename all directories of topics that were deleted, before there are others of their names.
+
+        Raises StorageError.
+        """
+        for topic in topics:
+            while topic in self._retiring:
+                self._retire_some()
 
     def purge(self, *, is_retry: bool = False) -> Generator[None, None, None]:
-        """Remove the files of deleted topics, a partition in each step. A retry does not log what fails again."""
+        """Remove the files of deleted topics, some in each step. A retry does not log what fails again."""
         try:
             if self._unremoved:
                 self._retire(self._unremoved)
                 self._unremoved.clear()
+            while self._retiring:
+                yield
+                self._retire_some()
             for failures in removal.purge(self._files, self._data_dir):
                 for failure in failures if not is_retry else ():
                     _report_failed_removal(failure)
@@ -302,7 +336,7 @@ class TopicLogs:
 
     def on_disk(self) -> list[TopicPartition]:
         """Return the partitions that have anything on the disk."""
-        return [found for _, found in self._directories()]
+        return [found for _, found in self._directories() if found[0] not in self._retiring]
 
     def _list_unopened(self) -> list[TopicPartition]:
         """Return the partitions whose logs are not open from the start on, as the coordinator's own are, which grow."""
@@ -355,6 +389,7 @@ class TopicLogs:
 
     def abandon(self) -> None:
         """Let go of every log, for its files are about to be removed."""
+        self._retiring.clear()
         for log in self._open.values():
             log.abandon()
 

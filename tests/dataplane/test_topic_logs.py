@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.dataplane import topic_logs
+from protocol.apis import api_of
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestResource,
 )
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from storage import cleaner
 from storage.files import StorageError
 from storage.log import LogConfig
-from tests.dataplane.broker import NOW, Broker, batch
-from tests.requests import alter_configs, commit, list_offsets
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call
+from tests.requests import alter_configs, commit, create_topics, list_offsets
 from tests.storage.crashing_disk import CrashingDisk
 
 HOUR_MS = 3_600_000
@@ -362,6 +364,76 @@ def test_a_deleted_topic_that_a_start_makes_anew_is_empty() -> None:
     assert after.values("d", 0, committed=True) == []
     after.produce("d", 0, batch("new"))
     assert after.values("d", 0, committed=True) == ["new"]
+
+
+MANY = 7  # partitions of a topic, of whose directories two are renamed at once
+
+
+def begin_to_delete(taken: int) -> tuple[Broker, list[int]]:
+    """A broker that deletes a topic of many partitions, after so many steps of that. How many directories each step has
+    renamed."""
+    broker, renamed = Broker(topics={"t": MANY, "u": 1}), list[int]()
+    for topic, partition in (*(("t", at) for at in range(MANY)), ("u", 0)):
+        broker.produce(topic, partition, batch("old"))
+    broker.files.after_call = lambda operation, path: renamed.append(operation == "rename" and "/t-" in path)
+    engine, of_steps = broker.node.engine, []
+    handle(broker, DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)))
+    for step in range(taken + 1):
+        if step and engine.unfinished:
+            engine.long_requests.step()
+            engine.flush()
+        of_steps.append(sum(renamed))
+        renamed.clear()
+    broker.files.after_call = None
+    return broker, of_steps
+
+
+def handle(broker: Broker, request: Any) -> None:
+    """Decide a request, and no step of anything else."""
+    broker.node.engine.handle(api_of(request).key, request, call(request, 1, None, NOW), NODES)
+    broker.node.engine.flush()
+
+
+@pytest.mark.parametrize("taken", range(5))
+def test_a_topic_of_many_partitions_goes_in_steps_and_none_of_it_comes_back(
+    taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not if the server ends meanwhile, and not if there is another topic of its name before all is renamed."""
+    monkeypatch.setattr(topic_logs, "RETIRED_AT_ONCE", 2)
+    broker, renamed = begin_to_delete(taken)
+    assert max(renamed) <= 2 and (sum(renamed) == MANY) == (taken >= 3)
+    assert ("t", 0) not in broker.plane.stored_partitions()
+    for _, crashed in islice(broker.files.crashes(), 3):
+        after = Broker(crashed, topics={"t": MANY, "u": 1})
+        assert [after.values("t", at) for at in range(MANY)] == [[]] * MANY
+        assert after.values("u") in (["old"], [])
+    handle(broker, create_topics({"t": MANY}))
+    assert [broker.plane.find_end_offset("t", at) for at in range(MANY)] == [0] * MANY
+    for _, crashed in islice(broker.files.crashes(), 2):
+        after = Broker(crashed, topics={"t": MANY, "u": 1})
+        assert [after.values("t", at) for at in range(MANY)] == [[]] * MANY
+    for at in range(MANY):
+        broker.produce("t", at, batch("new"))
+    for _, crashed in islice(broker.files.crashes(), 2):
+        after = Broker(crashed, topics={"t": MANY, "u": 1})
+        assert all("old" not in after.values("t", at) for at in range(MANY))
+    while broker.node.engine.unfinished:
+        broker.node.engine.long_requests.step()
+    assert not [name for name in broker.files.list("data") if name.startswith("muster.deleted")]
+
+
+def test_a_topic_is_not_made_anew_over_directories_that_cannot_be_renamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_logs, "RETIRED_AT_ONCE", 2)
+    broker, _ = begin_to_delete(0)
+    broker.files.refuse = lambda operation, path: (operation == "rename" and "/t-" in path) * errno.EIO
+    while broker.node.engine.unfinished:
+        broker.node.engine.long_requests.step()
+    (refused,) = broker.ask(create_topics({"t": MANY})).topics
+    assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    broker.files.refuse = lambda operation, path: 0
+    list(broker.plane.tend(NOW))
+    broker.create("t", partitions=MANY)
+    assert [broker.values("t", at) for at in range(MANY)] == [[]] * MANY
 
 
 def test_a_directory_in_a_deleted_topic_is_left_and_ends_nothing(broker: Broker) -> None:
