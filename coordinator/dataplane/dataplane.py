@@ -330,6 +330,7 @@ class DataPlane:
             # That they are gone is on the disk before any of their files is: else a crash would leave half of them.
             self._runtime.ledger.flush()
             self._runtime.ledger.sync()
+            self._state.traffic.forget(gone)
             if self._state.logs.drop(gone):
                 self._runtime.do_in_steps(self._state.logs.purge())
 

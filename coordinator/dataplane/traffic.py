@@ -1,5 +1,6 @@
 """Records and bytes in and out by topic, since the start. For operators only."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -21,7 +22,7 @@ class Traffic(Struct):
 
 
 class TrafficByTopic:
-    """The first TOPICS_MAX topics by name, the others together: names come from clients."""
+    """The first TOPICS_MAX topics by name, the others together."""
 
     def __init__(self) -> None:
         self.topics: dict[str, Traffic] = {}
@@ -38,10 +39,16 @@ class TrafficByTopic:
         traffic.records_out += count_records(batches)
         traffic.bytes_out += len(batches)
 
+    def forget(self, topics: Iterable[str]) -> None:
+        """Forget topics that are no more: others are counted by name in their place. Kafka:
+        `BrokerTopicStats.removeMetrics`."""
+        for topic in topics:
+            self.topics.pop(topic, None)
+
     def _of(self, topic: str) -> Traffic:
         found = self.topics.get(topic)
         if found is None:
-            name = topic if len(self.topics) < TOPICS_MAX else OTHER
+            name = topic if len(self.topics) - (OTHER in self.topics) < TOPICS_MAX else OTHER
             found = self.topics.get(name)
             if found is None:
                 found = self.topics[name] = Traffic()

@@ -6,6 +6,7 @@ from coordinator.admin.views import count_in_steps
 from coordinator.dataplane.traffic import OTHER, TOPICS_MAX, TrafficByTopic
 from coordinator.dataplane.unopened import UnopenedLogs
 from coordinator.metrics import GroupOffset
+from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage.extent import Extent, measure
@@ -14,6 +15,7 @@ from storage.names import partition_of
 from storage.outdated import segments_size
 from tests import requests
 from tests.admin.produced import produce
+from tests.dataplane.broker import batch
 from tests.requests import commit
 from tests.server.in_memory import InMemory, Peer
 from tests.steps import finish
@@ -76,6 +78,22 @@ def test_topics_beyond_the_bound_are_counted_together() -> None:
     assert len(traffic.topics) == TOPICS_MAX + 1
     assert traffic.topics[OTHER].records_in == 5
     assert traffic.topics["t0"].records_in == 2
+
+
+def test_a_topic_that_is_deleted_leaves_its_place_to_another_one() -> None:
+    """Tests make and delete many topics on one server."""
+    server = InMemory(topics={f"t{number}": 1 for number in range(TOPICS_MAX + 1)})
+    peer = server.connect()
+    traffic = server.node.world.dataplane.traffic
+    for number in range(TOPICS_MAX):
+        peer.ask(requests.produce(f"t{number}", {0: batch("a")}), 9)
+    last = requests.produce(f"t{TOPICS_MAX}", {0: batch("a")}), 9
+    peer.ask(*last)
+    assert f"t{TOPICS_MAX}" not in traffic and OTHER in traffic
+    peer.ask(DeleteTopicsRequest(topic_names=("t0",)), 5)
+    assert "t0" not in traffic
+    peer.ask(*last)
+    assert traffic[f"t{TOPICS_MAX}"].records_in == 1
 
 
 def test_lag_and_sizes_are_known_after_a_start_without_opening_the_logs() -> None:

@@ -436,6 +436,19 @@ def test_a_topic_is_not_made_anew_over_directories_that_cannot_be_renamed(monkey
     assert [broker.values("t", at) for at in range(MANY)] == [[]] * MANY
 
 
+def test_what_cannot_be_renamed_before_a_topic_is_made_anew_ends_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the new topic is in the catalog's log: a start would take the old records for its own."""
+    monkeypatch.setattr(topic_logs, "RETIRED_AT_ONCE", 2)
+    broker, _ = begin_to_delete(0)
+    broker.files.refuse = lambda operation, path: (operation == "rename" and "/t-" in path) * errno.EIO
+    with pytest.raises(StorageError, match="rename"):
+        handle(broker, create_topics({"t": MANY}))
+    after = Broker(broker.files.copy())
+    assert "t" not in after.ledger.catalog.topics_by_name
+    after.create("t", partitions=MANY)
+    assert [after.values("t", at) for at in range(MANY)] == [[]] * MANY
+
+
 def test_a_directory_in_a_deleted_topic_is_left_and_ends_nothing(broker: Broker) -> None:
     broker.create("t")
     broker.produce("t", 0, batch("old"))
