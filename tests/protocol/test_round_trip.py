@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 from typing import Final
 
@@ -9,14 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.constructs import uvarint
 from protocol.decoder import UNREADABLE, decoder
 from protocol.encoder import encoder_in_pieces
 from protocol.errors import ProtocolError
+from protocol.structs import TagSection
 from tests.protocol.mutate import mutated
 from tests.protocol.settings import SETTINGS
 from tests.protocol.targets import CORRELATION_ID, RESPONSES, TARGETS, Target, by_api, note_each, outcome
 from tests.protocol.values import CHOICES, Choices, message_of
 
+KNOWN_TAGS: Final = TagSection._build
+UNKNOWN_TAGS: Final = (60, 127, 128, 129, 16_383, 16_384, 2**21, 2**28, 2**31 - 1)
 APIS: Final = by_api(TARGETS)
 ANSWERS: Final = by_api(RESPONSES)
 
@@ -50,6 +55,28 @@ def test_r13_written_and_read_again_a_message_is_the_same_by_either_codec(api: s
 def test_r13_hundreds_of_each_message_are_the_same_by_either_codec() -> None:
     for targets in APIS.values():
         write_and_read_again(targets, settings(SETTINGS, max_examples=200))
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_fields_of_later_versions_change_nothing(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each struct of a flexible version may have tagged fields that nobody here knows, with any tag and of any size."""
+    dice = random.Random(api)
+
+    def build(section: TagSection, obj: object, stream: io.BytesIO, context: object, path: object) -> None:
+        known = io.BytesIO()
+        KNOWN_TAGS(section, obj, known, context, path)
+        (count,), fields = known.getbuffer()[:1], known.getvalue()[1:]
+        tags = sorted(dice.sample(UNKNOWN_TAGS, dice.choice((0, 1, 1, 2))))
+        stream.write(uvarint(count + len(tags)) + fields)
+        for tag in tags:
+            size = dice.choice((0, 1, 126, 127, 128, 129, 300, 16_384))
+            stream.write(uvarint(tag) + uvarint(size) + b"\xff" * size)
+
+    monkeypatch.setattr(TagSection, "_build", build)
+    for target in APIS[api]:
+        body = message_of(target.body, Choices(dice.randbytes(100)))
+        frame = target.build(body)
+        assert target.decode(frame) == target.parse(frame) == target.frame_of(body)
 
 
 @pytest.mark.parametrize("api", ANSWERS)
