@@ -154,6 +154,14 @@ class InMemory:
         self.listeners = join_listeners([replace(listener, sasl=sasl) for listener in listeners])
         self.listener = self.listeners[0]
         self._receivers: dict[Connection, Receiver] = {}
+        self._closed: list[Connection] = []  # by the server since the latest turn
+        close = self.frontend.connections.close
+
+        def note(connection: Connection, reason: str) -> None:
+            close(connection, reason)
+            self._closed.append(connection)
+
+        self.frontend.connections.close = note  # type: ignore[method-assign]
 
     def load(self) -> None:
         """Do what is left of the loading."""
@@ -181,6 +189,9 @@ class InMemory:
             if not connection.is_blocked:
                 self._receivers[connection].receive(b"".join(self.frontend.outbox.take(connection)))
         self.frontend.end_turn()
+        for connection in self._closed:
+            assert connection in touched, "its socket would stay open, for it has nothing to send"
+        self._closed.clear()
         return touched
 
     def rest(self) -> None:

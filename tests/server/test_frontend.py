@@ -449,7 +449,9 @@ def test_over_the_budget_of_requests_the_largest_is_closed(caplog: pytest.LogCap
     server.frontend.receive(peers[2].connection, unfinished[:20_000])
     server.frontend.receive(peers[1].connection, bytes(100))
     assert server.frontend.connections.requests.total == 80_100
+    server.turn()
     server.frontend.receive(peers[3].connection, unfinished)
+    server.turn()
     assert [peer.connection.closing for peer in peers] == [False, True, False, False]
     assert server.frontend.connections.requests.total == 80_000
     assert server.stats.connections_closed == {"request memory": 1}
