@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.core import records as facts
+from coordinator.core.record_schemas import KINDS
 from coordinator.core.share_state import records as states
 from coordinator.core.share_state.values import StateBatch, StateKey
 from pipeline.decode import kernels, plain, replay
@@ -28,6 +29,7 @@ from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.history.shares import _record as record_of
 from pipeline.synth import Plan, Writer, commit, compress, fact, write_logs
 from protocol import record_batch
+from protocol.errors import ProtocolError
 from protocol.java_hash import partition_of
 from protocol.records import Record
 from tests.pipeline.commit_rows import commit_row
@@ -302,6 +304,35 @@ def test_group_records_go_through_the_servers_schemas(tmp_path: Path) -> None:
     assert (one["type"], one["group"]) == ("ConsumerGroupCurrentMemberAssignment", "g")
     assert (one["member_id"], one["epoch"]) == ("m", 4)
     assert (gone["is_tombstone"], gone["epoch"]) == (True, None)
+
+
+def test_of_each_kind_of_record_whatever_bytes_are_there_are_what_the_schemas_say(tmp_path: Path) -> None:
+    """Keys and values that are cut anywhere, empty, or not there: read as by the server, or kept with the reason."""
+    records = []
+    for kind in KINDS:
+        if kind.key.cls is not facts.OffsetCommitKey:
+            key, value = facts.encode(facts.Record(kind.key.cls(), kind.value.cls()))
+            records += [Record(key, value and value[:size]) for size in range(len(value or b"") + 1)]
+            records += [Record(key[:size], value) for size in range(len(key))]
+            records += [Record(key, None), Record(None, value)]
+    Writer(tmp_path / "__consumer_offsets-0").append(records)
+    read, kept = read_rows(tmp_path, "group_records"), read_rows(tmp_path, "unknown_records")
+    found = {row["log_offset"]: row["is_tombstone"] for row in read} | {row["log_offset"]: row["value"] for row in kept}
+    assert found == {offset: _told(record) for offset, record in enumerate(records)}
+    assert {row["log_offset"]: row["key"] for row in kept} == {
+        row["log_offset"]: records[row["log_offset"]].key for row in kept
+    }
+
+
+def _told(record: Record) -> bytes | bool | None:
+    """Whether a record that can be read is a tombstone, else its value."""
+    if record.key is None:
+        return record.value
+    try:
+        known = facts.decode(record.key, record.value)
+    except ProtocolError:
+        return record.value
+    return record.value if isinstance(known.key, facts.UnknownKey | facts.OffsetCommitKey) else record.value is None
 
 
 @pytest.mark.parametrize("is_least", [False, True])
