@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from coordinator.cli.decode import to_json
 from coordinator.cli.hexdump import read_hex
+from protocol.apis import BY_NAME
 from protocol.codec import encode_request, encode_response
+from protocol.errors import ErrorCode
+from protocol.messages.delete_groups import DeleteGroupsResponse, DeleteGroupsResponseDeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.commands import Shell, shell_fixture
@@ -36,6 +40,16 @@ def test_hex_may_be_written_in_many_ways_and_the_size_may_be_missing(decode: Any
     for name, content in (("bytes", HEARTBEAT), ("hex", HEARTBEAT.hex("\n").encode())):
         (tmp_path / name).write_bytes(content)
         assert decode(str(tmp_path / name)) == expected
+
+
+def test_each_error_is_told_by_its_name_wherever_it_is() -> None:
+    names = {int(code): code.name for code in ErrorCode if code} | {9_999: "?", -32_768: "?"}
+    results = tuple(DeleteGroupsResponseDeletableGroupResult("g", code) for code in (0, *names))
+    frame = encode_response(BY_NAME["DeleteGroups"].key, 2, 7, DeleteGroupsResponse(results=results))[4:]
+    told = to_json(frame, True, "DeleteGroups", 2)
+    assert list(told["errors"].values()) == list(names.values())
+    assert [told["fields"][path] for path in told["errors"]] == list(names)
+    assert "errors" not in to_json(encode_response(12, 4, 7, HeartbeatResponse())[4:], True, "Heartbeat", 4)
 
 
 WIRESHARK = """\
