@@ -1,5 +1,6 @@
 """Configs of topics and brokers."""
 
+from coordinator.core.catalog.topic_configs import BY_NAME
 from tests.conformance.batches import batch
 from tests.conformance.requests import (
     APPEND,
@@ -16,6 +17,23 @@ from tests.conformance.requests import (
 from tests.conformance.stage import Stage
 from tests.conformance.stories.produce import produce
 from tests.conformance.story import story
+
+LIMITS = (
+    "-3",
+    "-2",
+    "-1",
+    "0",
+    "0.5",
+    "1",
+    "2",
+    "3",
+    "4",
+    "13",
+    "14",
+    "15",
+    *(str(2**bits + less) for bits in (10, 20, 31, 63) for less in (-1, 0)),
+    "true",
+)
 
 
 @story("V-007")
@@ -51,6 +69,25 @@ def values_that_a_topic_cannot_have(k: Stage) -> None:
         ("min.insync.replicas", "0"),
     ):
         alter_configs(k, TOPIC, topic, (key, SET, value))
+
+
+@story("V-007")
+def every_config_of_a_topic_with_its_type(k: Stage) -> None:
+    """Each one is shown with its type and default."""
+    describe_configs(k, TOPIC, k.topic(), *sorted(BY_NAME))
+
+
+@story("V-007")
+def every_config_of_a_topic_at_the_limits_of_numbers(k: Stage) -> None:
+    """Numbers around nought, and around those that 32 and 64 bits hold: which of them each config takes."""
+    admin, topic = k.line("admin"), k.topic()
+    for key in sorted(BY_NAME):
+        codes = {}
+        for value in LIMITS:
+            resource = config_resource(TOPIC, topic, (key, SET, value))
+            answer = admin.quietly("incremental_alter_configs", 1, resources=[resource], validate_only=True)
+            codes[value] = answer.responses[0].error_code
+        k.events.append({"key": key, "codes": codes})
 
 
 @story("V-007")
