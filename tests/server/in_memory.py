@@ -161,7 +161,7 @@ class InMemory:
             close(connection, reason)
             self._closed.append(connection)
 
-        self.frontend.connections.close = note  # type: ignore[method-assign]
+        self.frontend.connections.close = note  # type: ignore[method-assign]  # a note beside it
 
     def load(self) -> None:
         """Do what is left of the loading."""
