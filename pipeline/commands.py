@@ -273,9 +273,9 @@ def _check_evidence(args: argparse.Namespace) -> tuple[list[Path], Path | str | 
             raise FileNotFoundError(f"invalid --events {file}: expected a file of the server's events")
     if args.ends and is_cluster(args.ends):
         (uri,) = _with_settings([normalize(args.ends)], args)
-        from pipeline.decode.cluster import address_of
+        from pipeline.decode.cluster_ends import check
 
-        address_of(uri)
+        check(uri)
         return events, uri
     ends = _local(args.ends, "--ends") if args.ends else None
     if ends is not None:

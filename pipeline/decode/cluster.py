@@ -62,7 +62,8 @@ def list_logs(store: Store, topic: str) -> Iterator[ClusterLog]:
     for partition in found.leaders:
         yield ClusterLog(
             store, "", f"{topic}-{partition}", partition,
-            topic, found.cluster_id, found.topic_id, begins[partition], ends[partition],
+            topic=topic, cluster_id=found.cluster_id, topic_id=found.topic_id,
+            begin=begins[partition], end=ends[partition],
         )  # fmt: skip
 
 

@@ -92,7 +92,17 @@ def _directories(store: Store, path: str, *, is_beside_logs: bool) -> list[str]:
 
 def entries(log: LogDir) -> list[Entry]:
     """Return the files of a log directory; none of a log on a cluster."""
+    if log.listing is not None:
+        return list(log.listing)
     return [] if log.is_on_cluster else [entry for entry in log.store.list(log.path) if not entry.is_dir]
+
+
+def hold(log: LogDir) -> LogDir:
+    """Return the log as it is now: all who read it find the same files of the same sizes, though it be written to.
+
+    A log on a cluster has had its end since it was listed.
+    """
+    return log if log.is_on_cluster else msgspec.structs.replace(log, listing=tuple(entries(log)))
 
 
 def segments(log: LogDir, listing: list[Entry] | None = None) -> list[Segment]:

@@ -8,18 +8,22 @@ from typing import Final
 
 import msgspec
 
-from pipeline.decode.files import Store, is_uri
+from pipeline.decode.files import Entry, Store, is_uri
 
 RECORD_BYTES: Final = 128  # of a commit on a cluster, about: a range of offsets has no size before it is read
 
 
 class LogDir(msgspec.Struct, frozen=True):
-    """One partition's log. `name` is how rows call it; it is unique among the paths that were given."""
+    """One partition's log. `name` is how rows call it; it is unique among the paths that were given.
+
+    `listing` is its files at one moment (`layout.hold`): what is written later is not read. None: as they are then.
+    """
 
     store: Store
     path: str
     name: str
     partition: int
+    listing: tuple[Entry, ...] | None = None
 
     @property
     def topic(self) -> str:

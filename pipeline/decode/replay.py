@@ -56,7 +56,7 @@ def _parts(log: LogDir) -> Iterator[bytes]:
         yield from read_all(log)
         return
     for segment in segments(log):
-        yield log.store.read(segment.path)
+        yield log.store.read(segment.path, 0, segment.size)
 
 
 def merge_copies(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pipeline.decode import replay
 from pipeline.decode.headers import Headers
 from pipeline.decode.latest import Reduction
-from pipeline.decode.layout import log_dirs, logs_at, spans
+from pipeline.decode.layout import hold, log_dirs, logs_at, spans
 from pipeline.decode.logs import LogDir, Segment, Span
 from pipeline.decode.records import Records, find_unread_markers, read_markers, read_records
 from pipeline.decode.spans import Chunk, SpanReader
@@ -58,7 +58,7 @@ def compact(source: str, target: Path, drop_tombstones_before_ms: int | None = N
     The copies are made beside `target`, which appears when all of them are whole and proved; a failure leaves nothing.
     Raises FileNotFoundError without any log, FileExistsError for a target that is there, CompactionRefusedError.
     """
-    logs = logs_at([source])
+    logs = [hold(log) for log in logs_at([source])]
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"{target} is there already: expected a directory that is new or empty")
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def _write_segments(log: LogDir, found: list[Span], directory: Path, keep: np.nd
     for span in found:
         if span.active or (span.ceiling or 0) > limit:
             kept = sum(len(_read(chunk)) for chunk in SpanReader(span))
-            _put(directory, span.segment, log.store.read(span.segment.path))
+            _put(directory, span.segment, log.store.read(span.segment.path, 0, span.segment.size))
         else:
             data, kept = _rewritten(span, keep, owed)
             if data:

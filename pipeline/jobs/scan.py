@@ -13,7 +13,10 @@ Report = Callable[[str], None]
 
 
 class LogTotals(msgspec.Struct, frozen=True):
-    """The contents of the logs in numbers, and the files of a cleaner that were not read."""
+    """The contents of the logs in numbers, and the files of a cleaner that were not read.
+
+    `bytes` are those of the segments; of a log on a cluster, those of the batches that it sent.
+    """
 
     bytes: int
     batches: int
@@ -42,7 +45,9 @@ def scan(
             size += span.end - span.start
             for part in SpanDecoder(span, Options(on_error=on_error)):
                 rows[part.table] += part.batch.num_rows
-                batches += part.batch.num_rows if part.table == "batches" else 0
+                if part.table == "batches":
+                    batches += part.batch.num_rows
+                    size += sum(part.batch["size"].to_pylist()) if log.is_on_cluster else 0
                 problems += part.batch.to_pylist() if part.table == "log_problems" else []
         logs[log.name] = LogTotals(size, batches, skipped_files(entries(log)))
     return ScanReport(logs, rows, problems)

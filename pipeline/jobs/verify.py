@@ -1,6 +1,6 @@
 """Read logs in two ways and compare the results: by columns, and one record after the other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -10,9 +10,9 @@ from pipeline import published
 from pipeline.decode.copies import describe_conflict
 from pipeline.decode.files import Place
 from pipeline.decode.latest import latest_and_problems
-from pipeline.decode.layout import logs_at, spans
+from pipeline.decode.layout import TOPIC, hold, logs_at, spans
 from pipeline.decode.logs import LogDir
-from pipeline.decode.plain import PlainCommit
+from pipeline.decode.plain import PlainBatch, PlainCommit, PlainRecord
 from pipeline.decode.replay import State, merge_copies, replay
 from pipeline.decode.rows import Options
 
@@ -28,7 +28,8 @@ class VerifyReport(msgspec.Struct, frozen=True):
 
     `differences` describes keys whose rows differ; `unexplained` counts those in logs without damage. `unread_bytes`
     are the bytes that cannot be read, including an unfinished batch at the end of a log that is being written.
-    `problems` are the rows of `log_problems` with the severity `problem`.
+    `problems` are the rows of `log_problems` with the severity `problem`. `behind` are logs that have grown since the
+    tables were made of them.
     """
 
     logs: int
@@ -37,18 +38,21 @@ class VerifyReport(msgspec.Struct, frozen=True):
     unexplained: int
     differences: list[str]
     problems: list[str]
+    behind: list[str]
     unread_bytes: int
 
 
 def verify(paths: list[str], tables: Place | None = None, report: Report = lambda _line: None) -> VerifyReport:
     """Replay every log, reduce it by columns, and compare the rows, also with `latest_offsets` of `tables` if given.
 
-    Copies of a log are read as one log. Raises FileNotFoundError if there is no log.
+    Copies of a log are read as one log, each as it is now: it may be written to meanwhile. Raises FileNotFoundError if
+    there is no log.
     """
-    found = logs_at(paths)
+    found = [hold(log) for log in logs_at(paths)]
     replayed: dict[Key, Row] = {}
     reduced: dict[Key, Row] = {}
     problems: list[dict[str, Any]] = []
+    ends: dict[int, int] = {}
     for partition, group in groupby(found, key=_partition):
         copies = list(group)
         conflicts: dict[str, int] = {}  # copy -> first offset at which it contradicts another one
@@ -56,16 +60,23 @@ def verify(paths: list[str], tables: Place | None = None, report: Report = lambd
         def note(log: LogDir, offset: int, conflicts: dict[str, int] = conflicts) -> None:
             conflicts.setdefault(log.name, offset)
 
-        state = replay(merge_copies(copies, note), State(offsets={}, pending={}, group_records={}))
+        entries = _note_end(merge_copies(copies, note), ends, partition)
+        state = replay(entries, State(offsets={}, pending={}, group_records={}))
         replayed |= {(partition, *key): _make_row(at, value) for key, (at, value) in state.offsets.items()}
         rows, unread = latest_and_problems([span for log in copies for span in spans(log)], Options())
         reduced |= _by_key(rows.to_pylist())
         problems += unread + [describe_conflict(partition, log, offset) for log, offset in conflicts.items()]
         report(f"{', '.join(log.name for log in copies)}: {len(state.offsets)} offsets")
-    ways = {"columns": reduced} if tables is None else {"columns": reduced, "tables": _read_published_offsets(tables)}
+    published_rows, behind = ({}, {}) if tables is None else _read_published_offsets(tables, ends)
+    ways = {"columns": reduced} if tables is None else {"columns": reduced, "tables": published_rows}
     strays = _find_in_several_logs(replayed)
     keys = sorted(set(replayed).union(*ways.values()), key=str)
-    differing = [key for key in keys if any(way.get(key) != replayed.get(key) for way in ways.values())]
+    differing = [
+        key
+        for key in keys
+        if reduced.get(key) != replayed.get(key)
+        or (tables is not None and _contradicts(published_rows.get(key), replayed.get(key), is_behind=key[0] in behind))
+    ]
     hurt = [one for one in problems if one["severity"] == "problem"]
     damaged = {one["log_partition"] for one in hurt}
     unexplained = [key for key in differing if key[0] not in damaged and key[1] not in strays]
@@ -79,6 +90,7 @@ def verify(paths: list[str], tables: Place | None = None, report: Report = lambd
         ],
         problems=[_describe_problem(one) for one in hurt]
         + [f"group {group} is in several logs" for group in sorted(strays)],
+        behind=[behind[partition] for partition in sorted(behind)],
         unread_bytes=sum(one["length"] for one in problems),
     )
 
@@ -102,8 +114,39 @@ def _by_key(rows: list[dict[str, Any]]) -> dict[Key, Row]:
     }
 
 
-def _read_published_offsets(tables: Place) -> dict[Key, Row]:
-    return _by_key(published.dataset(tables, published.load(tables), "latest_offsets").to_table().to_pylist())
+def _note_end(
+    entries: Iterator[tuple[PlainBatch, PlainRecord]], ends: dict[int, int], partition: int
+) -> Iterator[tuple[PlainBatch, PlainRecord]]:
+    """Pass entries on, and note the offset of the last one."""
+    for batch, record in entries:
+        ends[partition] = record.offset
+        yield batch, record
+
+
+def _read_published_offsets(tables: Place, ends: dict[int, int]) -> tuple[dict[Key, Row], dict[int, str]]:
+    """Return the rows of tables, and of each log that goes on behind what they were made of that it does."""
+    snapshot = published.load(tables)
+    rows, health = (
+        published.dataset(tables, snapshot, name).to_table().to_pylist() for name in ("latest_offsets", "log_health")
+    )
+    made_of: dict[int, int] = {}
+    for log in health:
+        partition, last = log["log_partition"], log["last_offset"]
+        made_of[partition] = max(made_of.get(partition, -1), -1 if last is None else last)
+    behind = {
+        partition: f"{TOPIC}-{partition}: made of offsets up to {made_of.get(partition, -1)}, the log has up to {end}"
+        for partition, end in ends.items()
+        if end > made_of.get(partition, -1)
+    }
+    return _by_key(rows), behind
+
+
+def _contradicts(was: Row | None, now: Row | None, *, is_behind: bool) -> bool:
+    """Return whether a row of tables is not what the log says. What a log has taken in since may supersede and remove
+    rows, also by the end of a transaction, but brings none back."""
+    if is_behind and (was is None or now is None or was[0] < now[0]):
+        return False
+    return was != now
 
 
 def _find_in_several_logs(replayed: dict[Key, Row]) -> set[str]:

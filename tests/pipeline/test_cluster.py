@@ -21,6 +21,7 @@ from pipeline.decode.transactions import read_commits
 from pipeline.errors import UsageError
 from pipeline.jobs.compact import compact
 from pipeline.jobs.ingest import Follower, ingest
+from pipeline.jobs.scan import scan
 from pipeline.jobs.verify import verify
 from pipeline.options import parse
 from pipeline.plan import Task, tasks
@@ -91,6 +92,16 @@ def test_every_table_has_the_same_rows(
         cluster.script = script.copy()
         assert rows_of(uri_of(cluster), table, split_bytes) == rows_of(str(directory), table)
     assert rows_of(uri_of(cluster), "log_problems", split_bytes) == [], "a gap of compaction is no problem"
+
+
+def test_a_scan_counts_the_same(cluster: ScriptedCluster, directory: Path) -> None:
+    here, there = (scan([path], [TOPIC]) for path in (uri_of(cluster), str(directory)))
+    sizes = [[(log.batches, log.bytes) for log in found.logs.values()] for found in (here, there)]
+    assert sizes[0] == sizes[1]
+    assert all(bytes_ for _, bytes_ in sizes[0])
+    assert {name: n for name, n in here.rows.items() if name != "log_problems"} == {
+        name: n for name, n in there.rows.items() if name != "log_problems"
+    }
 
 
 def test_latest_offsets_and_transactions_are_the_same(cluster: ScriptedCluster, directory: Path) -> None:
@@ -239,13 +250,21 @@ def test_no_secret_is_in_tables_plans_or_output(
     ],
 )
 def test_an_address_that_leads_nowhere_is_said_in_one_line(
-    path: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    path: str,
+    complaint: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert main(["pipeline", "ingest", path, "--out", str(tmp_path)]) in (1, 2)
     said = capsys.readouterr().err
     assert complaint in said.splitlines()[-1]
     assert "hunter2" not in said
     assert main(["pipeline", "compact", path, "--out", str(tmp_path / "new")]) == 2
+    manifest.save(tmp_path, manifest.Manifest())
+    monkeypatch.setattr("pipeline.commands._spark", lambda *_: pytest.fail("Spark was started before"))
+    assert main(["pipeline", "build", "--out", str(tmp_path), "--ends", path]) in (1, 2)
+    assert complaint in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.xdist_group("spark")

@@ -1,5 +1,6 @@
 """Where topics of a cluster end and ended before, against what was written when."""
 
+from contextlib import nullcontext
 from random import Random
 from types import SimpleNamespace
 from typing import Any, Self
@@ -15,6 +16,7 @@ from pipeline.decode.cluster_ends import STEP_MS, STEPS, list_ends
 from pipeline.decode.ends import End
 from pipeline.decode.files import Store
 from pipeline.decode.logs import RECORD_BYTES, Position
+from pipeline.errors import UsageError
 
 READ_MS = 1_760_000_000_000
 Place = tuple[str, int]
@@ -77,6 +79,17 @@ def test_an_end_is_told_of_each_time_as_far_as_records_show_it(seed: int, monkey
     found = list_ends("kafka://broker:9092", READ_MS)
     assert len(found) == len(set(found))
     assert set(found) == expected
+
+
+@pytest.mark.parametrize("has_topics", [True, False])
+def test_a_cluster_of_which_the_user_may_describe_no_topic_is_refused(
+    has_topics: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = WrittenTopics(Random(1))
+    topics.written = topics.written if has_topics else {}
+    monkeypatch.setattr(cluster_ends, "Cluster", lambda *_: topics)
+    with nullcontext() if has_topics else pytest.raises(UsageError, match="kafka://broker:9092 tells no log end"):
+        cluster_ends.check("kafka://broker:9092?command_config=")
 
 
 @given(

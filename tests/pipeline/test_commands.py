@@ -19,7 +19,7 @@ from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from coordinator.core.share_state import records as states
 from pipeline import commands, locks, manifest, published
 from pipeline.arguments import _seconds, add_commands
-from pipeline.decode.layout import TOPIC
+from pipeline.decode.layout import TOPIC, log_dirs
 from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.errors import TablesInUseError, UsageError
 from pipeline.session import JavaNotFoundError
@@ -116,6 +116,7 @@ differences: none
 problems:
   __consumer_offsets-0 at byte 104: bad_length, offsets 4 to the end, no batch begins here; 100 bytes left unread
   group g is in several logs
+behind: none
 unread_bytes: 100
 exit code 3
 $ compact LOGS/__consumer_offsets-3 --out HERE/c
@@ -342,7 +343,11 @@ def test_verify_agrees_until_a_table_is_wrong(logs: Path, muster: Shell, tmp_pat
     wrong = pa.Table.from_pylist([{"group": "g", "committed_offset": 1}], OFFSET_COMMITS)
     (tmp_path / "t").mkdir()
     pq.write_table(wrong, tmp_path / "t" / "0.parquet")
-    tables = {"latest_offsets": published.Table("", ("0.parquet",), 1)}
+    whole = [{"log_partition": log.partition, "last_offset": 1 << 40} for log in log_dirs([str(logs)])]
+    pq.write_table(pa.Table.from_pylist(whole), tmp_path / "t" / "1.parquet")
+    tables = {
+        name: published.Table("", (f"{n}.parquet",), 1) for n, name in enumerate(("latest_offsets", "log_health"))
+    }
     published.publish(tmp_path / "t", published.Snapshot(build="b", tables=tables), "")
     muster(4, "verify", logs, "--tables", tmp_path / "t", "--json")
     Writer(tmp_path / "lost" / f"{TOPIC}-0").append([commit(("other", "t", 0), 7, 1000)])

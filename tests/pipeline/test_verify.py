@@ -1,20 +1,26 @@
 """`verify` reads copies of a log as one log, and never agrees about nothing."""
 
+import shutil
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from pipeline.decode.files import Store
 from pipeline.decode.latest import latest, latest_and_problems
 from pipeline.decode.layout import TOPIC, log_dirs, spans
+from pipeline.decode.plain import batches
 from pipeline.decode.replay import merge_copies
 from pipeline.decode.rows import Options
+from pipeline.jobs.compact import compact
 from pipeline.jobs.verify import verify
-from pipeline.synth import Writer, commit
+from pipeline.synth import Plan, Writer, commit, write_logs
 from protocol.records import Record
 from tests.commands import Shell, shell_fixture
-from tests.pipeline.group_logs import fill
+from tests.pipeline.group_logs import fill, read_rows
 from tests.pipeline.mishaps import diverged_copies, with_epoch, with_mishaps
 
 muster = shell_fixture("pipeline")
@@ -136,6 +142,77 @@ def test_readers_agree_or_a_problem_says_why_not(tmp_path: Path, seed: int) -> N
 def test_no_log_is_no_agreement(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no directory __consumer_offsets-<n>"):
         verify([str(tmp_path)])
+
+
+def test_what_is_written_meanwhile_is_left_for_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every log, each time that any of its bytes are read: nobody who reads later sees more."""
+    writers = [fill(Writer(tmp_path / "logs" / f"{TOPIC}-{n}", segment_bytes=300), range(5)) for n in (0, 1)]
+    read = Store.read
+
+    def read_and_write(self: Store, *given: Any) -> bytes:
+        data = read(self, *given)
+        for number, writer in enumerate(writers if "logs" in self.uri else ()):
+            writer.append([commit((f"g{number}", "t", writer.next_offset), writer.next_offset, 1000)])
+        return data
+
+    monkeypatch.setattr(Store, "read", read_and_write)
+    found = verify([str(tmp_path / "logs")])
+    assert (found.equal, found.unread_bytes) == (True, 0), found.differences
+    for result in compact(str(tmp_path / "logs"), tmp_path / "copy"):
+        assert result.equal
+        assert result.bytes_after <= result.bytes_before
+        assert result.records_after <= result.records_before
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tables_of_a_log_that_has_grown_are_behind_and_not_wrong(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is cut off: open transactions that end later, rows that are superseded or removed."""
+    dice = Random(seed)
+    write_logs(tmp_path / "now", Plan(seed=seed, partitions=3, groups=6, topics=2, topic_partitions=3, records=300, batch=(1, 9), txn_share=0.3, tombstone_share=0.1))  # fmt: skip
+    shutil.copytree(tmp_path / "now", tmp_path / "then")
+    grown = []
+    for file in sorted((tmp_path / "then").rglob("*.log")):
+        data = file.read_bytes()
+        cuts = [0, *(batch.pos for batch in batches(data)), len(data)]
+        file.write_bytes(data[: (cut := dice.choice([len(data), *dice.choices(cuts, k=3)]))])
+        grown += [file.parent.name] if cut < len(data) else []
+    made: dict[str, list[dict[str, Any]]] = {"latest_offsets": [], "log_health": []}
+    for log in log_dirs([str(tmp_path / "then")]):
+        made["latest_offsets"] += latest(spans(log), Options()).to_pylist()
+        read = [
+            batch for part in read_rows(tmp_path / "then" / log.path, "batches") for batch in (part["last_offset"],)
+        ]
+        made["log_health"].append({"log_partition": log.partition, "last_offset": max(read, default=None)})
+    monkeypatch.setattr("pipeline.jobs.verify.published", TablesOf(made))
+    found = verify([str(tmp_path / "now")], tmp_path)
+    assert (found.equal, found.unexplained) == (True, 0), found.differences
+    assert [line.partition(":")[0] for line in found.behind] == grown
+    latest_now = [row for log in log_dirs([str(tmp_path / "now")]) for row in latest(spans(log), Options()).to_pylist()]
+    kept = {(row["log_partition"], row["log_offset"]) for row in latest_now}
+    for row in made["latest_offsets"]:
+        if (row["log_partition"], row["log_offset"]) in kept:
+            row["committed_offset"] += 1
+            assert not verify([str(tmp_path / "now")], tmp_path).equal, "a row that still counts is compared"
+            row["committed_offset"] -= 1
+            row["log_offset"] += 10_000
+            assert not verify([str(tmp_path / "now")], tmp_path).equal, "nor may it be ahead of the log"
+            return
+
+
+class TablesOf:
+    """Published tables with these rows."""
+
+    def __init__(self, tables: dict[str, list[dict[str, Any]]]) -> None:
+        self.tables = tables
+
+    def load(self, _: Any) -> None:
+        pass
+
+    def dataset(self, _tables: Any, _snapshot: Any, name: str) -> Any:
+        rows = [dict(row) for row in self.tables[name]]
+        return SimpleNamespace(to_table=lambda: SimpleNamespace(to_pylist=lambda: rows))
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
