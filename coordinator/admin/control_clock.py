@@ -52,7 +52,7 @@ class ClockControl:
         limit = check_bounds("limit", given.query.limit, 0, 100_000)
         return await take_steps(self._operator.clock.state_in_steps(limit))
 
-    def _set_clock(self, given: Input) -> ClockState:
+    async def _set_clock(self, given: Input) -> ClockState:
         body: SetClock = given.body
         if (body.mode == "rate") != (body.rate is not None):
             raise Refused("invalid rate: expected a rate with mode rate, and with no other")
@@ -60,7 +60,8 @@ class ClockControl:
             raise Refused(f"invalid rate {body.rate}: expected more than 0, and at most 10000")
         rate = {"real": 1.0, "frozen": 0.0}.get(body.mode, body.rate)
         assert rate is not None, "mode rate has a rate"
-        return self._operator.clock.set_rate(rate)
+        self._operator.clock.set_rate(rate)
+        return await take_steps(self._operator.clock.state_in_steps(ClockQuery().limit))
 
     async def _advance(self, given: Input) -> ClockMove:
         body: Advance = given.body

@@ -14,6 +14,7 @@ from coordinator.admin.control_types import (
     Findings,
     JournalBody,
     JournalState,
+    LintQuery,
     Requests,
     RequestsQuery,
     ScenarioView,
@@ -96,7 +97,7 @@ class RequestControl:
                 result=Requests,
                 others=(LINES, PCAPNG),
             ),
-            Operation("GET", "/v1/lint", "Findings about clients", self._lint, result=Findings),
+            Operation("GET", "/v1/lint", "Findings about clients", self._lint, query=LintQuery, result=Findings),
             Operation(
                 "POST",
                 "/v1/verify",
@@ -154,8 +155,9 @@ class RequestControl:
 
     def _set_journal(self, given: Input) -> JournalState:
         self._operator.requests.set_journal(check_bounds("bytes_max", given.body.bytes_max, 0, 1 << 30))
-        self._resets.note_new_journal()
-        return self._journal_state()
+        state = self._journal_state()
+        self._resets.note_new_journal(state.latest)
+        return state
 
     def _journal(self, given: Input) -> JournalState:
         return self._journal_state()
@@ -190,7 +192,8 @@ class RequestControl:
         return await trio.to_thread.run_sync(describe)
 
     async def _lint(self, given: Input) -> Findings:
-        entries = do(lambda: self._operator.requests.journal).entries(Filter())
+        query: LintQuery = given.query
+        entries = do(lambda: self._operator.requests.journal).entries(Filter(after=query.after))
         return Findings(await trio.to_thread.run_sync(lambda: lint(entry for entry, _ in entries)))
 
     async def _verify(self, given: Input) -> VerifyResult:
@@ -206,7 +209,8 @@ class RequestControl:
             self._ring.decode_after(0),
             in_order=body.in_order,
             resets=self._resets,
-            dropped=Mark(journal.dropped if journal.dropped > body.after else 0, self._ring.dropped),
+            after=Mark(body.after, body.after_event),
+            dropped=Mark(journal.dropped, self._ring.dropped),
         )
         self._verifications += 1
         self._decoder = decoder = self._decoder or Decoder(self._operator.requests.topic_name)

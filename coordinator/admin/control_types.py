@@ -190,10 +190,11 @@ class Wait(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Verify(Struct, frozen=True, forbid_unknown_fields=True):
-    """Expectations, of what came after the last reset, and after the request with the number `after`."""
+    """Expectations, of what came after the last reset, after the request `after` and the event `after_event`."""
 
     expect: list[Expectation]
-    after: int = 0  # requests with higher numbers; events count whatever it is
+    after: int = 0  # requests with higher numbers
+    after_event: int = 0  # events with higher numbers
     in_order: bool = False
 
 
@@ -202,6 +203,12 @@ class VerifyResult(Struct, frozen=True):
 
     ok: bool
     differences: list[str] = field(default_factory=list)
+
+
+class LintQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which requests are read: those with higher numbers."""
+
+    after: int = 0
 
 
 class Findings(Struct, frozen=True):

@@ -94,10 +94,11 @@ class Filter(Struct, frozen=True):
 class Journal:
     """A ring of entries. The oldest are dropped when the bytes exceed the bound."""
 
-    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int = BYTES_MAX, latest: int = 0) -> None:
+        """`latest`: the number of the latest entry of the journal of before, from which the numbers continue."""
         self.bytes_max = bytes_max
         self.bytes = 0
-        self.latest = 0  # the number of the latest entry
+        self.latest = latest  # the number of the latest entry
         self.answers = 0  # how many responses were noted
         self.origin: Origin | None = None  # of the node, if the journal has everything since then
         self.inputs: list[Input] = []  # since the origin

@@ -1,7 +1,7 @@
 """The latest request and event before each reset, so that `verify` counts only what came after it.
 
 A reset of everything empties the journal, but neither the events nor their numbers; a reset of one prefix, on a server
-that tests share, leaves both as they are.
+that tests share, leaves both as they are. A journal that is turned on anew has no requests of before.
 """
 
 from typing import Final, NamedTuple
@@ -22,6 +22,7 @@ class Resets:
     def __init__(self) -> None:
         self._marks: dict[tuple[str, tuple[str, ...]], Mark] = {}
         self._prefixes = 0  # of all of them
+        self._begun = 0  # the latest request of the journal of before
 
     def note(self, prefix: str, mark: Mark, keep: tuple[str, ...] = ()) -> None:
         """Note a reset that has just been done."""
@@ -36,9 +37,9 @@ class Resets:
             del self._marks[oldest]
             self._prefixes -= 1 + len(oldest[1])
 
-    def note_new_journal(self) -> None:
-        """Note that requests are numbered from 1 again."""
-        self._marks = {what: mark._replace(request=0) for what, mark in self._marks.items()}
+    def note_new_journal(self, latest: int) -> None:
+        """Note that the journal begins anew, behind the request with this number."""
+        self._begun = latest
 
     def find(self, name: str) -> Mark:
         """Return the mark of the last reset that concerns the name of a group or a topic; "" is any name."""
@@ -47,4 +48,4 @@ class Resets:
             for (prefix, keep), mark in self._marks.items()
             if name.startswith(prefix) and not (keep and (not name or name.startswith(keep)))
         ]
-        return Mark(max([one.request for one in marks], default=0), max([one.event for one in marks], default=0))
+        return Mark(max([self._begun, *[one.request for one in marks]]), max([0, *[one.event for one in marks]]))

@@ -150,10 +150,11 @@ def verify(
     *,
     in_order: bool = False,
     resets: Resets | None = None,
+    after: Mark = _NOTHING,
     dropped: Mark = _NOTHING,
     decoder: Decoder | None = None,
 ) -> Verdict:
-    """Compare what has happened with what is expected, since the last of the `resets` that concerns it.
+    """Compare what has happened with what is expected, since the last of the `resets` that concerns it, and `after`.
 
     `dropped` has the numbers of the last request and the last event that are no longer kept. `decoder` may have decoded
     some of the entries. Raises SpecError for what would take too long.
@@ -166,7 +167,8 @@ def verify(
     differences: list[str] = []
     order = Order()
     for one in expected:
-        since = Mark() if resets is None else resets.find(one.group or one.topic)
+        reset = Mark() if resets is None else resets.find(one.group or one.topic)
+        since = Mark(max(reset.request, after.request), max(reset.event, after.event))
         happened, places = list[tuple[int, Event]](), list[Place]()
         if one.event:
             work.charge(len(all_events))

@@ -58,6 +58,7 @@ from storage.log import Log
 from storage.producers import PRODUCER_BYTES, ProducerCount
 
 if TYPE_CHECKING:
+    from coordinator.core.share_partitions.values import SharePartition
     from coordinator.dataplane.share.operating import SharePartitionView
 
 _FETCH_FAILED: Final = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -178,11 +179,16 @@ class DataPlane:
         self._now_ms = call.now_ms
         return operating.perform(self._state, verb, call)
 
-    def view_records(self, group_id: str, topic: str, most: int) -> "Iterator[SharePartitionView]":
-        """Yield what a share group has in flight, of one topic if it is named, with so many runs of records in all."""
+    def view_records(
+        self, group_id: str, topic: str, most: int, others: "Mapping[StateKey, SharePartition]"
+    ) -> "Iterator[SharePartitionView]":
+        """Yield what a share group has in flight, of one topic if it is named, with so many runs of records in all.
+
+        `others` has the share partitions that no member reads.
+        """
         from coordinator.dataplane.share import operating
 
-        return operating.view_records(self._state, group_id, topic, most)
+        return operating.view_records(self._state, group_id, topic, most, others)
 
     def view_share_partition(self, key: StateKey) -> "SharePartitionView":
         """Return a share partition that is served."""

@@ -19,11 +19,11 @@ from coordinator.events import Ring
 from coordinator.server.verbs.state import State
 from tests.control.control_port import ControlPort, having_turns
 from tests.control.steered import SteeredNode, stable_group
-from tests.requests import fetch_offsets
+from tests.requests import commit, fetch_offsets
 
 FIELDS: Final[dict[str, Any]] = {
     "limit": 5, "mode": "rate", "rate": 2.0, "ms": 1, "keep_alive": ["a"], "prefix": "g", "group": "g", "reason": "why",
-    "disconnect": True, "standbys": {}, "at": "join", "client": "a", "format": "json", "after": 0, "on": {"group": "g"},
+    "disconnect": True, "standbys": {}, "at": "join", "client": "a", "format": "json", "after": 0, "after_event": 0, "on": {"group": "g"},
     "do": {"hold": True}, "count": 2, "probability": 0.5, "seed": 3, "name": "two steps", "bytes_max": 1 << 20,
     "api": "JoinGroup", "topic": "orders", "in_order": True, "keep": ["g"], "topics": {"new": 1}, "offsets": {},
     "queues": {}, "to": 1, "type": "group", "load_ms": 1, "lose_last_commits": 1, "keep_members": False, "down_ms": 1,
@@ -183,8 +183,8 @@ def test_a_call_whose_client_leaves_is_done_to_its_end_or_not_begun(
     assert found == sorted(found) and found[-1]
 
 
-def test_requests_in_a_new_journal_count_whatever_the_number_of_those_before_a_reset() -> None:
-    """A new journal numbers requests from 1 again."""
+def test_requests_in_a_new_journal_count_and_their_numbers_continue() -> None:
+    """A number that was noted before is that of no later request; what the journal does not have does not count."""
     server = SteeredNode(topics={"orders": 1}, journal_bytes=1 << 20)
     port, tool = ControlPort(server), server.connect("tool")
     expected = {"expect": [{"api": "OffsetFetch", "group": "g", "times": 1}]}
@@ -196,3 +196,26 @@ def test_requests_in_a_new_journal_count_whatever_the_number_of_those_before_a_r
         assert port.call("PUT", "/journal", {"bytes_max": 1 << 20}).status == 200
         server.connect("tool").ask(fetch_offsets("g"), 8)
         assert port.call("POST", "/verify", expected).status == 200
+    for bytes_max, latest in ((0, 0), (0, 0), (1 << 20, 5), (1 << 21, 5)):
+        assert port.call("PUT", "/journal", {"bytes_max": bytes_max}).body["latest"] == latest
+        assert not bytes_max or port.call("POST", "/verify", {"expect": [{"times": 0}]}).status == 200
+
+
+def test_what_came_after_a_request_and_an_event_is_verified_and_linted() -> None:
+    """Of any group: a test that shares a server with others notes the numbers at its beginning."""
+    server = SteeredNode(topics={"orders": 1}, journal_bytes=1 << 20)
+    port, groups = ControlPort(server), ("g", "h")
+    marks = [{"after": 0, "after_event": 0}]
+    for group in groups:
+        (member,) = stable_group(server, f"of {group}", group=group)
+        member.peer.ask(commit(group, {"orders": {0: 1}}, 7, member_id=member.member_id), 8)
+        latest = port.call("GET", "/journal").body["latest"], port.call("GET", "/groups/g/timeline").body["latest"]
+        marks.append(dict(zip(("after", "after_event"), latest, strict=True)))
+    for number, since in enumerate(marks):
+        times = len(groups) - number
+        for one in ({"api": "OffsetCommit"}, {"event": "group_created"}):
+            for expected in (times, times + 1):
+                asked = {"expect": [{**one, "times": expected}], **since}
+                assert port.call("POST", "/verify", asked).status == (200 if expected == times else 409)
+        findings = port.call("GET", f"/lint?after={since['after']}").body["findings"]
+        assert [one["client"] for one in findings] == [f"of {group}" for group in groups[number:]]

@@ -592,8 +592,8 @@ def test_records_in_a_state_that_nobody_knows_are_left_out_of_a_queue() -> None:
         ("other", TOPIC, "9" * 5_000, f"invalid partition '{'9' * 5_000}' of 'letters': expected 0 to 0"),
         ("other", TOPIC, "\u0661", "invalid partition '\u0661' of 'letters': expected 0 to 0"),
         ("other", "nothing", "0", "there is no topic 'nothing'"),
-        ("simple", TOPIC, "0", "share group 'simple': GROUP_ID_NOT_FOUND"),
-        ("busy", TOPIC, "0", "share group 'busy': NON_EMPTY_GROUP"),
+        ("simple", TOPIC, "0", "share group 'simple': GROUP_ID_NOT_FOUND: it is a classic group with 0 members"),
+        ("busy", TOPIC, "0", "share group 'busy': NON_EMPTY_GROUP: it is a share group with 1 members"),
     ],
 )
 def test_a_queue_that_nobody_could_have_is_refused(
@@ -608,6 +608,23 @@ def test_a_queue_that_nobody_could_have_is_refused(
     with pytest.raises(Refusal, match=f"^{sentence}"):
         queue.server.operator.state.seed(State(queues={group: {**seeded, topic: {index: seeded_queue(3)}}}))
     assert queue.server.operator.state.contents() == before
+
+
+@pytest.mark.parametrize(
+    ("group", "reason"),
+    [
+        ("g", "UNKNOWN_MEMBER_ID: it is a classic group with 1 members"),
+        ("busy", "GROUP_ID_NOT_FOUND: it is a share group with 1 members"),
+    ],
+)
+def test_offsets_that_no_tool_may_commit_are_refused_with_what_the_group_is(
+    queue: Queue, group: str, reason: str
+) -> None:
+    stable_group(queue.server, "a")
+    queue.peer.ask(ShareGroupHeartbeatRequest("busy", "A" * 22, 0, subscribed_topic_names=(TOPIC,)), 1)
+    for partition, told in (("0", reason), ("7", "UNKNOWN_TOPIC_OR_PARTITION")):
+        with pytest.raises(Refusal, match=f"^group '{group}', {TOPIC}-{partition}: {told}$"):
+            queue.server.operator.state.seed(State(offsets={group: {TOPIC: {partition: 1}}}))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(("available", "acknowledged", "archived"))), max_size=4))
@@ -658,6 +675,37 @@ def test_the_state_of_a_seeded_record_is_known_before_somebody_reads(queue: Queu
     states = {"done": [0, 1], "available": [2, 5, 6, 7], "archived": [3, 4], "acknowledged": [8], "new": [9, 10]}
     expected = {str(offset): state for state, offsets in states.items() for offset in offsets}
     assert queue.server.operator.records.find_difference("other", {TOPIC: {"0": expected}}) is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from(("available", "archived"))), max_size=4)
+)
+@settings(max_examples=12)
+def test_what_is_in_flight_is_shown_before_somebody_reads_and_when_nobody_does_any_more(
+    runs: list[tuple[int, int, Any]],
+) -> None:
+    """Each record that is shown is in the state that a wait finds, and none is left out."""
+    queue, records, at = Queue(), [], 2
+    for gap, more, state in runs:
+        records.append((at + gap, at + gap + more, state, 1))
+        at += gap + more + 1
+    queue.server.operator.state.seed(State(queues={"other": {TOPIC: {"0": seeded_queue(2, records)}}}))
+    find, view = queue.server.operator.records.find_difference, queue.server.operator.records.view
+    for _ in range(2):
+        shown = {
+            offset: run.state
+            for one in view("other")
+            for run in one.records
+            for offset in range(run.first, run.last + 1)
+        }
+        assert all(find("other", {TOPIC: {"0": {str(offset): state}}}) is None for offset, state in shown.items())
+        for offset in {*range(at + 2)} - {*shown}:
+            told = find("other", {TOPIC: {"0": {str(offset): "acquired"}}})
+            assert told is not None and told.split(" is ")[1].split(",")[0] in ("done", "new")
+        assert view("other") == view("other", TOPIC) and view("other", "nothing") == [] == view("other", most=0)
+        joined = queue.peer.ask(ShareGroupHeartbeatRequest("other", "A" * 22, 0, subscribed_topic_names=(TOPIC,)), 1)
+        assert joined.error_code == 0
+        queue.server.operator.groups.kick("other", "A" * 22)
 
 
 def seeded_queue(start: int, records: Sequence[tuple[int, int, Any, int]] = ()) -> SeededQueue:

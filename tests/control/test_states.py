@@ -179,7 +179,9 @@ class Play:
 
     def disturb(self, data: st.DataObject) -> None:
         """Have faults, a scenario and a clock that stands still, which a reset ends."""
-        self.call("PUT", "/clock", {"mode": data.draw(st.sampled_from(("frozen", "real")))})
+        told = self.call("PUT", "/clock", {"mode": data.draw(st.sampled_from(("frozen", "real")))})
+        seen = self.call("GET", "/clock")
+        assert told["deadlines"] and {**told, "now_ms": 0} == {**seen, "now_ms": 0}
         for _ in range(data.draw(st.integers(0, 2))):
             self.call("POST", "/faults", {"do": {"hold": True}, "on": {"api": "JoinGroup"}})
         step = {"after": {"group": "never"}, "verb": {"rebalance": True}}

@@ -85,8 +85,10 @@ def test_what_came_before_a_reset_does_not_count(journal: Journal) -> None:
     resets.note("", Mark(2, 1))
     assert check(journal, {**COMMIT, "times": 0}, {**expired, "times": 0}, resets=resets).ok
     assert check(journal, {"api": "OffsetCommit", "times": 0}, {"api": "Heartbeat", "times": 1}, resets=resets).ok
-    resets.note_new_journal()
-    assert check(journal, {**COMMIT, "times": 2}, {**expired, "times": 0}, resets=resets).ok
+    resets.note_new_journal(1)
+    assert check(journal, {**COMMIT, "times": 0}, {**expired, "times": 0}, resets=resets).ok
+    (resets := Resets()).note_new_journal(1)
+    assert check(journal, {**COMMIT, "times": 1}, {**expired, "times": 1}, resets=resets).ok
 
 
 def test_what_is_not_kept_any_more_may_have_counted(journal: Journal) -> None:
@@ -123,8 +125,8 @@ def test_the_last_reset_that_concerns_a_name_counts(done: list[tuple[str, tuple[
     resets, request, event = Resets(), 0, 0
     for number, reset in enumerate(done, 1):
         if reset is None:
-            resets.note_new_journal()
-            request = 0
+            resets.note_new_journal(number)
+            request = number
         else:
             prefix, keep = reset
             resets.note(prefix, Mark(number, 10 * number), keep)

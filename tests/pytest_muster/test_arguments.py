@@ -41,8 +41,10 @@ OF_THE_OBJECT: Final = {
     "Member": ("shop", "m-9"), "Records": ("shop", "orders", 17, 11, 13), "Group": ("shop",), "Fault": (83,),
 }  # fmt: skip
 ONLY_OF_THE_FIRST: Final = {"Records.deliveries": 13}
-OF_ITS_OWN: Final = {"Records.wait": {12}, "Clock.now_ms": {0}, "Muster.requests": {module.PAGE_MAX}}
-"""Numbers that a method asks for without being told: the record between two, no deadline, a page."""
+OF_ITS_OWN: Final = {
+    "Records.wait": {12}, "Clock.now_ms": {0}, "Muster.requests": {module.PAGE_MAX}, "Muster.verify": {5}, "Muster.lint": {3},
+}  # fmt: skip
+"""Numbers that a method asks for without being told: the record between two, no deadline, a page, the last reset's."""
 NO_CALLS: Final = {
     "Group.member", "Group.records", "Muster.narrow", "Muster.name", "Muster.group", "Muster.note_given_topics",
     "Muster.remove_leftovers", "Muster.reset", "Muster.timelines", "Muster.groups", "Muster.state",
@@ -69,6 +71,7 @@ def make(kind: str) -> tuple[Any, Recorder]:
         return MAKES[kind](admin), admin
     muster = Muster("", "localhost")
     muster.admin = admin
+    muster._requests_since, muster._since = 3, 5
     return muster, admin
 
 
@@ -272,6 +275,14 @@ def test_a_timeline_begins_with_the_test(since: int, after: int, asked: int) -> 
     group.timeline(after)
     group.timeline_text(after)
     assert [re.findall(r"after=(\d+)", line) for line in admin.asked] == [[str(asked)]] * 2
+
+
+@pytest.mark.parametrize(("after", "asked"), [(0, 3), (2, 3), (7, 7)])
+def test_requests_begin_with_the_test(after: int, asked: int) -> None:
+    muster, admin = make("Muster")
+    muster.requests(after=after)
+    muster.verify(*EXPECTED, after=after)
+    assert [re.findall(r"after\W+(\d+)", line) for line in admin.asked] == [[str(asked)]] * 2
 
 
 @pytest.mark.parametrize(("name", "partitions", "asked"), [

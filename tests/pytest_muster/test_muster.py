@@ -132,10 +132,19 @@ def test_all_requests_of_the_journal_are_given(muster: Muster, client: Client) -
 
 
 @pytest.mark.parametrize("prefix", ["", "gw0-"])
-def test_what_came_before_a_reset_is_not_verified(server: LiveServer, muster: Muster, prefix: str) -> None:
-    muster = Muster(server.kafka, server.ready["admin"], prefix)
-    for _ in range(2):
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_what_came_before_a_reset_is_not_verified(
+    server: LiveServer, muster: Muster, prefix: str, is_kept: bool
+) -> None:
+    """Nor shown, also if it is of any group, and something of a wider scope stays."""
+    outer = Muster(server.kafka, server.ready["admin"], prefix, "session0-")
+    outer.reset()
+    if is_kept:
+        outer.topic("catalogue")
+    for number in range(2):
+        muster = outer.narrow(f"test{number}-")
         muster.reset()
+        muster.verify({"times": 0}, *({"event": event, "times": 0} for event in ("session_expired", "group_created")))
         group = muster.group("billing")
         with Client.to(server.kafka) as client:
             member_id = classic_member(client, group.id, {muster.topic("orders"): (0,)})
@@ -143,6 +152,13 @@ def test_what_came_before_a_reset_is_not_verified(server: LiveServer, muster: Mu
         group.expire(member_id)
         muster.verify({"event": "session_expired", "group": group.id, "times": 1})
         muster.verify({"api": "Heartbeat", "group": group.id, "times": 1})
+        muster.verify({"api": "Heartbeat", "times": 1}, {"event": "session_expired", "times": 1})
+        assert len(muster.requests(api="Heartbeat")) == 1
+    muster.admin.call("PUT", "/v1/journal", {"bytes_max": 1 << 24})
+    with Client.to(server.kafka) as client:
+        client.ask(HeartbeatRequest("billing", 1, "unknown"))
+    muster.verify({"api": "Heartbeat", "times": 1})
+    outer.reset()
 
 
 def test_a_request_is_held_and_released(muster: Muster, client: Client) -> None:

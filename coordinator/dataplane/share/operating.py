@@ -1,6 +1,6 @@
 """The operator's view of records in flight, and the verb that changes them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -39,15 +39,18 @@ class SharePartitionView(Struct, frozen=True):
     records: list[RecordsView]
 
 
-def view_records(state: State, group_id: str, topic: str, most: int) -> Iterator[SharePartitionView]:
-    """Yield the share partitions of a group that are served, in order of their names, with so many runs in all.
+def view_records(
+    state: State, group_id: str, topic: str, most: int, others: Mapping[StateKey, SharePartition]
+) -> Iterator[SharePartitionView]:
+    """Yield the share partitions of a group, in order of their names, with so many runs in all.
 
-    With a `topic` only those of it.
+    With a `topic` only those of it. `others` has those that are not served.
     """
-    named = [(state.name_of(key.topic_id) or "", key.partition, key) for key in state.share.of_group(group_id)]
+    served = {key: state.share.served[key] for key in state.share.of_group(group_id)}
+    named = [(state.name_of(key.topic_id) or "", key.partition, key) for key in (*served, *others)]
     for name, _, key in sorted(named, key=lambda one: one[:2]):
         if topic in ("", name) and most > 0:
-            view = _view(name, key, state.share.served[key], most)
+            view = _view(name, key, served.get(key) or others[key], most)
             most -= max(len(view.records), 1)
             yield view
 

@@ -124,12 +124,11 @@ class ClockVerbs:
         ]
         return msgspec.structs.replace(self.show(), deadlines=deadlines[:GLANCE_MAX])
 
-    def set_rate(self, rate: float) -> ClockState:
+    def set_rate(self, rate: float) -> None:
         """Freeze the clock with 0, let it follow the real one with 1, or let it run at another rate."""
         self._poller.turn()
         self._clock.set_rate(rate)
         self._poller.reset_alarm()
-        return self.show()
 
     def advance(self, for_ms: int, keep_alive: KeepAlive) -> ClockMove:
         """Move the clock forward, from deadline to deadline. Sessions that `keep_alive` names are renewed on the way.

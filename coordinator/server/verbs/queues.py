@@ -72,11 +72,17 @@ def _view_records(state: ShareState) -> Iterator[QueueRecords]:
         yield QueueRecords(batch.first_offset, batch.last_offset, name, batch.delivery_count)  # type: ignore[arg-type]  # the names of the enumeration
 
 
-def seed_queues(queues: Queues, ask: Ask, topics: Topics, read_epoch: Callable[[StateKey], int]) -> None:
+def seed_queues(
+    queues: Queues,
+    ask: Ask,
+    topics: Topics,
+    read_epoch: Callable[[StateKey], int],
+    explain: Callable[[str, ErrorCode], str],
+) -> None:
     """Give share groups, which have no members, these queues. Raises Refusal."""
     for group_id, of_group in queues.items():
         _check(of_group, topics)
-        _alter_offsets(group_id, of_group, ask)
+        _alter_offsets(group_id, of_group, ask, explain)
         for topic, partitions in of_group.items():
             topic_id: bytes = topics[topic].id
             written = [
@@ -111,7 +117,9 @@ def _check(of_group: Mapping[str, Mapping[str, Queue]], topics: Topics) -> None:
                 least = run.last + 1
 
 
-def _alter_offsets(group_id: str, of_group: Mapping[str, Mapping[str, Queue]], ask: Ask) -> None:
+def _alter_offsets(
+    group_id: str, of_group: Mapping[str, Mapping[str, Queue]], ask: Ask, explain: Callable[[str, ErrorCode], str]
+) -> None:
     """Begin the states, which also creates the group."""
     topics = tuple(
         AlterShareGroupOffsetsRequestTopic(
@@ -122,7 +130,7 @@ def _alter_offsets(group_id: str, of_group: Mapping[str, Mapping[str, Queue]], a
     )
     answer = ask(AlterShareGroupOffsetsRequest(group_id, topics), 0)
     if answer.error_code:
-        raise Refusal(f"share group {group_id!r}: {ErrorCode(answer.error_code).name}", is_conflict=True)
+        raise Refusal(f"share group {group_id!r}: {explain(group_id, ErrorCode(answer.error_code))}", is_conflict=True)
     for topic in answer.responses:
         for one in topic.partitions:
             _check_code(group_id, topic.topic_name, one.partition_index, one.error_code)

@@ -1,7 +1,7 @@
 """Records of share groups that are in flight, as an operator sees and changes them."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from coordinator.core.share_partitions.load import load_partition
@@ -31,7 +31,8 @@ class RecordVerbs:
 
     def view(self, group_id: str, topic: str = "", most: int = RUNS_MAX) -> list[SharePartitionView]:
         """Return what a group has in flight, of one topic if it is named, with so many runs of records in all."""
-        return list(self._node().world.dataplane.view_records(group_id, topic, most))
+        others = dict(self._unread(group_id))
+        return list(self._node().world.dataplane.view_records(group_id, topic, most, others))
 
     def change(
         self,
@@ -77,14 +78,26 @@ class RecordVerbs:
 
     def _find_window(self, key: StateKey) -> SharePartition | None:
         """Return a partition as a share group reads it: from its state where no member reads it, None without one."""
-        served = self._node().world.dataplane.share.find(key)
-        if served is not None:
-            return served
+        return self._node().world.dataplane.share.find(key) or self._load(key)
+
+    def _load(self, key: StateKey) -> SharePartition | None:
+        """Return a partition as its state tells of it, None without one."""
         state = self._node().engine.share_states.find(key)
         try:
             return None if state is None else load_partition(state, 0)
         except ValueError:  # another tool has written it
             return None
+
+    def _unread(self, group_id: str) -> Iterator[tuple[StateKey, SharePartition]]:
+        """Yield the partitions of a group with records in flight that no member reads."""
+        node = self._node()
+        group = node.world.partitions.owner(group_id).shard.groups.get(group_id)
+        for topic_id, topic in getattr(group, "initialized", {}).items():
+            for index in topic.partitions:
+                key = StateKey(group_id, topic_id, index)
+                found = None if node.world.dataplane.share.find(key) is not None else self._load(key)
+                if found is not None and found.runs:
+                    yield key, found
 
 
 def state_of(window: SharePartition | None, offset: int) -> str:

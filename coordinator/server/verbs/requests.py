@@ -19,6 +19,7 @@ class RequestVerbs:
         self._node = node
         self._frontend = frontend
         self._poller = poller
+        self._latest_request = 0  # of the journal of before
         self._gate = Gate(None, FaultPlan(), self.topic_name)
         frontend.set_gate(self._gate)
 
@@ -36,8 +37,13 @@ class RequestVerbs:
         return 0 if self._gate.journal is None else self._gate.journal.bytes
 
     def set_journal(self, bytes_max: int) -> None:
-        """Keep the last requests and responses, up to `bytes_max`; 0 turns the journal off."""
-        self._gate.journal = Journal(bytes_max) if bytes_max else None
+        """Keep the last requests and responses from now on, up to `bytes_max`; 0 turns the journal off.
+
+        The numbers continue: one that a test has noted before is not that of a later request.
+        """
+        if self._gate.journal is not None:
+            self._latest_request = self._gate.journal.latest
+        self._gate.journal = Journal(bytes_max, self._latest_request) if bytes_max else None
         self._node().world.set_note_input(None)
         self._set_gate()
 

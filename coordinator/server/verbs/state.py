@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from coordinator.control.inputs import AskInput, Kind, Origin
 from coordinator.control.names import Name
 from coordinator.core.decision import Done, Steps
+from coordinator.core.kinds.registry import kind_of
 from coordinator.core.pace import Pace, map_in_steps, sort_in_steps
 from coordinator.core.principal import OPERATOR_PRINCIPAL
 from coordinator.core.result import Call
@@ -356,8 +357,8 @@ class StateVerbs:
         for name, count in state.topics.items():
             if name not in topics:
                 missing[name] = count
-            elif (known := topics[name].partitions) != count:
-                raise Refusal(f"topic {name!r} has {known} partitions, and not {count}", is_conflict=True)
+            elif (partitions := topics[name].partitions) != count:
+                raise Refusal(f"topic {name!r} has {partitions} partitions, and not {count}", is_conflict=True)
         if missing:
             wanted = tuple(CreateTopicsRequestCreatableTopic(name, count, -1) for name, count in missing.items())
             for topic in self._ask(CreateTopicsRequest(wanted, timeout_ms=1_000), 7).topics:
@@ -367,10 +368,18 @@ class StateVerbs:
             for answer in self._ask(_commit(group_id, offsets), 8).topics:
                 for partition in answer.partitions:
                     if partition.error_code:
-                        code = ErrorCode(partition.error_code).name
-                        raise Refusal(f"group {group_id!r}, {answer.name}-{partition.partition_index}: {code}")
+                        what = f"group {group_id!r}, {answer.name}-{partition.partition_index}"
+                        raise Refusal(f"{what}: {self._explain(group_id, ErrorCode(partition.error_code))}")
         if state.queues:
-            seed_queues(state.queues, self._ask, self._node().world.ledger.catalog.topics, self._read_state_epoch)
+            known = self._node().world.ledger.catalog.topics
+            seed_queues(state.queues, self._ask, known, self._read_state_epoch, self._explain)
+
+    def _explain(self, group_id: str, code: ErrorCode) -> str:
+        """Return the name of an error, with what the group is if that is the reason."""
+        group = self._node().world.partitions.owner(group_id).shard.groups.get(group_id)
+        if group is None or code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return code.name
+        return f"{code.name}: it is a {kind_of(group).name} group with {len(group.members)} members"
 
     def _read_state_epoch(self, key: StateKey) -> int:
         """Return the epoch in which a state may be written."""

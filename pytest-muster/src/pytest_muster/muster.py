@@ -278,6 +278,7 @@ class Muster:
         self.scope = scope
         self.clock = Clock(self.admin)
         self._since = 0  # the number of the latest event before the test
+        self._requests_since = 0  # and that of the latest request
         self._faults: list[Fault] = []
         self._given: frozenset[str] = frozenset()  # topics of the server's own options
         self._kept: list[str] = []  # beginnings of names that a reset leaves alone: those of wider scopes
@@ -369,13 +370,14 @@ class Muster:
         return self._faults[-1]
 
     def requests(self, *, after: int = 0, **wanted: Any) -> list[Json]:
-        """Return the requests that the journal has, decoded, oldest first: by `api`, `group`, `topic`, `client`.
+        """Return the requests since the last reset, decoded, oldest first: by `api`, `group`, `topic`, `client`.
 
         `after` is a number: only requests with higher ones are given.
         """
         found: list[Json] = []
+        latest = max(after, self._requests_since)
         while True:
-            path = path_of("requests", after=found[-1]["number"] if found else after, limit=PAGE_MAX, **wanted)
+            path = path_of("requests", after=found[-1]["number"] if found else latest, limit=PAGE_MAX, **wanted)
             page = self.admin.read_list(path, "requests")
             found += page
             if len(page) < PAGE_MAX:
@@ -388,14 +390,15 @@ class Muster:
         `muster.verify({"event": "session_expired", "group": group.id, "times": 0})`. Requests up to number `after` do
         not count. Raises ExpectationError.
         """
+        since = {"after": max(after, self._requests_since), "after_event": self._since}
         try:
-            self.admin.call("POST", path_of("verify"), {"expect": expect, "in_order": in_order, "after": after})
+            self.admin.call("POST", path_of("verify"), {"expect": expect, "in_order": in_order, **since})
         except MusterError as error:
             raise _expectation(error, 409) from None
 
     def lint(self) -> list[Json]:
-        """Return findings about the clients: rejoin storms, commits of an old generation and the like."""
-        return self.admin.read_list(path_of("lint"), "findings")
+        """Return findings about the clients since the last reset: rejoin storms, commits of an old generation."""
+        return self.admin.read_list(path_of("lint", after=self._requests_since), "findings")
 
     def take_snapshot(self, name: str) -> None:
         """Keep all topics, groups and offsets under a name, for `restore_snapshot`."""
@@ -427,6 +430,7 @@ class Muster:
                     self._remove(name, [one for one in (*self._kept, *self._given) if one.startswith(name)])
         self._faults.clear()
         self._since = self._latest()
+        self._requests_since = int(self.admin.call("GET", path_of("journal"))["latest"])
 
     def _remove(self, prefix: str, kept: Sequence[str]) -> None:
         self.admin.call("POST", path_of("reset"), {"prefix": prefix, **({"keep": kept} if kept else {})})
