@@ -217,8 +217,9 @@ class Shard:
                 timers.set(due.key, IMMEDIATELY)
                 continue
             if advance is not None:
-                if due.key[0] == SESSION and advance.keeps_alive(due.key) and self.renew_session(due.key, now_ms):
-                    continue
+                if due.key[0] == SESSION and advance.keeps_alive(due.key):
+                    if self.renew_session(due.key, advance.target_ms):  # once: a week has thousands of sessions
+                        continue
                 advance.note_timer(due)
             if due.key == EXPIRY:
                 results += self._clean(now_ms)

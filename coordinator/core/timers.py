@@ -102,6 +102,9 @@ class Due(NamedTuple):
 class AdvanceLike(Protocol):
     """A move of the clock that an operator wants, while timers fire on the way."""
 
+    target_ms: int
+    """Where it ends."""
+
     def keeps_alive(self, key: TimerKey) -> bool:
         """Return whether a session that would end is renewed instead."""
 

@@ -20,6 +20,7 @@ class Advance:
     ) -> None:
         """`is_kept` says whether a session is renewed instead of ended; `note` is told of each timer that fires."""
         self._world = world
+        self.target_ms = target_ms
         self._is_kept = is_kept
         self.note_timer = note
         self._noted = AdvanceInput(target_ms)

@@ -75,6 +75,17 @@ def test_whoever_is_kept_alive_has_a_whole_session_afterwards(server: SteeredNod
     assert "session_expired" not in server.causes()
 
 
+@pytest.mark.parametrize("for_ms", [44_000, 46_000, HOUR_MS, 1_000 * HOUR_MS])
+def test_a_session_is_renewed_once_on_the_way_however_long_that_is(server: SteeredNode, for_ms: int) -> None:
+    """The work of a move grows with what ends, and not with how often members would have sent heartbeats."""
+    asked, kept = list[str](), [member.member_id for member in stable_group(server, "a", "b")]
+    stable_group(server, "c", group="h")
+    server.operator.clock.advance(for_ms, lambda _, member_id: asked.append(member_id) or member_id in kept)
+    assert len(asked) == (3 if for_ms < 45_000 else 5)
+    assert [one.member_id for one in server.operator.groups.view("g").members] == kept
+    assert server.causes().count("session_expired") == (for_ms > 45_000)
+
+
 def test_an_id_that_was_given_out_and_has_not_joined_is_no_member_to_be_kept_alive(server: SteeredNode) -> None:
     """Each rebalance would wait for it, with nobody behind it, for as long as the group exists."""
     stable_group(server, "a")
