@@ -185,6 +185,7 @@ class Server:
             meter=ProcessorTime(time.thread_time),
         )
         self._node = Node(self._setup)
+        self._janitor: Janitor  # of the node, from when it is loaded
         self._frontend = Frontend(
             self._node.engine,
             self._clock,
@@ -363,6 +364,7 @@ class Server:
                 if not self._node.began_empty:
                     self._poller.set_alarm()
                     yield step.opens
+            self._janitor = self._make_janitor()
             self._is_ready = True
             if self._node.began_empty:
                 self._poller.release()
@@ -437,6 +439,7 @@ class Server:
         self._poller.set_alarm()
         gc.collect()  # what was loaded stays: no later pass of the collector need look at it
         self._recovery_seconds = time.monotonic() - began
+        self._janitor = self._make_janitor()
         self._is_ready = True
         self._poller.turn()  # wakes those who wait for what is loaded by now
         if self.pending_reset.read() is not None:
@@ -448,7 +451,7 @@ class Server:
         if self._options.beside:
             nursery.start_soon(self._run_beside)
         WORK.set(UPKEEP)
-        node, janitor = self._node, self._make_janitor()
+        node, janitor = self._node, self._janitor
         trimmer = Trimmer()
         has_reserve, has_warned = self._options.data_dir is None, False
         while True:
@@ -456,7 +459,7 @@ class Server:
                 await trio.sleep(LOADING_SECONDS)
                 continue
             if node is not self._node:  # a reset has made another
-                node, janitor = self._node, self._make_janitor()
+                node, janitor = self._node, self._janitor
             for wait in janitor.round(self._clock.now_ms()):
                 self._poller.set_alarm()
                 if wait is not None:

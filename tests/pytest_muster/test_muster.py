@@ -66,6 +66,14 @@ def test_a_clock_that_goes_faster_wakes_the_server_that_nobody_asks_for_anything
     muster.group("billing").wait(members=0)
 
 
+def test_the_logs_are_tended_in_a_move_right_after_a_reset(muster: Muster) -> None:
+    """Nobody waits until those who tend them have seen that the server has begun anew."""
+    for _ in range(2):
+        muster.reset()
+        fired = {one["kind"] for one in muster.clock.advance(3_600_000)["fired"]}
+        assert fired >= {"retention", "transactional_ids", "share_states"}
+
+
 @pytest.mark.parametrize("verb", ["expire", "kick", "fence"])
 def test_a_member_is_removed(muster: Muster, client: Client, verb: str) -> None:
     member_id = classic_member(client, "billing", {muster.topic("orders"): (0,)})
