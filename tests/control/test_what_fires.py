@@ -90,5 +90,11 @@ def test_a_round_that_is_being_done_is_left_alone() -> None:
     assert janitor.is_busy
     assert "retention" not in {one.kind for one in server.operator.clock.advance(DAY_MS, keep_everybody).fired}
     for _ in steps:
+        assert not list(janitor.round(server.clock.now_ms())) and janitor.is_busy, "nor does the next one begin"
+    assert not janitor.is_busy
+    moving = janitor.catch_up(server.clock.now_ms() + 2 * DAY_MS)
+    for _ in moving:
+        assert not list(janitor.round(server.clock.now_ms())) and janitor.is_busy
+    for _ in janitor.round(server.clock.now_ms() + 4 * DAY_MS):
         pass
     assert not janitor.is_busy
