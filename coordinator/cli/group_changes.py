@@ -67,11 +67,12 @@ class Changes:
         return {one: max(at, since.offset or 0) for one, at in first.items()}
 
     def known(self) -> Iterator[Rebalance]:
-        """Yield what the log holds now."""
+        """Yield what the log holds now, and perhaps what has come since: a Fetch does not stop where the log ended."""
         for fetched in self._reader.read(self._starts, self._ends):
             yield from self._show(
                 fetched.partition, self.replay.apply(fetched.batches, self._starts[fetched.partition])
             )
+            self._ends[fetched.partition] = max(self._ends[fetched.partition], fetched.next_offset)
         yield from self._settle()
         self._reader.seek(self._ends)
 

@@ -92,3 +92,40 @@ def test_where_groups_commit_all_the_time_what_comes_is_told_and_so_is_a_moment(
         (1, None), (2, None), (3, ("old", ["deleted"])), (3, None), (4, None), (5, ("new", ["migrated"])), (5, None),
         (6, None), (7, None),
     ]  # fmt: skip
+
+
+class GrowingReader:
+    """A partition with a batch for each generation of a group. It ended at `end` when it was asked, and has grown."""
+
+    read = LogReader.read
+
+    def __init__(self, end: int, fetched: int) -> None:
+        self.end, self.fetched, self.positions = end, fetched, dict[int, int]()
+        key = types.GroupMetadataKey("g")
+        empty = [types.GroupMetadataValue("consumer", n, None, None, NOW + n, ()) for n in range(8)]
+        records = [fact(key, None if n % 3 == 2 else one, NOW + n) for n, one in enumerate(empty)]
+        self.batches = [record_batch.encode([one], base_offset=n) for n, one in enumerate(records)]
+
+    def offsets(self, time_ms: int, _: Iterable[int]) -> dict[int, int]:
+        return {0: self.end if time_ms == LATEST else 0}
+
+    def seek(self, positions: Mapping[int, int]) -> None:
+        self.positions = dict(positions)
+
+    def poll(self, _: int) -> Iterator[FetchResult]:
+        at, last = self.positions[0], len(self.batches)
+        if at < last:
+            self.positions[0] = min(last, at + self.fetched)
+            yield FetchResult(0, b"".join(self.batches[at : self.positions[0]]), self.positions[0], last)
+
+
+@pytest.mark.parametrize("fetched", [1, 3, 8])
+def test_what_comes_while_the_log_is_read_is_told_once(fetched: int) -> None:
+    told = []
+    for end in range(9):
+        changes = Changes(cast("LogReader", cast("Any", GrowingReader(end, fetched))), [0], Since())
+        known = list(changes.known())
+        known += filter(None, islice(changes.read_changes(), 40))  # more than there are batches and pauses
+        told.append([(one.log_offset, one.generation, one.causes) for one in known])
+    assert told[8], "all of it was in the log before"
+    assert told == [told[8]] * 9
