@@ -28,6 +28,7 @@ from protocol.schema import Schema
 from protocol.wire import UUID
 
 INVALID, UNREAD = "Found ", "Error in the batch "  # how lines about what cannot be read begin, as in Kafka's tool
+PAYLOAD, UNDECODED = " payload: ", "<cannot be read: "  # in the line of a record
 CONTROL_TYPES = {0: "ABORT", 1: "COMMIT"}
 CODECS = {0: "none", **NAMES}
 HORIZON_BIT = 64  # of the attributes: the first timestamp is the delete horizon
@@ -76,6 +77,8 @@ def dump(name: str, data: bytes, form: RecordFormat = OFFSETS) -> Iterator[str]:
 
 def is_problem(line: str) -> bool:
     """Return whether a line tells of bytes that are no batch, of a wrong checksum, or of records that make no sense."""
+    if line.startswith("| "):
+        return line.rpartition(PAYLOAD)[2].startswith(UNDECODED) and line.endswith(">")
     return line.startswith((INVALID, UNREAD)) or (line.startswith("baseOffset: ") and line.endswith("isvalid: false"))
 
 
@@ -144,7 +147,7 @@ def _key_and_payload(record: plain.PlainRecord, form: RecordFormat) -> str:
     try:
         fact = form.decode(record.key, record.value)
     except ProtocolError as error:
-        return f"key: {_text({'type': str(number), 'data': record.key[2:].hex()})} payload: <cannot be read: {error}>"
+        return f"key: {_text({'type': str(number), 'data': record.key[2:].hex()})}{PAYLOAD}{UNDECODED}{error}>"
     schemas = form.schemas(fact.key)
     if schemas is None:
         value = "<DELETE>" if record.value is None else _text(record.value.hex())

@@ -91,7 +91,7 @@ def verify(paths: list[str], tables: Place | None = None, report: Report = lambd
         problems=[_describe_problem(one) for one in hurt]
         + [f"group {group} is in several logs" for group in sorted(strays)],
         behind=[behind[partition] for partition in sorted(behind)],
-        unread_bytes=sum(one["length"] for one in problems),
+        unread_bytes=sum({_place(one): one["length"] for one in problems}.values()),
     )
 
 
@@ -165,6 +165,11 @@ def _describe_difference(key: Key, ways: dict[str, dict[Key, Row]]) -> str:
     return f"{key}: " + ", ".join(
         f"{name} " + " ".join(f"{COLUMNS[i]}={way[key][i]}" for i in columns) for name, way in ways.items()
     )
+
+
+def _place(one: dict[str, Any]) -> tuple[str, int, int]:
+    """Return where the bytes lie of which a problem tells: two may tell of the same."""
+    return one["log_dir"], one["segment_base"], one["pos"]
 
 
 def _describe_problem(one: dict[str, Any]) -> str:

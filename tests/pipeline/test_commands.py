@@ -531,8 +531,8 @@ def test_a_segment_is_dumped_by_the_topic_that_is_named_or_else_by_its_directory
     expected = muster(0, "dump", own).splitlines()[1:]
     assert '"snapshotEpoch":7' in expected[-1]
     assert muster(0, "dump", copy, "--topic", SHARE_STATE_TOPIC).splitlines()[1:] == expected
-    assert muster(0, "dump", copy).splitlines()[1:] != expected
-    assert muster(0, "dump", own, "--topic", TOPIC).splitlines()[1:] != expected
+    for named in ((copy,), (own, "--topic", TOPIC)):  # as records of the other topic they make no sense
+        assert muster(3, "dump", *named).splitlines()[1:] != expected
 
 
 @pytest.mark.parametrize("option", ["", "option"])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from coordinator.core import record_types as types
-from pipeline.dump import dump
+from pipeline.dump import dump, is_problem
 from pipeline.synth import commit, fact
 from protocol import record_batch
 from protocol.messages import consumer_protocol as embedded
@@ -98,3 +98,25 @@ def test_headers(fields: dict[str, Any], parts: list[str]) -> None:
     sequences = ("2147483647", "0") if "base_sequence" in fields else ("-1", "-1")
     assert tuple(re.findall(r" sequence: (\S+)", f"{first} {second}")) == sequences
     assert second.startswith(f"| offset: 8 {time or 'CreateTime: 6'} keySize: ")
+
+
+MISLEADING = 'x"} payload: <cannot be read: y>'
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+@pytest.mark.parametrize("name", ["g", MISLEADING])
+def test_a_record_that_cannot_be_read_is_a_problem_and_what_it_says_is_none(name: str, is_readable: bool) -> None:
+    whole = commit((name, name, 3), 4, 5, 3, name)
+    records = [
+        *(msgspec.structs.replace(whole, value=value) for value in (b"\x00\x63", b"\x00\x03\x01", b"")),
+        Record(b"\x00\x02\x00\x63" + name.encode(), b"\x00\x03"),
+    ]
+    if is_readable:
+        records = [
+            whole,
+            commit((name, name, 3), None, 5),
+            fact(types.GroupMetadataKey(name), None, 5),
+            Record(UNKNOWN, name.encode()),
+        ]
+    lines = printed(*records)[-len(records) :]
+    assert [is_problem(line) for line in lines] == [not is_readable] * 4, lines

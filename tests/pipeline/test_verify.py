@@ -126,9 +126,14 @@ def test_values_that_cannot_be_read_are_no_tombstones(tmp_path: Path) -> None:
     writer = Writer(tmp_path / f"{TOPIC}-0")
     good = commit(("g", "t", 0), 7, 1000)
     writer.append([good])
+    size = next(tmp_path.rglob("*.log")).stat().st_size
     writer.append([msgspec.structs.replace(good, value=b"\0\3\0")])
+    with_epoch(next(tmp_path.rglob("*.log")), 7)  # of the first batch: that of the other one is older now
     found = verify([str(tmp_path)])
-    assert (found.keys, found.equal) == (1, True), found.differences
+    assert (found.keys, found.equal, len(found.problems)) == (1, True, 2), found.differences
+    assert found.unread_bytes == next(tmp_path.rglob("*.log")).stat().st_size - size, (
+        "of one batch that has two problems"
+    )
 
 
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=pytest.mark.long) for n in range(8, 25))])
