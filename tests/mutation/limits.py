@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.mutation.all_parts import FIFTH, SIXTH, PlantedFault
-from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, NINTH, TENTH, THIRTEENTH, TWELFTH
+from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, FOURTEENTH, NINTH, TENTH, THIRTEENTH, TWELFTH
 from tests.mutation.new_code import FAULTS
 from tests.mutation.siblings import SIBLINGS
 from tests.mutation.where_features_meet import SEVENTH
@@ -188,7 +188,7 @@ def main() -> int:
     given = parser.parse_args()
     faults = [
         choose_tests(fault, given.selection)
-        for fault in (*FIFTH, *SIXTH, *SEVENTH, *EIGHTH, *NINTH, *TENTH, *ELEVENTH, *TWELFTH, *THIRTEENTH)
+        for fault in (*FIFTH, *SIXTH, *SEVENTH, *EIGHTH, *NINTH, *TENTH, *ELEVENTH, *TWELFTH, *THIRTEENTH, *FOURTEENTH)
     ]
     if given.selection == SELECTIONS[0]:
         faults = [*MISTAKES, *(Mistake(*fault[:5]) for fault in (*FAULTS, *SIBLINGS)), *faults]
