@@ -34,7 +34,7 @@ def newest(log: LogDir, start: Position = START, max_bytes: int | None = None) -
         size = segment.size - begin
         if ceiling is None or (left is not None and size >= left):
             reached = _walk(log, segment, begin, left, at, ceiling)
-            if ceiling is None or reached.pos > begin:
+            if ceiling is None or reached.pos > begin or reached.segment == ceiling:
                 return reached
         elif left is not None:
             left -= size
@@ -119,9 +119,9 @@ class _Walk:
         for base, end, stop in zip(*numbers, strict=True):
             if until is not None and self.pos >= until:
                 return
-            self._add(base, end, at + stop)
+            self._add(base, end, at + stop, until)
 
-    def _add(self, base: int, end: int, stop: int) -> None:
+    def _add(self, base: int, end: int, stop: int, until: int | None) -> None:
         before, self._passed = self._passed, stop
         behind = self._end
         if base >= self._end:  # which confirms the one before
@@ -130,7 +130,7 @@ class _Walk:
         elif self._base > self._before:  # the one before stands behind a gap, and is off
             behind = self._before + self._end - self._base
             self._base, self._end = (base, end) if base == behind else (-1, self._before)
-        if base == behind:
+        if base == behind and (until is None or self.pos < until):
             self.next_offset, self.pos = self._end, stop
 
 

@@ -456,7 +456,7 @@ def acknowledge_and(name: str, after: int, said: Any) -> tuple[bool, tuple[Any, 
     engine.flush()
     error = "gone" if answers[0].error in GONE else answers[0].error
     replies = repr(broker.replies()).replace(repr(a.topic_id), "t")
-    views = list(broker.plane.view_records("g", "t", 99))
+    views = list(broker.plane.view_records("g", "t", 99, {}))
     return is_over, (error, told, replies, views, engine.share_states.find(key))
 
 

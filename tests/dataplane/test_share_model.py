@@ -505,15 +505,15 @@ class Play:
         assert not self.broker.node.world.edge.failures
         assert self.served.keys() <= model.items.keys(), "nothing is known of a topic that is gone"
         for group in GROUPS:
-            views = list(plane.view_records(group, "", 1_000))
+            views = list(plane.view_records(group, "", 1_000, {}))
             places = [(view.topic, view.partition) for view in views]
             assert places == sorted(
                 place for key, place in zip(self.keys(group), PLACES, strict=True) if key in self.served
             )
             for topic in COUNTS:
-                assert list(plane.view_records(group, topic, 1_000)) == [view for view in views if view.topic == topic]
+                assert list(plane.view_records(group, topic, 1_000, {})) == [view for view in views if view.topic == topic]
             for most in range(4):
-                self.compare_few(most, views, list(plane.view_records(group, "", most)))
+                self.compare_few(most, views, list(plane.view_records(group, "", most, {})))
             for view in views:
                 key = StateKey(group, self.ids[view.topic], view.partition)
                 self.compare_view(view, model.items[key])

@@ -106,6 +106,7 @@ class Model:
     seen: Topics | None = None
     timers: dict[tuple[str, str], int] = field(default_factory=dict)
     converted: list[Member] | None = None  # the members of the classic group that it has become
+    generation: int = 0  # of that group
     rebalances: bool = False  # that one
     gone: list[str] = field(default_factory=list)  # members that were removed, for others to take note of
     now: int = 0
@@ -194,6 +195,7 @@ class Model:
         except RefusalError as refused:
             return refused.answer
         if ends:
+            self.generation = self.epoch  # before this request
             changed = self.keep(found, says, now)
             if self.assignment_epoch == self.epoch:
                 self.move(id_, told, now, resubscribed=changed)
@@ -368,7 +370,7 @@ class Model:
             return
         self.gone += going
         if staying and self.can_convert(staying, len(staying)):
-            self.converted, self.rebalances = staying, True
+            self.converted, self.rebalances, self.generation = staying, True, self.epoch
             return
         for id_ in going:
             del self.members[id_]

@@ -158,7 +158,7 @@ class Life:
         """A classic group has all that its members owned or had to give up, and every session anew."""
         group, model = self.group, self.model
         assert isinstance(group, ClassicGroup)
-        assert group.generation == model.epoch
+        assert group.generation == model.generation
         assert set(group.members) == {member.id for member in members}
         assert (group.state == "PreparingRebalance") == model.rebalances
         assert group.state == "PreparingRebalance" or group.state == "Stable"
