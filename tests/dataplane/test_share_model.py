@@ -511,7 +511,9 @@ class Play:
                 place for key, place in zip(self.keys(group), PLACES, strict=True) if key in self.served
             )
             for topic in COUNTS:
-                assert list(plane.view_records(group, topic, 1_000, {})) == [view for view in views if view.topic == topic]
+                assert list(plane.view_records(group, topic, 1_000, {})) == [
+                    view for view in views if view.topic == topic
+                ]
             for most in range(4):
                 self.compare_few(most, views, list(plane.view_records(group, "", most, {})))
             for view in views:
