@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 @lru_cache(maxsize=1024)
 def literal_address(host: str) -> str:
-    """Return the address of a peer as ACLs have it: Java writes all eight groups of an IPv6 address.
+    """Return the address of a peer as Java writes it, with all eight groups of an IPv6 address.
 
     A client of IPv4 that comes by a listener of both has its own address. The zone of a link-local one is left out.
 

@@ -1,4 +1,4 @@
-"""What is remembered of connections that carry share sessions, against a model that remembers the same by sets."""
+"""`SharePartitions` remembers of connections and their share sessions what a model of sets remembers."""
 
 from hypothesis import given
 from hypothesis import strategies as st

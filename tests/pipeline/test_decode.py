@@ -318,13 +318,13 @@ def test_of_each_kind_of_record_whatever_bytes_are_there_are_what_the_schemas_sa
     Writer(tmp_path / "__consumer_offsets-0").append(records)
     read, kept = read_rows(tmp_path, "group_records"), read_rows(tmp_path, "unknown_records")
     found = {row["log_offset"]: row["is_tombstone"] for row in read} | {row["log_offset"]: row["value"] for row in kept}
-    assert found == {offset: _told(record) for offset, record in enumerate(records)}
+    assert found == {offset: _expect(record) for offset, record in enumerate(records)}
     assert {row["log_offset"]: row["key"] for row in kept} == {
         row["log_offset"]: records[row["log_offset"]].key for row in kept
     }
 
 
-def _told(record: Record) -> bytes | bool | None:
+def _expect(record: Record) -> bytes | bool | None:
     """Whether a record that can be read is a tombstone, else its value."""
     if record.key is None:
         return record.value

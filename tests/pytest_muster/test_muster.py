@@ -67,7 +67,7 @@ def test_a_clock_that_goes_faster_wakes_the_server_that_nobody_asks_for_anything
 
 
 def test_the_logs_are_tended_in_a_move_right_after_a_reset(muster: Muster) -> None:
-    """Nobody waits until those who tend them have seen that the server has begun anew."""
+    """The janitor looks once a second whether it has another node; a move does not wait for that."""
     for _ in range(2):
         muster.reset()
         fired = {one["kind"] for one in muster.clock.advance(3_600_000)["fired"]}

@@ -1,4 +1,4 @@
-"""What is decided in one turn is in the log in the order in which it was decided: a start has what memory had."""
+"""A start reads from the log the offsets that memory had, whatever one turn has decided, in whatever order."""
 
 from random import Random
 from typing import Final

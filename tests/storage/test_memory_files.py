@@ -20,7 +20,7 @@ OPERATIONS: Final = st.one_of(
 
 
 def find_inside(paths: set[str], directory: str) -> list[str]:
-    """What is in a directory, by a look at all paths."""
+    """The names in a directory, found by going through all paths."""
     return sorted({path[len(directory) + 1 :].split("/")[0] for path in paths if path.startswith(directory + "/")})
 
 

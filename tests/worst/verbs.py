@@ -26,6 +26,7 @@ from coordinator.runtime.steps import ProcessorTime
 from protocol.codec import encode_request, encode_response
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.control.steered import SteeredNode, stable_group
+from tests.server.in_memory import InMemory
 from tests.worst.server import Cost, Size, fill, resident_bytes
 from tests.worst.verb_calls import Call
 
@@ -66,6 +67,7 @@ class WorstControl:
         for number in range(RECENT_MAX):
             event = Event(number, "g0", Cause.MEMBER_JOINED, "Stable", "Empty", number, f"m{number}", client_id="c")
             self.ring.add("g0", msgspec.json.encode(event))
+        InMemory(server.files, topics={})  # it reads the logs: the codecs of their records are made once for a process
         operator = server.operator
         operator.state.take_snapshot("s")
         operator.requests.add_fault(FaultSpec(Action(hold=True), Match(group="g0")))

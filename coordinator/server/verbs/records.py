@@ -31,7 +31,7 @@ class RecordVerbs:
 
     def view(self, group_id: str, topic: str = "", most: int = RUNS_MAX) -> list[SharePartitionView]:
         """Return what a group has in flight, of one topic if it is named, with so many runs of records in all."""
-        others = dict(self._unread(group_id))
+        others = dict(self._unread(group_id, topic))
         return list(self._node().world.dataplane.view_records(group_id, topic, most, others))
 
     def change(
@@ -88,15 +88,18 @@ class RecordVerbs:
         except ValueError:  # another tool has written it
             return None
 
-    def _unread(self, group_id: str) -> Iterator[tuple[StateKey, SharePartition]]:
-        """Yield the partitions of a group with records in flight that no member reads."""
+    def _unread(self, group_id: str, name: str) -> Iterator[tuple[StateKey, SharePartition]]:
+        """Yield the partitions of a group with records in flight that no member reads, of one topic if it is named."""
         node = self._node()
+        topics, states = node.world.ledger.catalog.topics, node.engine.share_states
         group = node.world.partitions.owner(group_id).shard.groups.get(group_id)
         for topic_id, topic in getattr(group, "initialized", {}).items():
-            for index in topic.partitions:
-                key = StateKey(group_id, topic_id, index)
-                found = None if node.world.dataplane.share.find(key) is not None else self._load(key)
-                if found is not None and found.runs:
+            if name and topic_id != topics.id_of(name):
+                continue
+            for key in [StateKey(group_id, topic_id, index) for index in topic.partitions]:
+                if (state := states.find(key)) is None or not state.batches or node.world.dataplane.share.find(key):
+                    continue  # without batches nothing is in flight: most partitions cost a look alone
+                if (found := self._load(key)) is not None and found.runs:
                     yield key, found
 
 
