@@ -8,18 +8,20 @@
                                                └─────────────────────────────────────────────────────────────────┘
 """
 
+import contextlib
 import gzip
 import struct
 from collections.abc import Sequence
 from typing import Any
 
 from crc32c import crc32c
-from kafka.codec import lz4_encode, snappy_encode, zstd_encode
+from kafka.codec import lz4_decode, lz4_encode, snappy_decode, snappy_encode, zstd_decode, zstd_encode
 from kafka.record.util import decode_varint, encode_varint
 
 HEAD = struct.Struct(">qiibI")
 BODY = struct.Struct(">hiqqqhii")
 CODECS = {1: gzip.compress, 2: snappy_encode, 3: lz4_encode, 4: zstd_encode}
+DECODERS = {0: bytes, 1: gzip.decompress, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode}
 GZIP, BY_BROKER, TRANSACTIONAL, CONTROL = 1, 1 << 3, 1 << 4, 1 << 5
 T0 = 1_700_000_000_000  # the time of the first record, unless told
 
@@ -99,10 +101,15 @@ def read(data: bytes) -> list[dict[str, Any]]:
 
 
 def contents(packed: bytes, attributes: int, count: int) -> list[str]:
-    """The values of the records, as far as there are any; a control record shows its type."""
-    if attributes & 7 not in (0, GZIP):
+    """The values of the records, as far as there are any; a control record shows its type.
+
+    Of records that do not unpack the size is shown, and never of others: it depends on the library, and on the times in them.
+    """
+    records = None
+    with contextlib.suppress(Exception):  # each codec has errors of its own
+        records = DECODERS[attributes & 7](packed)
+    if records is None:
         return [f"{len(packed)} bytes"]
-    records = gzip.decompress(packed) if attributes & 7 else packed
     found: list[str] = []
     at = 0
     while at < len(records) and len(found) < count:
