@@ -4,6 +4,7 @@ Shown by tests/dataplane/test_metadata.py and tests/conformance/stories/topics.p
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from coordinator.core.acls.names import ALL_OPERATIONS, CLUSTER_NAME, NOT_ASKED, Operation, Resource
@@ -92,8 +93,10 @@ def _answer_in_steps(
 
 def _create(state: State, names: Sequence[str], env: Env) -> None:
     from coordinator.core.catalog.create_topics import auto_create
+    from coordinator.core.quotas.mutations import take_tokens
 
-    state.runtime.record(Result(records=auto_create(state.catalog, names, env.call)), env.call.now_ms)
+    take = partial(take_tokens, state.catalog.quotas, state.runtime.mutations, env.call, real_ms=state.real_ms)
+    state.runtime.record(Result(records=auto_create(state.catalog, names, env.call, take)), env.call.now_ms)
 
 
 def _count_partitions(request: MetadataRequest, catalog: Catalog, call: Call) -> int:

@@ -12,6 +12,7 @@ from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.decision import Outcome, Steps
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
+from coordinator.core.quotas.buckets import Buckets
 from coordinator.core.quotas.entities import CONSUMER
 from coordinator.core.result import Call, Result
 from coordinator.core.share_state.persister import Persister
@@ -74,6 +75,7 @@ class Runtime(Struct, frozen=True):
     offsets_leader: Callable[[int], int]  # the broker that leads a partition of `__consumer_offsets`
     share_states_leader: Callable[[int], int]  # the broker that leads a partition of `__share_group_state`
     is_transaction_served: Callable[[str], bool]  # whether a broker coordinates a transactional id, and has loaded it
+    mutations: Buckets  # of `controller_mutation_rate`
 
 
 class Env(Struct, frozen=True, gc=False):

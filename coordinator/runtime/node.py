@@ -208,6 +208,7 @@ class Node:
             offsets_leader=coordinators.find_groups_leader,
             share_states_leader=coordinators.find_states_leader,
             is_transaction_served=coordinators.is_transaction_served,
+            mutations=engine.mutations,
         )
         return DataPlane(setup.files, setup.data_dir, setup.config, runtime, engine.real_ms, cluster_id=self.cluster_id)
 

@@ -17,8 +17,15 @@ from protocol.messages.create_topics import (
     CreateTopicsRequestCreatableTopicConfig,
 )
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequestSubtopology,
+    StreamsGroupHeartbeatRequestTopicInfo,
+    StreamsGroupHeartbeatRequestTopology,
+)
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID
+from tests.members import StreamsMember
 from tests.server.in_memory import InMemory
 
 DEFAULT = 3  # num.partitions
@@ -58,6 +65,40 @@ def test_each_partition_takes_a_token(way: str) -> None:
     server = limited()
     message, version, partitions = request(way, server)
     assert ask(server, message, version) == ({ErrorCode.NONE}, round((partitions / RATE - SAVED_S) * 1_000))
+
+
+def test_topics_that_metadata_makes_take_tokens() -> None:
+    """Of several names the first takes more than there is, so that the others are not made."""
+    server = limited()
+    names = tuple(MetadataRequestTopic(name=name) for name in ("old", "no name!", "a", "b"))
+    told = server.connect().ask(MetadataRequest(names, allow_auto_topic_creation=True), 12).topics
+    assert [len(one.partitions) for one in told] == [OLD, 0, DEFAULT, 0]
+    assert told[-1].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    one_more = CreateTopicsRequest((CreateTopicsRequestCreatableTopic("c", 1, 1),))
+    assert ask(server, one_more, 7)[0] == {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+
+
+def test_internal_topics_of_a_streams_group_take_tokens() -> None:
+    """Those that it could not have are told to its members, and made when there are tokens again."""
+    server = limited()
+    member = StreamsMember(server.connect(), "a")
+    member.topology = StreamsGroupHeartbeatRequestTopology(
+        1,
+        tuple(
+            StreamsGroupHeartbeatRequestSubtopology(
+                name, ("old",), state_changelog_topics=(StreamsGroupHeartbeatRequestTopicInfo(f"app-{name}"),)
+            )
+            for name in ("x", "y")
+        ),
+    )
+    member.beat()
+    topics = server.node.world.ledger.catalog.topics
+    assert [topics.get(name) is not None for name in ("app-x", "app-y")] == [True, False]
+    told = " ".join(one.status_detail for one in member.beat().status)
+    assert "creation failed: app-y (the quota of the client is used up)" in told
+    server.advance(30)
+    member.beat()
+    assert "app-y" in server.node.world.ledger.catalog.topics
 
 
 def limited() -> InMemory:

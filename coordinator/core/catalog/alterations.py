@@ -60,7 +60,7 @@ def alter_resources(
             wrong: Refusal | None = wanted
         else:
             changed = _records(kept, before, wanted)
-            wrong = _refuse_settings(catalog, resource, wanted) or room.take(changed)
+            wrong = _refuse_settings(catalog, resource, wanted) or _refuse_min_isr(asked) or room.take(changed)
         error, message = (ErrorCode.NONE, None) if wrong is None else (wrong.error, wrong.message)
         entries.append(entry(error, message, *resource))
         if wrong is None and not request.validate_only:
@@ -148,12 +148,16 @@ def _of_broker(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
     for key, value in wanted.items():
         if reason := topic_configs.BY_BROKER_NAME[key].reason_invalid(value):
             return Refusal(ErrorCode.INVALID_REQUEST, reason)
-    before = catalog.configs.get(_resource_key(catalog, (BROKER, name)), {}).get(MIN_ISR)
-    if name and wanted.get(MIN_ISR, before) != before:
-        return Refusal(ErrorCode.INVALID_CONFIG, f"{MIN_ISR} can be set for all brokers or a topic, not for a broker.")
-    if not name and before is not None and MIN_ISR not in wanted:
+    if not name and MIN_ISR in catalog.configs.get((BROKER, ""), {}) and MIN_ISR not in wanted:
         return Refusal(ErrorCode.INVALID_CONFIG, f"{MIN_ISR} of all brokers cannot be removed.")
     return None
+
+
+def _refuse_min_isr(asked: Any) -> Refusal | None:
+    """Refuse whatever is asked of MIN_ISR for one broker, as Kafka does, also to remove what it cannot have."""
+    if asked.resource_type != BROKER or not asked.resource_name or all(one.name != MIN_ISR for one in asked.configs):
+        return None
+    return Refusal(ErrorCode.INVALID_CONFIG, f"{MIN_ISR} can be set for all brokers or a topic, not for a broker.")
 
 
 def _of_group(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:

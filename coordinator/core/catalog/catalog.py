@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog import topic_configs
-from coordinator.core.catalog.names import OFFSETS_TOPIC, metric_name
+from coordinator.core.catalog.metric_names import MetricNames
+from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import (
     AclKey,
     AclValue,
@@ -84,7 +85,7 @@ class Catalog:
 
         A coordinator that loads its log forgets what it finds there of them."""
         self.unremoved: set[str] = set()  # of them those whose logs could not be taken from the disk
-        self._metric_names: dict[str, str] = {}
+        self._metric_names = MetricNames()
         self._version = 0
         self._created_version = 0  # of the latest new topic
         self._deleted_version = 0  # of the latest deletion
@@ -156,15 +157,10 @@ class Catalog:
     def forget(self) -> Steps[None]:
         """Forget all topics with their settings in steps: they are long to free. The catalog is of no use then."""
         self._topics = None
-        return empty_in_steps(
-            self.topics_by_name,
-            self.configs,
-            self.logs,
-            self.scram,
-            self._changed,
-            self._metric_names,
-            self._governing,
+        yield from empty_in_steps(
+            self.topics_by_name, self.configs, self.logs, self.scram, self._changed, self._governing
         )
+        yield from self._metric_names.forget()
 
     def partitions_of(self, topic: str) -> int:
         """Return how many partitions a topic has, 0 if there is no such topic."""
@@ -193,7 +189,7 @@ class Catalog:
 
     def find_collision(self, name: str) -> str | None:
         """Return a topic whose metrics could not be told from those of a topic called `name`, if there is one."""
-        return self._metric_names.get(metric_name(name))
+        return self._metric_names.find(name)
 
     def setting(self, topic: str, name: str) -> str:
         """Return the value that governs a topic: its own, else the broker's, else the default."""
@@ -250,11 +246,11 @@ class Catalog:
                 self.gone.setdefault(name, set()).add(before.id)
         if fact is None:
             self.gone.setdefault(name, set())
-            self._metric_names.pop(metric_name(name), None)
+            self._metric_names.remove(name)
         else:
             self.topics_by_name[name] = fact
             self.partitions += fact.partitions
-            self._metric_names[metric_name(name)] = name
+            self._metric_names.add(name)
         self._version += 1
         if fact is None:
             self._deleted_version = self._version

@@ -50,15 +50,20 @@ def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) ->
     yield Result(response=CreateTopicsResponse(topics=tuple(results)), records=tuple(records))
 
 
-def auto_create(catalog: Catalog, names: Iterable[str], call: Call) -> tuple[CatalogRecord, ...]:
-    """Return the records that create those of `names` that may be created, with the broker's defaults."""
+def auto_create(
+    catalog: Catalog, names: Iterable[str], call: Call, take_tokens: Callable[[int], bool]
+) -> tuple[CatalogRecord, ...]:
+    """Return the records that create those of `names` that may be created, with the broker's defaults.
+
+    `take_tokens` says whether the client's quota allows so many partitions more, which then count.
+    """
     records: list[CatalogRecord] = []
     room, memory = catalog.settings.partitions_max - catalog.partitions, Room(catalog.held)
     for name in names:
         topic = CreateTopicsRequestCreatableTopic(name, num_partitions=-1, replication_factor=-1)
         if refusal(catalog, topic, room) is None:
             facts = _facts(catalog, topic, call.fresh_id, call.now_ms)
-            if memory.take(facts) is None:
+            if memory.take(facts) is None and take_tokens(catalog.settings.num_partitions):
                 room -= catalog.settings.num_partitions
                 records += facts
     return tuple(records)

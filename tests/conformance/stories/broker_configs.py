@@ -264,5 +264,12 @@ def the_least_in_sync_replicas_of_brokers(k: Stage) -> None:
     for broker in ("0", ""):
         for value in ("2", "x"):
             alter_configs(k, BROKER, broker, ("min.insync.replicas", SET, value), validate_only=True)
-    alter_configs(k, BROKER, "", ("min.insync.replicas", DELETE, None), validate_only=True)
+    for broker in ("0", ""):
+        for is_trial in (True, False):
+            alter_configs(k, BROKER, broker, ("min.insync.replicas", DELETE, None), validate_only=is_trial)
+    alter_configs(k, BROKER, "0", ("log.segment.bytes", DELETE, None), ("min.insync.replicas", DELETE, None))
+    for broker in ("0", ""):
+        for configs in ([], [{"name": "min.insync.replicas", "value": "1"}]):
+            resource = {"resource_type": BROKER, "resource_name": broker, "configs": configs}
+            k.line("admin").call("alter_configs", 2, resources=[resource], validate_only=True)
     describe_configs(k, BROKER, "", "min.insync.replicas", include_synonyms=True)

@@ -224,3 +224,24 @@ def a_client_that_makes_more_topics_than_its_quota(k: Stage) -> None:
     )  # fmt: skip
     k.events.append({"partitions": [grown.results[0].error_code, grown.throttle_time_ms > 0]})
     k.events.append({"other": [other.results[0].error_code, other.throttle_time_ms]})
+
+
+@story("V-007")
+def a_client_whose_topics_are_made_as_it_asks_for_them(k: Stage) -> None:
+    """They count for its quota, beyond which none is made; another client still has them made."""
+    limit(k, "t", "controller_mutation_rate", 0.1)
+
+    def ask(client: str, short: str) -> None:
+        topics = [{"name": k.name(short)}]
+        line = k.line(client + short, client_id=k.name(client))
+        line.quietly("metadata", 12, topics=topics, allow_auto_topic_creation=True)
+        k.pause(1_000)
+        found = k.line("a").quietly("metadata", 12, topics=topics, allow_auto_topic_creation=False)
+        k.events.append({"client": client, "topic": short, "error": found.topics[0].error_code})
+
+    for client, short in (("t", "a"), ("t", "b"), ("t", "c"), ("u", "d")):
+        ask(client, short)
+    made = k.line("tx", client_id=k.name("t")).quietly(
+        "create_topics", 7, timeout_ms=5000, validate_only=False, topics=[new(k.name("e"))]
+    )
+    k.events.append({"made": made.topics[0].error_code, "throttled": made.throttle_time_ms > 0})

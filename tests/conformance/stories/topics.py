@@ -75,6 +75,25 @@ def a_topic_that_is_there_already(k: Stage) -> None:
 
 
 @story("V-007")
+def names_that_differ_in_dots_are_made_at_once(k: Stage) -> None:
+    """Of one request both are made. Each is in the way of a third one until it is deleted."""
+    names = [k.name("a.b.c"), k.name("a_b.c")]
+
+    def make(*names: str) -> None:
+        topics = [new(name) for name in names]
+        answer = k.line("admin").quietly("create_topics", 7, topics=topics, timeout_ms=10_000)
+        k.events.append({"made": [one.error_code for one in answer.topics]})
+
+    make(*names)
+    for name in names:
+        visible(k, name)
+    for name in names:
+        make(k.name("a.b_c"))
+        k.delete_topic(name)
+    make(k.name("a.b_c"))
+
+
+@story("V-007")
 def numbers_that_no_topic_can_have(k: Stage) -> None:
     """No partitions, no replicas, more replicas than brokers; -1 means the broker's default."""
     create(k, new(k.name("a"), 0))

@@ -1,6 +1,7 @@
 """Lives of topics at random, beside a model: who may be created, grown and deleted, what is left, and in which steps."""
 
 from collections import Counter
+from collections.abc import Collection
 from itertools import count
 from random import Random
 from typing import Any
@@ -94,10 +95,11 @@ class Lives:
         facts = create_topics._facts(self.catalog, New(name, partitions, 1, (), own(retention)), lambda: "0" * 32, 1)
         return sum(map(weigh_record, facts))
 
-    def refusal(self, name: str, partitions: int, held: int) -> ErrorCode:
+    def refusal(self, name: str, partitions: int, held: int, before: Collection[str]) -> ErrorCode:
+        """`before` has the topics that there were before the step: those of one step may collide."""
         if name in self.topics:
             return ErrorCode.TOPIC_ALREADY_EXISTS
-        if metric(name) in map(metric, self.topics):
+        if metric(name) in map(metric, before):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         if partitions < 1:
             return ErrorCode.INVALID_PARTITIONS
@@ -108,14 +110,14 @@ class Lives:
         asked = asked[:STEP] if validate_only else asked
         sizes = [(name, DEFAULT if size == -1 else size, retention) for name, size, retention in asked]
         times, before = Counter(name for name, _, _ in asked), (dict(self.topics), dict(self.retention))
-        if {"b.b", "b_b"} <= times.keys():  # Kafka compares those of one request with the others alone
+        if {"b.b", "b_b"} <= times.keys() and len(asked) > STEP:  # which of them a step has is no matter of a model
             return
         once = [one for one in sizes if times[one[0]] == 1]
         expected = {name: ErrorCode.INVALID_REQUEST for name in times if times[name] > 1}
         held = self.catalog.held.bytes[Kind.TOPICS]
         for name, size, retention in once:
             held += (price := self.price(name, size, retention))
-            expected[name] = self.refusal(name, size, held)
+            expected[name] = self.refusal(name, size, held, before[0])
             if sum(max(size, 0) for _, size, _ in once) > ASKED_MAX:
                 expected[name] = ErrorCode.POLICY_VIOLATION
             if expected[name]:
@@ -129,14 +131,22 @@ class Lives:
         if validate_only:
             self.topics, self.retention = before
 
-    def auto_create(self, names: list[str], _: bool) -> None:
-        names = [name for name in dict.fromkeys(names) if name != "b_b"]
-        held = self.catalog.held.bytes[Kind.TOPICS]
-        self.take(create_topics.auto_create(self.catalog, names, self.call))
+    def auto_create(self, names: list[str], is_limited: bool) -> None:
+        """Of a client whose quota `is_limited` one topic is created: those that cannot be take no token."""
+        names, before = list(dict.fromkeys(names)), dict(self.topics)
+        held, taken = self.catalog.held.bytes[Kind.TOPICS], list[int]()
+
+        def take_tokens(partitions: int) -> bool:
+            taken.append(partitions)
+            return not is_limited or len(taken) == 1
+
+        self.take(create_topics.auto_create(self.catalog, names, self.call, take_tokens))
         for name in names:
             price = self.price(name, DEFAULT, None)
-            if not self.refusal(name, DEFAULT, held + price):
+            has_tokens = not is_limited or self.topics.keys() == before.keys()
+            if not self.refusal(name, DEFAULT, held + price, before) and has_tokens:
                 self.topics[name], held = DEFAULT, held + price
+        assert taken[: len(self.topics) - len(before)] == [DEFAULT] * (len(self.topics) - len(before))
 
     def grow(self, asked: list[tuple[str, int, list[tuple[int, ...]] | None]], validate_only: bool) -> None:
         times, sizes, expected = Counter(name for name, _, _ in asked), dict(self.topics), {}
