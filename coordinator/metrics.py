@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec import Struct
 
 from coordinator.core.events import Cause, Event
+from coordinator.core.kinds.kind import DEAD
 from coordinator.core.kinds.registry import is_settled
 from coordinator.core.share_partitions.tally import DeliveryTally
 from protocol.errors import ErrorCode
@@ -136,10 +137,19 @@ class Stats:
         self.events[event.cause] += 1
         if not is_settled(event.type, event.after) and is_settled(event.type, event.before):
             self.rebalances[self.label(event.group), event.type, event.cause] += 1
+        if event.after == DEAD and event.group in self._named:
+            self._named.remove(event.group)
+            for series in [one for one in self.rebalances if one[0] == event.group]:
+                del self.rebalances[series]
+
+    def forget_groups(self) -> None:
+        """Forget all groups: another node has others."""
+        self._named.clear()
+        self.rebalances.clear()
 
     def label(self, group_id: str) -> str:
-        """Return the group's own name for the first GROUPS_MAX groups, then `other`: a label must not grow without
-        bound."""
+        """Return the group's own name for GROUPS_MAX groups, `other` for more: a label must not grow without bound. A
+        group that ends leaves its place to another one."""
         if group_id in self._named:
             return group_id
         if len(self._named) < GROUPS_MAX:

@@ -234,6 +234,15 @@ def test_turns_are_counted_and_the_processor_time_of_long_ones(turns: list[tuple
     assert found.get(key, 0.0) == pytest.approx(max(work, default=0.0))
 
 
+def count_rebalances(stats: Stats) -> dict[str, float]:
+    """The rebalances of each group that has a series."""
+    return {
+        dict(labels)["group"]: value
+        for (name, labels), value in read_counters(stats).items()
+        if name == "muster_rebalances_total"
+    }
+
+
 def test_a_rebalance_is_counted_once_and_groups_beyond_the_bound_together() -> None:
     stats = Stats()
 
@@ -245,12 +254,20 @@ def test_a_rebalance_is_counted_once_and_groups_beyond_the_bound_together() -> N
         tell(f"g{number}", "PreparingRebalance", "PreparingRebalance")
         tell(f"g{number}", "PreparingRebalance", "Stable")
     tell("g0", "Empty", "PreparingRebalance")
-    found = read_counters(stats)
-    begun = {
-        dict(labels)["group"]: value for (name, labels), value in found.items() if name == "muster_rebalances_total"
-    }
-    assert begun == {"g0": 2, **{f"g{number}": 1 for number in range(1, GROUPS_MAX)}, "other": 2}
+    found, begun = read_counters(stats), count_rebalances(stats)
+    named = {"g0": 2, **{f"g{number}": 1 for number in range(1, GROUPS_MAX)}, "other": 2}
+    assert begun == named
     events = {
         dict(labels)["cause"]: value for (name, labels), value in found.items() if name == "muster_group_events_total"
     }
     assert events == {cause.value: 0 for cause in Cause} | {Cause.MEMBER_JOINED.value: 3 * (GROUPS_MAX + 2) + 1}
+    tell("g0", "PreparingRebalance", "Dead", Cause.GROUP_FORGOTTEN)  # its place is another one's
+    tell(f"g{GROUPS_MAX}", "Stable", "Dead", Cause.GROUP_DELETED)  # it had none
+    for _ in range(2):
+        tell("new", "Stable", "PreparingRebalance")
+        tell("g0", "Empty", "PreparingRebalance")
+    del named["g0"]
+    assert count_rebalances(stats) == {**named, "new": 2, "other": 4}
+    stats.forget_groups()
+    tell("g0", "Empty", "PreparingRebalance")
+    assert count_rebalances(stats) == {"g0": 1}

@@ -355,6 +355,7 @@ class Server:
             replacement.finish(self._files, self._data_dir)
             self._node, self._next = self._next, None
             self._frontend.set_engine(self._node.engine)
+            self.stats.forget_groups()
             self._open()
             opened()
             if not self._node.began_empty:  # else there is nothing to load, and the journal has no steps of it
