@@ -4,9 +4,11 @@ All of it in short steps, so that whoever drives it can serve clients between tw
 """
 
 import logging
+import time
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from coordinator.control.inputs import Kind
@@ -27,6 +29,7 @@ FORGET_MS: Final = 3_600_000  # between two looks for transactional ids that nob
 
 
 DONE_MAX: Final = 1_000
+PAUSE_SECONDS: Final = 0.001  # between two looks whether another round is over
 PRUNE_INTERVAL: Final = "share.coordinator.state.topic.prune.interval.ms"
 AWAY_MS: Final = 86_400_000  # a server that was away for longer, or whose clock has jumped, says so
 
@@ -78,14 +81,19 @@ class Janitor:
         yield "transactional_ids", self._forget_at_ms
         yield "share_states", self._prune_at_ms
 
-    def catch_up(self, now_ms: int) -> Generator[cleaner.Wait | None, None, list[tuple[str, str]]]:
-        """Do what is due by now, for a clock that an operator has moved. Returns what was done, and to what.
-
-        Where a round is being done, it is left to the next one, and so is what to do about a disk that fails.
-        """
-        if self.is_busy:
-            return []
+    def begin_move(self) -> None:
+        """Forget what was done before a move of the clock."""
         self.done.clear()
+
+    def catch_up(self, now_ms: int) -> Generator[cleaner.Wait | None, None, list[tuple[str, str]]]:
+        """Do what is due by now, for a clock that an operator has moved. Returns what was done since `begin_move`, and
+        to what.
+
+        It waits for a round that is being done: that one began by the time before. What to do about a disk that fails
+        is left to the next one.
+        """
+        while self.is_busy:
+            yield partial(time.sleep, PAUSE_SECONDS)
         with suppress(StorageError):
             yield from self.round(now_ms)
         return list(self.done)

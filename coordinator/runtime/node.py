@@ -83,8 +83,11 @@ class Loading(Struct, frozen=True):
 class Upkeep(Protocol):
     """The part of the janitor (`janitor.py`) that a move of the clock calls."""
 
+    def begin_move(self) -> None:
+        """Note that the clock is about to be moved."""
+
     def catch_up(self, now_ms: int) -> Generator[Callable[[], None] | None, None, list[tuple[str, str]]]:
-        """Do what is due by now, in steps of which some wait for the disk. Returns what was done."""
+        """Do what is due by now, in steps of which some wait for the disk. Returns what was done in the move."""
 
     def deadlines(self) -> Iterator[tuple[str, int]]:
         """Yield what is done at a time of the clock, and when next."""

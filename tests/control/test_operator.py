@@ -283,10 +283,29 @@ def test_a_refusal_is_a_sentence_and_changes_nothing(server: SteeredNode, verb: 
     assert len(server.events) == told
 
 
-def test_a_target_that_nobody_could_follow_is_refused(server: SteeredNode) -> None:
-    ConsumerMember(server.connect("a"), "a").beat()
-    with pytest.raises(Refusal, match=r"invalid target: .* does not exist or is given out twice"):
-        server.operator.groups.set_target("g", {"a": {"orders": [4]}})
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ({"a": {"orders": [0, 4]}}, "invalid target: topic 'orders' has no partition 4: expected 0 to 3"),
+        ({"a": {"orders": [-1]}}, "invalid target: topic 'orders' has no partition -1: expected 0 to 3"),
+        ({"a": {"unread": [0]}}, "invalid target: no member subscribes to topic 'unread'"),
+        ({"a": {"none": [0]}}, "invalid topic 'none': expected a topic that exists"),
+        (
+            {"a": {"orders": [0]}, "b": {"orders": [1, 0]}},
+            "invalid target: partition 0 of topic 'orders' is given to two members",
+        ),
+        ({"b": {}, "client-b": {}}, "'client-b' is member b, which another name stands for as well: expected one"),
+    ],
+)
+def test_a_target_that_nobody_could_follow_is_refused(
+    server: SteeredNode, target: dict[str, dict[str, list[int]]], sentence: str
+) -> None:
+    server.connect().ask(create_topics({"unread": 1}), 7)
+    for name in "ab":
+        ConsumerMember(server.connect(f"client-{name}"), name).beat()
+    with pytest.raises(Refusal) as refused:
+        server.operator.groups.set_target("g", target)
+    assert str(refused.value) == sentence
 
 
 # -- requests on their way

@@ -189,6 +189,8 @@ class ClockVerbs:
         def is_kept(key: TimerKey) -> bool:
             return keep_alive(key[1], member_of(key))
 
+        if node.upkeep is not None:
+            node.upkeep.begin_move()
         others = yield from self._find_others(target_ms)
         advance = Advance(node.world, target_ms, is_kept, note)
         try:

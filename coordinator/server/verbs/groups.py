@@ -116,13 +116,7 @@ class GroupVerbs:
         Of a streams group: active tasks by their subtopology, and standby tasks.
         """
         _, group = self._find_group(group_id)
-        both: list[dict[str, dict[str, tuple[int, ...]]]] = [
-            {
-                self._resolve(group, name): {key: tuple(sorted(set(some))) for key, some in target.items() if some}
-                for name, target in named.items()
-            }
-            for named in (targets, standbys or {})
-        ]
+        both = [self._resolve_all(group, named) for named in (targets, standbys or {})]
         self._do(group_id, SetTarget(group_id, *both))
         return self.view(group_id)
 
@@ -215,6 +209,16 @@ class GroupVerbs:
 
     def _view(self, partition: Partition, group: Group) -> GroupView:
         return view_group(group, partition.shard.offsets, self._node().world.ledger.catalog.topics)
+
+    def _resolve_all(self, group: Group, named: Named) -> dict[str, dict[str, tuple[int, ...]]]:
+        """Return what is named for each member by the member's id. Raises Refusal for two names of one member."""
+        found: dict[str, dict[str, tuple[int, ...]]] = {}
+        for name, target in named.items():
+            member_id = self._resolve(group, name)
+            if member_id in found:
+                raise Refusal(f"{name!r} is member {member_id}, which another name stands for as well: expected one")
+            found[member_id] = {key: tuple(sorted(set(some))) for key, some in target.items() if some}
+        return found
 
     @staticmethod
     def _resolve(group: Group, name: str) -> str:

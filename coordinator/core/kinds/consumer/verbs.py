@@ -1,8 +1,9 @@
 """The operator's verbs on a consumer group."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from coordinator.core.assignors.spec import NOTHING, AssignorError
+from coordinator.core.assignors.spec import NOTHING, GroupSpec
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.kinds.consumer import record_builders
@@ -16,6 +17,7 @@ from coordinator.core.kinds.modern.topics import metadata_hash
 from coordinator.core.moves import LoseMembers
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Result
+from coordinator.core.topics import Topics
 from coordinator.core.verbs import BY, Rebalance, RemoveMember, SetTarget, VerbResponse
 from protocol.steps import finish_steps
 
@@ -45,17 +47,36 @@ def set_target(group: ConsumerGroup, verb: SetTarget, env: Env) -> Result[Consum
         return verbs.refuse("invalid standbys: expected none, as a consumer group has no tasks")
     if unknown := sorted(topic for topic in named if topic not in env.topics):
         return verbs.refuse(f"invalid topic {unknown[0]!r}: expected a topic that exists")
+    spec = finish_steps(spec_of(group, env.topics))
+    if problem := next(_find_problems(verb, spec, env.topics), ""):
+        return verbs.refuse(f"invalid target: {problem}")
     wanted = {
         member_id: {env.topics.id_of(topic): partitions for topic, partitions in target.items()}
         for member_id, target in verb.targets.items()
     }
-    try:
-        targets = check_assignment(finish_steps(spec_of(group, env.topics)), wanted)
-    except AssignorError as error:
-        return verbs.refuse(f"invalid target: {error}")
+    targets = check_assignment(spec, wanted)
     transition = GroupTransition(group, env, BY)
     _raise_epoch(transition)
     return verbs.write_target(transition, targets, record_builders, NOTHING)
+
+
+def _find_problems(verb: SetTarget, spec: GroupSpec, topics: Topics) -> Iterator[str]:
+    """Yield why no group could follow a target, by the names that the operator has given."""
+    taken: set[tuple[str, int]] = set()
+    for member_id, target in verb.targets.items():
+        if member_id not in spec.members:
+            yield f"{member_id} is no member"
+        for name, partitions in target.items():
+            count = spec.partition_counts.get(topics.id_of(name))
+            if count is None:
+                yield f"no member subscribes to topic {name!r}"
+                continue
+            for partition in partitions:
+                if not 0 <= partition < count:
+                    yield f"topic {name!r} has no partition {partition}: expected 0 to {count - 1}"
+                if (name, partition) in taken:
+                    yield f"partition {partition} of topic {name!r} is given to two members"
+                taken.add((name, partition))
 
 
 def lose_members(group: ConsumerGroup, verb: LoseMembers, env: Env) -> Result[ConsumerGroup]:
