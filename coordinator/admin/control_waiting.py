@@ -72,8 +72,8 @@ class WaitControl:
             if difference is not None or all(getattr(body, name) == getattr(Wait(), name) for name in OF_MEMBERS):
                 return difference
         view = self._operator.groups.find(body.group)
-        if view is None and self._operator.groups.is_loading(body.group):
-            return f"group {body.group!r} is being loaded"
+        if view is None and (obstacle := self._operator.groups.find_obstacle(body.group)):
+            return obstacle
         if view is None or not body.exists:
             if (view is not None) == body.exists:
                 return None

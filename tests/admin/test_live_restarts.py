@@ -9,6 +9,7 @@ from coordinator.client import Client, ClientError
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.metadata import MetadataRequest
 from tests.live import Muster, wait_until
+from tests.requests import join
 
 UPKEEP = {"retention", "transactional_ids", "share_states"}
 
@@ -53,7 +54,8 @@ def test_a_process_that_is_reset_and_restored_is_the_same_cluster(
                 look(server, 1)
             server.steer("PUT", "/clock", mode="frozen")
             with Client.to(server.kafka) as client:
-                client.ask(MetadataRequest())
+                client.ask(join("rebalances"), 3)
+                assert server.metric("muster_rebalances_total") == 1, "those of before the last one are forgotten"
                 server.steer("POST", path)
                 with pytest.raises(ClientError, match="closed the connection"):
                     client.ask(MetadataRequest())

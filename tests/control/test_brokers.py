@@ -218,6 +218,11 @@ def test_whether_there_is_no_group_is_not_known_before_its_log_is_read(server: C
     server.operator.clock.advance(LOAD_MS, keep_everybody)
     assert port.call("POST", "/wait", wait) == (200, None)
     assert port.call("GET", "/groups/g") == (404, {"error": "there is no group 'g'"})
+    for broker in range(BROKERS):
+        server.operator.brokers.stop(broker)
+    stopped = "group 'g' has no coordinator: every broker is stopped"
+    assert port.call("POST", "/wait", wait) == (408, {"error": f"not within 0 ms: {stopped}"})
+    assert port.call("GET", "/groups/g") == port.call("DELETE", "/groups/g") == (409, {"error": stopped})
 
 
 def test_a_group_moves_with_its_members_and_offsets_and_does_not_rebalance(server: Cluster) -> None:

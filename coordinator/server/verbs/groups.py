@@ -12,6 +12,7 @@ from coordinator.core.kinds.kind import Group, Member
 from coordinator.core.kinds.registry import kind_of
 from coordinator.core.pace import Pace, sort_in_steps
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb
+from coordinator.dataplane.brokers import NOBODY
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.node import Node
 from coordinator.runtime.partition import Partition
@@ -80,9 +81,14 @@ class GroupVerbs:
         group = partition.shard.groups.get(group_id)
         return None if group is None else self._view(partition, group)
 
-    def is_loading(self, group_id: str) -> bool:
-        """Return whether it is not known yet whether there is a group of that id: its log is being read."""
-        return not self._node().world.partitions.owner(group_id).is_loaded
+    def find_obstacle(self, group_id: str) -> str:
+        """Return why it is not known whether there is a group of that id, as a sentence; empty if it is known."""
+        world = self._node().world
+        if world.partitions.owner(group_id).is_loaded:
+            return ""
+        if world.coordinators.of_group(group_id) == NOBODY:
+            return f"group {group_id!r} has no coordinator: every broker is stopped"
+        return f"group {group_id!r} is being loaded"
 
     def expire(self, group_id: str, name: str, reason: str = "", *, disconnects: bool = False) -> MemberView:
         """Let a member's session expire now."""
@@ -187,7 +193,7 @@ class GroupVerbs:
 
     def _do(self, group_id: str, verb: Verb) -> None:
         """Give a verb to the partition that owns the group. Raises Refusal."""
-        self._refuse_while_loading(group_id)
+        self._refuse_if_unknown(group_id)
         node = self._node()
         response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, self._frontend.handler.fresh_id))
         if isinstance(response, Failure):
@@ -199,13 +205,13 @@ class GroupVerbs:
         partition = self._node().world.partitions.owner(group_id)
         group = partition.shard.groups.get(group_id)
         if group is None:
-            self._refuse_while_loading(group_id)
+            self._refuse_if_unknown(group_id)
             raise Refusal(f"there is no group {group_id!r}", is_conflict=True)
         return partition, group
 
-    def _refuse_while_loading(self, group_id: str) -> None:
-        if self.is_loading(group_id):
-            raise Refusal(f"group {group_id!r} is being loaded", is_conflict=True)
+    def _refuse_if_unknown(self, group_id: str) -> None:
+        if obstacle := self.find_obstacle(group_id):
+            raise Refusal(obstacle, is_conflict=True)
 
     def _view(self, partition: Partition, group: Group) -> GroupView:
         return view_group(group, partition.shard.offsets, self._node().world.ledger.catalog.topics)
