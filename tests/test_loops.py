@@ -36,6 +36,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "core/catalog/alter_configs.py": ENTRY,
     "core/catalog/alterations.py:_price_of": ENTRY,
     "core/catalog/alterations.py:alter_resources": FRAME,
+    "core/catalog/alterations.py:_refuse_min_isr": FRAME,
     "core/catalog/alterations.py:refuse_shape": FRAME,
     "core/catalog/create_partitions.py": FRAME,
     "core/catalog/create_topics.py": FRAME,
