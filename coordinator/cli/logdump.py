@@ -72,7 +72,7 @@ def _batch(header: BatchHeader, position: int) -> dict[str, Any]:
         "size": header.size,
         "crc32c": f"{header.crc:08x}",
         "leader_epoch": header.leader_epoch,
-        "compression": Compression(header.compression).name.lower(),
+        "compression": _name_compression(header.compression),
     }
     if header.producer_id >= 0:
         line |= {
@@ -84,6 +84,14 @@ def _batch(header: BatchHeader, position: int) -> dict[str, Any]:
     if header.delete_horizon_ms is not None:
         line["delete_horizon_ms"] = header.delete_horizon_ms
     return line
+
+
+def _name_compression(codec: int) -> str:
+    """Return the name of a codec; its number where there is none, as in a batch that is damaged or newer."""
+    try:
+        return Compression(codec).name.lower()
+    except ValueError:
+        return f"unknown ({codec})"
 
 
 def _facts(header: BatchHeader, record: Record, decode: Decode | None) -> dict[str, Any]:

@@ -205,7 +205,8 @@ class Journal:
 
     def after(self, number: int) -> list[Entry]:
         """Return the entries of this moment with higher numbers, oldest first."""
-        return list(islice(self._entries, max(0, number - self.dropped), None))
+        begin = min(max(0, number - self.dropped), len(self._entries))  # islice takes no number of any size
+        return list(islice(self._entries, begin, None))
 
     def _drop(self) -> None:
         """Drop the oldest entries, as there are too many bytes."""

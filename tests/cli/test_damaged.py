@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.cli import main
 from pipeline.synth import Writer
+from protocol import record_batch
 from protocol.records import Record
 from tests.cli.command import Command, records
 from tests.live import Muster
@@ -41,6 +43,19 @@ def test_a_batch_that_makes_no_sense_is_told_by_a_dump_that_goes_on_with_other_l
     assert "value=behind" in printed.out
     (file,) = (tmp_path / "orders-0").glob("*.log")
     assert printed.err == f"muster log: {file}:71: offset 1: a control record without a type in records.key\n"
+
+
+def test_a_batch_of_an_unknown_codec_is_told_by_a_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    batch = record_batch.encode([Record(None, b"one", timestamp=1)])
+    ((_, header),) = record_batch.batches(batch)
+    sealed = record_batch.seal(replace(header, attributes=5), batch[record_batch.HEADER_BYTES :])
+    file = tmp_path / "orders-0" / f"{0:020d}.log"
+    file.parent.mkdir()
+    file.write_bytes(sealed)
+    assert main(["log", "dump", str(tmp_path)]) == 3
+    printed = capsys.readouterr()
+    assert 'compression="unknown (5)"' in printed.out
+    assert printed.err == f"muster log: {file}:0: offset 0: compression 5 is none that Kafka has\n"
 
 
 def test_a_file_that_the_disk_cannot_read_holds_up_no_other_log(

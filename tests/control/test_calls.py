@@ -5,6 +5,7 @@ import inspect
 import itertools
 from contextlib import suppress
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import msgspec
 import pytest
@@ -113,6 +114,26 @@ def test_each_field_of_a_call_counts(call: str) -> None:
     assert read["path"] == set(names)
     for part, kind in (("query", operation.query), ("body", operation.body)):
         assert set(kind.__struct_fields__) <= read[part], f"never looked at: {set(kind.__struct_fields__) - read[part]}"
+
+
+NUMBERED: Final = [
+    (one, field.name)
+    for one in operations()
+    for kind in (one.query, one.body)
+    for field in msgspec.structs.fields(kind)
+    if type((FIELDS | OF_PATHS.get(one.path, {}))[field.name]) is int
+]
+
+
+@pytest.mark.parametrize(("one", "name"), NUMBERED, ids=[f"{one.method} {one.path} {name}" for one, name in NUMBERED])
+def test_a_number_of_any_size_fails_nothing(one: Operation, name: str) -> None:
+    """It is refused with a sentence, or counts."""
+    port, own = ControlPort(serve()), FIELDS | OF_PATHS.get(one.path, {})
+    query, body = ({field: own[field] for field in kind.__struct_encode_fields__} for kind in (one.query, one.body))
+    for size in (10**30, 2**63, -(2**63) - 1):
+        (query if name in query else body)[name] = size
+        answer = port.call(one.method, f"{one.path.removeprefix('/v1').format(**PATH)}?{urlencode(query)}", body)
+        assert answer.status < 500, answer.body
 
 
 WHOLE: Final = [

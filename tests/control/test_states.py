@@ -13,10 +13,10 @@ from storage.memory_files import MemoryFiles
 from tests.control.control_port import ControlPort
 from tests.control.steered import SteeredNode
 
-TOPICS: Final = ("a-t", "a-kept-t", "ab", "b-t", "c" * 249)
+TOPICS: Final = ("a-t", "a-kept-t", "ab", "b-t", "c" * 249, "__own")
 GROUPS: Final = ("a-g", "a-kept-g", "b-g", "ä-g", "b" * 300)
 SHARE_GROUPS: Final = ("a-s", "a-kept-s", "b-s")
-PREFIXES: Final = ("a", "a-", "a-k", "b", "ä", "c", "x")
+PREFIXES: Final = ("a", "a-", "a-k", "b", "ä", "c", "x", "__")
 FIRST: Final = {"orders": 2}  # the topics of the start
 START: Final = {"topics": FIRST, "offsets": {}, "queues": {}}
 _PARTS: Final = {"group": st.sampled_from(GROUPS), "topic": st.sampled_from(TOPICS)}
@@ -223,3 +223,13 @@ def test_the_state_is_what_was_done_to_it(
         served.check(data.draw(st.sampled_from(PREFIXES)))
     served.start()
     served.check(*PREFIXES)
+
+
+@pytest.mark.parametrize("part", ["offsets", "queues"])
+def test_a_group_that_no_record_can_name_is_refused(part: str) -> None:
+    """Its letters are few enough, and its bytes are not."""
+    value = 1 if part == "offsets" else {"start": 1}
+    answer = ControlPort(SteeredNode(topics=FIRST)).call(
+        "POST", "/state", {part: {"ä" * 16_384: {"orders": {"0": value}}}}
+    )
+    assert answer == (400, {"error": "invalid group of 16384 letters: expected 32767 bytes at most"})

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from coordinator.control.inputs import AskInput, Kind, Origin
 from coordinator.control.names import Name
+from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.decision import Done, Steps
 from coordinator.core.kinds.registry import kind_of
 from coordinator.core.pace import Pace, map_in_steps, sort_in_steps
@@ -33,6 +34,7 @@ from coordinator.server.verbs.scenarios import ScenarioVerbs
 from coordinator.server.verbs.topic_portions import cut_topics
 from coordinator.server.verbs.waits import Waits, finish_waits
 from protocol.apis import api_of
+from protocol.bounds import TEXT_BYTES_MAX
 from protocol.codec import encode_request
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
@@ -339,11 +341,10 @@ class StateVerbs:
     def topics_in_steps(self, prefix: str = "", keep: tuple[str, ...] = ()) -> Steps[dict[str, int]]:
         """Return the same in steps, but for those that begin with one of `keep`."""
         topics, pace, names = self._node().world.ledger.catalog.topics, Pace(), list[str]()
-        left_out = ("__", *keep)
         for name in topics:
             if pace.is_due():
                 yield
-            if name.startswith(prefix) and not name.startswith(left_out):
+            if name.startswith(prefix) and not name.startswith(keep) and name not in INTERNAL:
                 names.append(name)
         counts = yield from map_in_steps(
             (yield from sort_in_steps(names)), lambda name: (name, topics[name].partitions)
@@ -352,6 +353,9 @@ class StateVerbs:
 
     def seed(self, state: State) -> None:
         """Create topics and commit offsets, as a client without a group would. Raises Refusal."""
+        for group_id in (*state.offsets, *(state.queues or ())):
+            if len(group_id.encode()) > TEXT_BYTES_MAX:  # of letters that take several bytes
+                raise Refusal(f"invalid group of {len(group_id)} letters: expected {TEXT_BYTES_MAX} bytes at most")
         topics = self._node().world.ledger.catalog.topics
         missing = dict[str, int]()
         for name, count in state.topics.items():
