@@ -148,10 +148,12 @@ class LogReader:
 
         def list_them() -> dict[int, int]:
             found = list_offsets(self._connect(), [(self.topic, one) for one in wanted], time_ms, is_strict=True)
+            if missing := [one for one in wanted if (self.topic, one) not in found]:  # deleted, or just made anew
+                check(f"read {self.topic}:{missing[0]}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return {partition: offset for (_, partition), offset in found.items()}
 
         offsets = self._retry(list_them)
-        if unknown := [one for one in wanted if offsets.get(one, -1) < 0]:
+        if unknown := [one for one in wanted if offsets[one] < 0]:
             return offsets | self.offsets(LATEST, unknown) if time_ms != LATEST else offsets
         return offsets
 
@@ -251,7 +253,9 @@ class LogReader:
         """Ask one leader, and yield what came of each partition."""
         if (pause_s := self._resume_at.get(leader, 0.0) - time.monotonic()) > 0:
             time.sleep(pause_s)
-        client = self._brokers[leader]
+        client = self._brokers.get(leader)
+        if client is None:  # the connections broke as another leader was asked
+            return
         oldest, newest = FETCH_VERSIONS
         if oldest not in client.versions(FetchRequest()):
             raise ClientError(f"cannot read {self.topic}: the broker is older than Kafka 0.11")

@@ -1,5 +1,5 @@
 """Two brokers on loopback with one topic, which answer Fetch as a script says: refusals, throttling, broken connections,
-a link that stalls.
+a link that stalls, offsets that are out of range.
 
 with ScriptedCluster({0: [batch, batch]}) as cluster:
     cluster.script = ["close", "moved", "gone", "throttle", "stall"]   # for the next Fetch requests, one word each
@@ -68,6 +68,8 @@ class ScriptedCluster:
         self.fetches: list[tuple[float, int, Any]] = []  # when, which broker, the request
         self.stopping: set[int] = set()  # brokers that accept connections and close them
         self.topic_error = 0
+        self.unanswered = 0  # ListOffsets yet to come whose connections are closed
+        self.unknown = 0  # descriptions of the topic yet to come that do not know it
         self.topic_id = b"t" * 16
         self.apis: list[int] = []
         self._sockets: list[socket.socket] = []
@@ -144,12 +146,18 @@ class ScriptedCluster:
         topics = (
             (MetadataResponseTopic(self.topic_error, TOPIC, self.topic_id, True, partitions),) if body.topics else ()
         )
+        if self.unknown and body.topics:
+            self.unknown -= 1
+            topics = (MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, TOPIC),)
         return MetadataResponse(brokers=brokers, cluster_id="scripted", topics=topics)
 
     def _leader_of(self, partition: int) -> int:
         return 3 - self.leader if partition in self.elsewhere else self.leader
 
-    def _list_offsets(self, body: Any) -> ListOffsetsResponse:
+    def _list_offsets(self, body: Any) -> ListOffsetsResponse | None:
+        if self.unanswered:
+            self.unanswered -= 1
+            return None
         parts = []
         for one in body.topics[0].partitions:
             index, at_ms = one.partition_index, one.timestamp
@@ -164,6 +172,7 @@ class ScriptedCluster:
         word = self.script.pop(0) if self.script else ""
         if word == "close":
             return None
+        self.unanswered, self.unknown = int(word == "lost"), 2 * (word == "deleted")
         if word == "stall":
             return STALL
         code = {"forbidden": ErrorCode.TOPIC_AUTHORIZATION_FAILED}.get(word, 0)
@@ -178,7 +187,7 @@ class ScriptedCluster:
             code_of_one = ErrorCode.NOT_LEADER_OR_FOLLOWER if number != self._leader_of(one.partition) else code
             data = b"" if word == "throttle" or code_of_one else self._read(one.partition, one.fetch_offset, left)
             at = one.fetch_offset
-            out = word == "out of range" or at < self.starts[one.partition] or at > self.ends[one.partition]
+            out = word in ("out of range", "lost", "deleted") or at < self.starts[one.partition] or at > self.ends[one.partition]
             code_here = code_of_one or (ErrorCode.OFFSET_OUT_OF_RANGE if out else 0)
             left -= len(data)
             data = b"" if out else data[: len(data) - 7 if word == "cut" else None]

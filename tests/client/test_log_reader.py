@@ -69,6 +69,7 @@ def read_all(reader: LogReader) -> dict[int, bytes]:
     [
         [], ["close"], ["close", "close", "close"], ["moved"], ["moved", "close", "moved"], ["gone"], ["throttle"], ["cut"],
         ["cut", "throttle", "moved", "cut", "gone", "close"], ["no leader"], ["moved", "no leader", "close", "cut"],
+        ["lost", "cut", "out of range", "lost"], ["deleted", "lost", "moved"],
     ],
     ids="-".join,
 )  # fmt: skip
