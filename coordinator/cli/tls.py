@@ -1,7 +1,7 @@
 """Make keys and certificates for tests and development: an authority, a server's and clients'.
 
-Never use them where it matters: the authority's key lies beside them. Certificates are valid for a year; to make new
-ones of the same authority, call it again."""
+Never use them where it matters: the authority's key lies beside them. Certificates are valid for a year, and the
+authority for ten; to make new ones of the same authority, call it again."""
 
 import argparse
 import ipaddress
@@ -28,6 +28,7 @@ HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 CLIENTS: Final = ("client",)
 AUTHORITY: Final = "muster development CA"
 DAYS: Final = 365
+AUTHORITY_DAYS: Final = 10 * DAYS  # else the certificates that follow would not be trusted, or not for long
 
 _CLIENT: Final = re.compile(r"[A-Za-z0-9_-]+")  # it is a file's name, and a common name
 
@@ -106,10 +107,13 @@ class Authority:
         if key_file.exists() and file.exists():
             key = load_pem_private_key(key_file.read_bytes(), None)
             assert isinstance(key, ec.EllipticCurvePrivateKey), "written below"
-            return cls(key, x509.load_pem_x509_certificate(file.read_bytes()))
+            certificate = x509.load_pem_x509_certificate(file.read_bytes())
+            if certificate.not_valid_after_utc <= datetime.now(UTC):
+                raise ValueError("ca.pem has expired: remove it and ca.key, and give clients the new one")
+            return cls(key, certificate)
         key = _new_key()
         name = _name(AUTHORITY)
-        builder = _builder(name, name, key).add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = _builder(name, name, key, AUTHORITY_DAYS).add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         signs = x509.KeyUsage(
             digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False,
             data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
@@ -129,7 +133,7 @@ class Authority:
 
         key = _new_key()
         usage = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
-        builder = _builder(_name(common_name), self.certificate.subject, key)
+        builder = _builder(_name(common_name), self.certificate.subject, key, DAYS)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         builder = builder.add_extension(
@@ -156,7 +160,9 @@ def _name(common_name: str) -> "x509.Name":
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _builder(subject: "x509.Name", issuer: "x509.Name", key: "EllipticCurvePrivateKey") -> "x509.CertificateBuilder":
+def _builder(
+    subject: "x509.Name", issuer: "x509.Name", key: "EllipticCurvePrivateKey", days: int
+) -> "x509.CertificateBuilder":
     from cryptography import x509
 
     now = datetime.now(UTC)
@@ -167,7 +173,7 @@ def _builder(subject: "x509.Name", issuer: "x509.Name", key: "EllipticCurvePriva
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))  # clocks differ
-        .not_valid_after(now + timedelta(days=DAYS))
+        .not_valid_after(now + timedelta(days=days))
     )
 
 

@@ -1,11 +1,13 @@
 """`muster tls dev`: who can read the keys that it writes, who trusts them, and for whom they are."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 
+from coordinator.cli import tls
 from tests.commands import Shell, shell_fixture
 
 shell = shell_fixture("tls", "dev")
@@ -36,6 +38,16 @@ def test_a_second_call_makes_new_keys_of_the_same_authority(shell: Shell, tmp_pa
         (made,) = read_certificates(tmp_path, name)
         made.verify_directly_issued_by(authority)
         assert made != old
+        assert authority.not_valid_after_utc - made.not_valid_after_utc > timedelta(days=8 * 365), "years of further ones"
+
+
+def test_an_authority_that_has_expired_issues_nothing(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(tls, "AUTHORITY_DAYS", 0)
+        shell(0, str(tmp_path))
+    assert "ca.pem has expired: remove it and ca.key, and give clients the new one" in shell(1, str(tmp_path))
 
 
 def test_a_server_is_known_by_the_names_that_are_asked_for_and_as_this_machine(shell: Shell, tmp_path: Path) -> None:
