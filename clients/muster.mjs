@@ -30,6 +30,7 @@ export async function start({ command = "muster", options = [] } = {}) {
     child.on("error", (error) => reject(new Error(`cannot run ${command}: ${error.message}`)));
     child.on("exit", (code) => reject(new Error(`muster has ended with exit code ${code}: ${said}`)));
   });
+  for (const output of [child.stdout, child.stderr]) output.removeAllListeners("data").resume();  // nobody reads on
   return new Muster(ready[1], ready[2], child);
 }
 
@@ -80,7 +81,7 @@ export class Muster {
 
   /** Stop the server that `start` has started. */
   async stop() {
-    if (!this.child || this.child.exitCode !== null) return;
+    if (!this.child || this.child.exitCode !== null || this.child.signalCode !== null) return;  // it may have been killed
     const ended = new Promise((resolve) => this.child.once("exit", resolve));
     this.child.kill("SIGTERM");
     await ended;

@@ -24,6 +24,7 @@ from coordinator.cli.group_offsets import (
     no_partition,
 )
 from coordinator.cli.group_view import describe_group
+from coordinator.cli.requests import cut
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client import ClientError
 from coordinator.client.offsets import EARLIEST, LATEST, TopicPartition, list_offsets
@@ -217,9 +218,10 @@ def _check_partitions(export: Export, there: Mapping[str, int]) -> None:
 def _create_topics(cluster: Cluster, topics: Mapping[str, int]) -> None:
     """Create topics with the broker's own replication factor."""
     wanted = tuple(CreateTopicsRequestCreatableTopic(name, partitions, -1) for name, partitions in topics.items())
-    for one in cluster.any.ask(CreateTopicsRequest(wanted, int(cluster.timeout * 1000))).topics:
-        if one.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            check(f"create {one.name}", one.error_code, one.error_message)
+    for some in cut(wanted, lambda one: one.num_partitions):
+        for one in cluster.any.ask(CreateTopicsRequest(some, int(cluster.timeout * 1000))).topics:
+            if one.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                check(f"create {one.name}", one.error_code, one.error_message)
 
 
 def _plan(cluster: Cluster, export: Export, missing: frozenset[str], args: argparse.Namespace) -> list[PlannedCommit]:

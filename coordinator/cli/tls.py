@@ -113,7 +113,8 @@ class Authority:
             return cls(key, certificate)
         key = _new_key()
         name = _name(AUTHORITY)
-        builder = _builder(name, name, key, AUTHORITY_DAYS).add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = _builder(name, name, key, AUTHORITY_DAYS)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         signs = x509.KeyUsage(
             digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False,
             data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,

@@ -3,12 +3,13 @@
 It speaks Kafka's own protocol, so it works with Apache Kafka as well."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable
+from typing import Any, Final
 
 from coordinator.cli import fail
 from coordinator.cli.cluster import Cluster, UsageError, act, check
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, integer, name_and_value
+from coordinator.cli.requests import cut
 from coordinator.cli.tables import count, print_json, print_table
 from coordinator.client.explanations import explain, name_of
 from coordinator.client.offsets import EARLIEST, LATEST, list_offsets
@@ -29,8 +30,6 @@ from protocol.messages.incremental_alter_configs import (
 )
 from protocol.messages.metadata import MetadataResponseTopic
 
-T = TypeVar("T")
-
 EXAMPLES: Final = """\
 muster topics create orders --partitions 4 --set retention.ms=3600000
 muster topics describe orders
@@ -39,7 +38,6 @@ muster topics delete orders"""
 TOPIC: Final = 2  # the resource type
 OF_TOPIC: Final = 1  # the source of a setting that is the topic's own
 SET, DELETE = 0, 1  # the operations of IncrementalAlterConfigs
-ENTRIES_MAX: Final = 500  # of a request
 REPLICAS_MAX: Final = 2**15 - 1  # that a request can hold
 
 
@@ -166,16 +164,10 @@ def _create(cluster: Cluster, args: argparse.Namespace) -> int:
     )
     created = (
         one
-        for some in _portions(topics)
+        for some in cut(topics, lambda one: one.num_partitions)
         for one in cluster.any.ask(CreateTopicsRequest(some, int(cluster.timeout * 1000))).topics
     )
     return _report("create", ((one.name, one.error_code, one.error_message) for one in created), args.json)
-
-
-def _portions(entries: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """Yield the entries in as many requests as they need: a request, and a response, can hold only so many."""
-    for at in range(0, len(entries), ENTRIES_MAX):
-        yield tuple(entries[at : at + ENTRIES_MAX])
 
 
 def _alter(cluster: Cluster, args: argparse.Namespace) -> int:
@@ -188,7 +180,7 @@ def _alter(cluster: Cluster, args: argparse.Namespace) -> int:
     good = tuple(name for name, (_, code, _) in outcomes.items() if not code)
     if args.partitions is not None and good:
         topics = tuple(CreatePartitionsRequestTopic(name, args.partitions, None) for name in good)
-        for some in _portions(topics):
+        for some in cut(topics, lambda one: one.count):
             response = cluster.any.ask(CreatePartitionsRequest(some, int(cluster.timeout * 1000)))
             outcomes |= {one.name: (one.name, one.error_code, one.error_message) for one in response.results}
     return _report("alter", outcomes.values(), args.json)
@@ -199,14 +191,14 @@ def _alter_settings(cluster: Cluster, topics: list[str], args: argparse.Namespac
     changes += [IncrementalAlterConfigsRequestAlterableConfig(name, DELETE, None) for name in args.unset]
     resources = tuple(IncrementalAlterConfigsRequestResource(TOPIC, name, tuple(changes)) for name in topics)
     altered = (
-        one for some in _portions(resources) for one in cluster.any.ask(IncrementalAlterConfigsRequest(some)).responses
+        one for some in cut(resources) for one in cluster.any.ask(IncrementalAlterConfigsRequest(some)).responses
     )
     return {one.resource_name: (one.resource_name, one.error_code, one.error_message) for one in altered}
 
 
 def _delete(cluster: Cluster, args: argparse.Namespace) -> int:
     names = tuple(dict.fromkeys(args.topic))
-    deleted = (one for some in _portions(names) for one in _delete_some(cluster, some))
+    deleted = (one for some in cut(names) for one in _delete_some(cluster, some))
     return _report("delete", ((one.name, one.error_code, one.error_message) for one in deleted), args.json)
 
 

@@ -38,7 +38,9 @@ def test_a_second_call_makes_new_keys_of_the_same_authority(shell: Shell, tmp_pa
         (made,) = read_certificates(tmp_path, name)
         made.verify_directly_issued_by(authority)
         assert made != old
-        assert authority.not_valid_after_utc - made.not_valid_after_utc > timedelta(days=8 * 365), "years of further ones"
+        assert authority.not_valid_after_utc - made.not_valid_after_utc > timedelta(days=8 * 365), (
+            "years of further ones"
+        )
 
 
 def test_an_authority_that_has_expired_issues_nothing(

@@ -187,7 +187,11 @@ class ScriptedCluster:
             code_of_one = ErrorCode.NOT_LEADER_OR_FOLLOWER if number != self._leader_of(one.partition) else code
             data = b"" if word == "throttle" or code_of_one else self._read(one.partition, one.fetch_offset, left)
             at = one.fetch_offset
-            out = word in ("out of range", "lost", "deleted") or at < self.starts[one.partition] or at > self.ends[one.partition]
+            out = (
+                word in ("out of range", "lost", "deleted")
+                or at < self.starts[one.partition]
+                or at > self.ends[one.partition]
+            )
             code_here = code_of_one or (ErrorCode.OFFSET_OUT_OF_RANGE if out else 0)
             left -= len(data)
             data = b"" if out else data[: len(data) - 7 if word == "cut" else None]

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 NODE = """
 import assert from "node:assert/strict";
-import { start } from "./muster.mjs";
+import { Muster, start } from "./muster.mjs";
 const muster = await start({ options: ["--topic", "orders:4"] });
 console.log(muster.bootstrap);
 const [member] = (await muster.wait({ group: "shop", state: "Stable", members: 1, timeout_ms: 60000 })).members;
@@ -37,6 +37,8 @@ await muster.reset();
 await assert.rejects(muster.group("shop"), /there is no group 'shop'/);
 await muster.topic("late", 2);
 await muster.stop();
+await muster.stop();
+await new Muster("", "", { exitCode: null, signalCode: "SIGKILL" }).stop();
 console.log("done");
 """
 GO = """
