@@ -140,7 +140,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("offsets.retention.check.interval.ms", 600_000, _MS, "How often the broker looks for expired offsets.", least=1, most=LONG_MAX),
     Setting("offsets.topic.num.partitions", 50, _COUNT, "The number of partitions of __consumer_offsets. It cannot change once a data directory exists.",
          least=1, most=10_000),
-    Setting("offsets.topic.segment.bytes", 104_857_600, _BYTES, "The size at which a segment of __consumer_offsets is rolled.",
+    Setting("offsets.topic.segment.bytes", 104_857_600, _BYTES, "The size at which a segment of __consumer_offsets is rolled, in a topic that is made.",
          least=1_024, most=INT_MAX),
     Setting("offsets.topic.min.dirty.bytes", 1_048_576, _BYTES,
          "How much must have been appended to a partition of __consumer_offsets before it is compacted again. A setting of Muster's own.",

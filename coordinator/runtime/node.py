@@ -15,7 +15,7 @@ from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.catalog import GROUP
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
+from coordinator.core.catalog.records import CatalogRecord, TopicValue
 from coordinator.core.decision import Steps
 from coordinator.core.events import Event
 from coordinator.core.moves import BrokerVerb
@@ -37,6 +37,7 @@ from coordinator.runtime.effects import EFFECTS
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.failover import Failover
 from coordinator.runtime.ledger import DIRECTORY, Ledger
+from coordinator.runtime.own_topics import add_missing_settings, make_topic
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
 from coordinator.runtime.shards import Shards
@@ -175,9 +176,9 @@ class Node:
             missing[OFFSETS_TOPIC] = self.world.config["offsets.topic.num.partitions"]
         elif self.world.config.is_set("offsets.topic.num.partitions"):
             self._compare(topics[OFFSETS_TOPIC].partitions, self.world.config["offsets.topic.num.partitions"])
-        self.world.ledger.record(
-            Result(records=tuple(self._topic(*topic, now_ms) for topic in missing.items())), now_ms
-        )
+        for name, count in missing.items():
+            self.world.ledger.record(Result(records=self._topic(name, count, now_ms)), now_ms)
+        self.world.ledger.record(Result(records=add_missing_settings(catalog, config)), now_ms)
         self.world.ledger.record(Result(records=self.world.ledger.transactions.keep_producer_ids(producer_ids)), now_ms)
         self.world.ledger.flush()
         count = topics[OFFSETS_TOPIC].partitions
@@ -299,11 +300,11 @@ class Node:
         self.world.dataplane.abandon()
         self.world.ledger.log.abandon()
 
-    def _topic(self, name: str, partitions: int, now_ms: int) -> CatalogRecord:
+    def _topic(self, name: str, partitions: int, now_ms: int) -> tuple[CatalogRecord, ...]:
         topic_id = self.engine.fresh_topic_id()
         if name == OFFSETS_TOPIC and self._setup.cluster_id:
             topic_id = base64.urlsafe_b64decode(self._setup.cluster_id + "==")
-        return CatalogRecord(TopicKey(name), TopicValue(topic_id, partitions, 1, now_ms))
+        return make_topic(name, TopicValue(topic_id, partitions, 1, now_ms), self.world.config)
 
     def _partition(self, index: int) -> Partition:
         directory = partition_directory(OFFSETS_TOPIC, index)

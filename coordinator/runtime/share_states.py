@@ -10,9 +10,8 @@ import errno
 from collections.abc import Callable, Collection, Generator, Hashable, Iterator
 from typing import Any, Final
 
-from coordinator.core.catalog.catalog import TOPIC
 from coordinator.core.catalog.names import SHARE_STATE_TOPIC
-from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue
+from coordinator.core.catalog.records import TopicValue
 from coordinator.core.decision import Steps
 from coordinator.core.pace import Pace
 from coordinator.core.refusal import Refusal
@@ -26,6 +25,7 @@ from coordinator.dataplane.brokers import NOBODY, OPERATOR
 from coordinator.runtime.damage import describe_damage, read_log
 from coordinator.runtime.log_pace import LogPace
 from coordinator.runtime.memory import Memory
+from coordinator.runtime.own_topics import make_topic
 from coordinator.runtime.share_state_log import StateLog
 from coordinator.runtime.world import World
 from protocol.errors import ErrorCode, ProtocolError
@@ -196,17 +196,8 @@ class ShareStates:
     def _topic(self, now_ms: int) -> Result[Any]:
         config = self._world.config
         count: int = config["share.coordinator.state.topic.num.partitions"]
-        configs = {
-            "cleanup.policy": "delete",
-            "compression.type": "producer",
-            "retention.ms": "-1",
-            "segment.bytes": str(config["share.coordinator.state.topic.segment.bytes"]),
-        }
         topic = TopicValue(self._fresh_topic_id(), count, 1, now_ms)
-        records = [CatalogRecord(TopicKey(SHARE_STATE_TOPIC), topic)]
-        records += [CatalogRecord(ConfigKey(TOPIC, SHARE_STATE_TOPIC, name), ConfigValue(value))
-                    for name, value in configs.items()]  # fmt: skip
-        return Result(records=tuple(records))
+        return Result(records=make_topic(SHARE_STATE_TOPIC, topic, config))
 
     def open(self) -> None:
         """Make the partitions of the topic, if it exists. They are served once they are loaded."""

@@ -56,4 +56,4 @@ svg .mark{stroke-width:1.3;stroke-dasharray:4 3;opacity:.85}
 body{padding:14px;font-size:14px}h1{font-size:22px}.tiles div{padding:6px 10px}
 .tiles b{font-size:16px}td{max-width:220px}table{width:max-content;min-width:100%}
 td:first-child,th:first-child{position:sticky;left:0;background:var(--paper);min-width:5em}}
-""".replace("\n", "")
+"""

@@ -12,7 +12,6 @@ from msgspec import Struct
 from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog import topic_configs
 from coordinator.core.catalog.metric_names import MetricNames
-from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import (
     AclKey,
     AclValue,
@@ -43,12 +42,8 @@ Resource = tuple[int, str]
 
 GONE_MAX: Final = 1_000  # ids of deleted topics that are kept though nothing is known of them any more
 
-# What Kafka 4 sets when it formats a cluster (KIP-966), and when it creates its topic of offsets
-# (`GroupCoordinatorService.groupMetadataTopicConfigs`): tools see it as set, not as a default.
-FORMATTED: Final[Mapping[Resource, Mapping[str, str]]] = {
-    (BROKER, ""): {"min.insync.replicas": "1"},
-    (TOPIC, OFFSETS_TOPIC): {"cleanup.policy": "compact", "compression.type": "producer"},
-}
+# What Kafka 4 sets when it formats a cluster (KIP-966): tools see it as set, not as a default. Nobody can remove it.
+FORMATTED: Final[Mapping[Resource, Mapping[str, str]]] = {(BROKER, ""): {"min.insync.replicas": "1"}}
 
 
 class Change(Struct, frozen=True):
@@ -72,9 +67,6 @@ class Catalog:
         self.held = Held({Kind(kind): bound for kind, bound in self.settings.held_max.items()})
         self.topics_by_name: dict[str, TopicValue] = {}
         self.configs: dict[Resource, dict[str, str]] = {resource: {**FORMATTED[resource]} for resource in FORMATTED}
-        for setting in self.settings.broker:
-            if setting.name == "offsets.topic.segment.bytes":
-                self.configs[TOPIC, OFFSETS_TOPIC]["segment.bytes"] = setting.value
         self.scram: dict[tuple[str, int], ScramValue] = {}  # credentials by user and Kafka's number of the mechanism
         self.acls = AclRules()
         self.quotas = QuotaRules()
