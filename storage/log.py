@@ -23,6 +23,7 @@ from protocol import record_batch, time_search
 from protocol.compression import Meter
 from protocol.record_batch import HEADER_FAST, BatchHeader, Buffer
 from protocol.records import Record
+from protocol.steps import Steps, finish_steps
 from storage import checkpoint as checkpoints
 from storage import layout, recovery
 from storage.appended_keys import AppendedKeys, KeyedRecord, KeyFamily, WriteKey
@@ -110,9 +111,14 @@ class Log:
 
         Raises `DamagedLog`, and then has changed nothing. `log.cut` is the torn write that was cut off the end.
         """
+        return finish_steps(cls.open_in_steps(files, directory, config))
+
+    @classmethod
+    def open_in_steps(cls, files: Files, directory: str, config: LogConfig | None = None) -> Steps[Log]:
+        """Do what `open` does, in steps: a log is read as a whole. Nothing is changed before the last of them."""
         log = cls(files, directory, config or LogConfig())
         if files.list(directory):
-            log._recover()
+            yield from log._recover()
         return log
 
     def relocate(self, directory: str) -> None:
@@ -121,9 +127,11 @@ class Log:
             segment.path = f"{directory}/{file_name(segment.base_offset)}"
         self.directory = directory
 
-    def _recover(self) -> None:
+    def _recover(self) -> Steps[None]:
         found = layout.look(self.files, self.directory)
-        report = recovery.examine(self.files, self.directory, found, self.config.index_interval_bytes)
+        report = yield from recovery.examine_in_steps(
+            self.files, self.directory, found, self.config.index_interval_bytes
+        )
         layout.tidy(self.files, self.directory, found)
         for segment in report.segments:  # `tidy` has renamed those that ended with `.swap`
             segment.path = f"{self.directory}/{file_name(segment.base_offset)}"

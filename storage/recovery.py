@@ -20,6 +20,7 @@ from protocol import record_batch
 from protocol.compression import Meter
 from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, BatchHeader, crc_of
 from protocol.records import EndMarker, read_end_marker
+from protocol.steps import Steps, finish_steps
 from storage import checkpoint as checkpoints
 from storage import mending
 from storage.checkpoint import Checkpoint
@@ -31,6 +32,9 @@ from storage.segment import OFFSET_MAX, BadBatch, BatchPosition, Segment, file_n
 _MAGIC_AT = 16
 _MARKER_BYTES_MAX = 64 * 1024
 """What a control batch may unpack to. Brokers do not pack the one record that it has."""
+STEP_BATCHES = 256
+STEP_BYTES = 1 << 20
+"""Between two yields: a millisecond or two, of small batches or of large ones."""
 Progress = Callable[[int, int], None]
 """Called now and then with the bytes read and the bytes there are."""
 
@@ -65,12 +69,19 @@ def examine(
     files: Files, directory: str, layout: Layout, index_every_bytes: int, on_progress: Progress | None = None
 ) -> RecoveryReport:
     """Read the whole log. Raises `DamagedLog`; changes nothing."""
+    return finish_steps(examine_in_steps(files, directory, layout, index_every_bytes, on_progress))
+
+
+def examine_in_steps(
+    files: Files, directory: str, layout: Layout, index_every_bytes: int, on_progress: Progress | None = None
+) -> Steps[RecoveryReport]:
+    """Read the whole log, so many batches in each step. Raises `DamagedLog`; changes nothing."""
     remembered = _read_checkpoint(files, directory)
     report = RecoveryReport([], Producers(), remembered or Checkpoint(), remembered is None)
     reader = _Reader(report, on_progress, _total(files, directory, layout) if on_progress else 0)
     for base, name in layout.segments:
         segment = Segment(files, f"{directory}/{name}", base, index_every_bytes)
-        reader.read(segment, is_last=base == layout.segments[-1][0])
+        yield from reader.read(segment, is_last=base == layout.segments[-1][0])
     _compare_with_checkpoint(report, directory)
     if report.is_foreign and report.segments:
         report.checkpoint = Checkpoint(
@@ -124,8 +135,10 @@ class _Reader:
         """The last batch's; it never falls."""
         self._expected: int | None = None
         self._progress, self._total, self._read = on_progress, total, 0
+        self._batches = self._bytes = 0  # since the last step
 
-    def read(self, segment: Segment, is_last: bool) -> None:
+    def read(self, segment: Segment, is_last: bool) -> Steps[None]:
+        """Read a segment, in steps."""
         expected = segment.base_offset if self._expected is None else self._expected
         gap = segment.base_offset - expected
         # A power cut may bring back any of the deleted segments, so gaps before the log's start are no damage.
@@ -140,11 +153,21 @@ class _Reader:
                 for found in walk(file, 0, size):
                     self._compare(found, segment)
                     self._take(found, segment)
+                    if self._is_step_over(found.header.size):
+                        yield
             except BadBatch as bad:
                 rest = file.pread(segment.size, size - segment.size)
                 self._judge(segment, bad, rest, is_last)
         self._expected = segment.end_offset
         self._read += segment.size
+
+    def _is_step_over(self, size: int) -> bool:
+        self._batches += 1
+        self._bytes += size
+        if self._batches < STEP_BATCHES and self._bytes < STEP_BYTES:
+            return False
+        self._batches = self._bytes = 0
+        return True
 
     @property
     def _contiguous_from(self) -> int:

@@ -285,6 +285,9 @@ class DataPlane:
                 yield
             if topic == OFFSETS_TOPIC or not self._state.has(topic, index):
                 continue
+            yield from logs.try_open_in_steps(topic, index)
+            if not self._state.has(topic, index):  # it may have gone meanwhile
+                continue
             try:
                 if logs.try_open(topic, index):
                     self._append_marker((topic, index), logs.log(topic, index), batch, now_ms, pace)
@@ -294,6 +297,10 @@ class DataPlane:
                 self._state.close_failed_partition(topic, index, failure)
                 is_complete = False
         return is_complete and logs.lost_since(losses).isdisjoint(markers.partitions)
+
+    def open_in_steps(self, topic: str, index: int) -> Steps[None]:
+        """Open the log of a partition, if it can be: what follows at once need not."""
+        return self._state.open_log_in_steps(topic, index)
 
     def begin_pace(self) -> PartitionPace:
         """Return the pace of a request over many partitions."""
@@ -357,6 +364,10 @@ class DataPlane:
     def open_state(self, index: int) -> Log:
         """Return the log of a partition of `__share_group_state`. Raises DamagedLog."""
         return self._state.logs.log(SHARE_STATE_TOPIC, index)
+
+    def open_state_in_steps(self, index: int) -> Steps[None]:
+        """Open that log in steps. Raises DamagedLog."""
+        return self._state.logs.open_in_steps(SHARE_STATE_TOPIC, index)
 
     def append_state(self, index: int, batch: bytes, timestamp: int) -> int:
         """Append a batch to a partition of `__share_group_state`, and return the offset of its first record.
@@ -425,6 +436,8 @@ class DataPlane:
                 continue
             try:
                 is_due = yield from state.logs.look_for_upkeep((topic, index), now_ms)
+                if is_due:
+                    yield from state.open_log_in_steps(topic, index)
                 if is_due and state.try_open(topic, index) == ErrorCode.NONE:  # it may have gone meanwhile
                     self._cut(topic, state.logs.log(topic, index), now_ms)
                     state.logs.note_upkeep((topic, index))

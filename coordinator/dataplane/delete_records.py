@@ -38,6 +38,7 @@ def delete_records(
         for index, offset in offsets.items():
             if pace.count_partition():
                 yield
+            yield from state.open_log_in_steps(name, index)
             results.append(_delete(state, name, index, offset, pace))
         topics.append(DeleteRecordsResponseTopicResult(name, tuple(results)))
     return DeleteRecordsResponse(topics=tuple(topics))

@@ -44,6 +44,7 @@ def describe_producers(
 def _partition(
     state: State, topic: str, index: int, pace: PartitionPace, budget: ResponseBudget
 ) -> Generator[None, None, DescribeProducersResponsePartition]:
+    yield from state.open_log_in_steps(topic, index)
     if (error := state.try_open(topic, index)) != ErrorCode.NONE:
         message = None if topic in state.catalog.topics_by_name else "This server does not host this topic-partition."
         return DescribeProducersResponsePartition(index, error, message)

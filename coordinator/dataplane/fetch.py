@@ -99,7 +99,7 @@ def _fetch(state: State, request: FetchRequest, env: Env) -> Steps[Outcome]:
         if is_same and request.max_wait_ms > 0:
             _wait_again(state, before, request, env.call)
             return PARKED
-    if len(wanted.asked) > FEW:
+    if len(wanted.asked) > FEW or not state.logs.are_open([(one.name or "", one.partition) for one in wanted.asked]):
         yield from state.open_in_steps((one.name, one.partition) for one in wanted.asked if one.name is not None)
     if len(wanted.asked) > READS_MAX:
         waiting = _wait_for(state, request, wanted, env.call)

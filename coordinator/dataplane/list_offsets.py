@@ -60,6 +60,7 @@ def _answer(
     index = asked.partition_index
     if asked.timestamp < EARLIEST_PENDING_UPLOAD or version < SINCE.get(asked.timestamp, 0):
         return _error(index, ErrorCode.UNSUPPORTED_VERSION)
+    yield from state.open_log_in_steps(topic, index)
     if (error := state.try_open(topic, index)) != ErrorCode.NONE:
         return _error(index, error)
     if asked.current_leader_epoch > LEADER_EPOCH:

@@ -29,6 +29,7 @@ def offset_for_leader_epoch(
         for one in topic.partitions:
             if pace.count_partition():
                 yield
+            yield from state.open_log_in_steps(topic.topic, one.partition)
             results.append(_end(state, topic.topic, one))
         topics.append(OffsetForLeaderEpochResponseTopicResult(topic.topic, tuple(results)))
     return OffsetForLeaderEpochResponse(topics=tuple(topics))

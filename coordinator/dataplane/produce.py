@@ -132,6 +132,8 @@ def _validate_and_append(
     A transaction comes first, whatever is wrong with its records, so that a zombie learns that it is one. Kafka:
     `ReplicaManager.handleProduceAppend`.
     """
+    if name is not None:
+        yield from state.open_log_in_steps(name, data.index)
     if name is None or _is_of_another_topic(state, topic_id, name, call):
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)
     if (error := state.try_open(name, data.index)) != ErrorCode.NONE:

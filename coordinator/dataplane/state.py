@@ -130,7 +130,12 @@ class State:
         for topic, index in partitions:
             if pace.count_partition():
                 yield
-            self.try_open(topic, index)
+            yield from self.open_log_in_steps(topic, index)
+
+    def open_log_in_steps(self, topic: str, partition: int) -> Generator[None, None, None]:
+        """Open the log of a partition that can be, so that a `try_open` that follows at once need not."""
+        if topic != OFFSETS_TOPIC and self.has(topic, partition):
+            yield from self.logs.try_open_in_steps(topic, partition)
 
     def name_of(self, topic_id: bytes) -> str | None:
         """Return the topic of that id, None if there is none."""

@@ -15,6 +15,7 @@ from msgspec import Struct
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
 from coordinator.core.catalog.settings import TopicSettings
 from coordinator.dataplane.unopened import UnopenedLogs
+from protocol.steps import Steps, finish_steps
 from storage import removal
 from storage.files import File, Files, StorageError
 from storage.layout import DamagedLog
@@ -40,6 +41,13 @@ class SegmentBegin(Struct, frozen=True, gc=False):
     at_ms: int  # when that batch was appended, or found by the first append after a start
 
 
+class Opening(Struct, eq=False):
+    """A log that is being opened."""
+
+    steps: Steps[Log]  # that are left
+    waiting: int = 0  # those that wait for it, and do its steps
+
+
 class TopicLogs:
     """Logs by topic and partition. `on_open` is told of each that is opened, before anyone reads from it."""
 
@@ -60,6 +68,7 @@ class TopicLogs:
         self._retiring: dict[str, list[str]] = {}  # by deleted topic, the directories that are still to be renamed
         self.producers = ProducerCount(producers_max)  # of all open logs
         self._open: dict[TopicPartition, Log] = {}
+        self._opening: dict[TopicPartition, Opening] = {}
         self.opened = 0  # logs, since the start: each took long
         self._dirty: dict[TopicPartition, Log] = {}
         self.appends = 0  # since this was last looked at
@@ -81,14 +90,70 @@ class TopicLogs:
         """Return the log of a partition that exists, opened and recovered. Raises DamagedLog."""
         found = self._open.get((topic, partition))
         if found is None:
-            found = Log.open(self._files, self._directory(topic, partition), log_config(self._settings_of(topic)))
-            self._open[topic, partition] = found
-            found.producers.share(self.producers)
-            self.opened += 1
-            self._unopened.forget((topic, partition))
-            self._hold((topic, partition))
-            self._on_open((topic, partition), found)
+            key = topic, partition
+            opening = self._opening.pop(key, None)
+            found = finish_steps(self._begin_to_open(key) if opening is None else opening.steps)
+            self._note_opened(key, found)
         return found
+
+    def open_in_steps(self, topic: str, partition: int) -> Steps[None]:
+        """Open the log of a partition that exists, in steps, if it is not open: it is read as a whole.
+
+        Those that wait for one log do its steps in turn. Raises DamagedLog or StorageError, to one of them.
+        """
+        key = topic, partition
+        if key in self._open:
+            return
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = self._opening[key] = Opening(self._begin_to_open(key))
+        opening.waiting += 1
+        try:
+            while self._opening.get(key) is opening:
+                if not self._open_further(key, opening.steps):
+                    yield
+        finally:
+            opening.waiting -= 1
+            if not opening.waiting and self._opening.get(key) is opening:  # its clients have left
+                self._opening.pop(key).steps.close()
+
+    def _open_further(self, partition: TopicPartition, steps: Steps[Log]) -> bool:
+        """Do a step. Return whether it was the last."""
+        try:
+            next(steps)
+        except StopIteration as end:
+            del self._opening[partition]
+            self._note_opened(partition, end.value)
+        except (DamagedLog, StorageError):
+            del self._opening[partition]
+            raise
+        else:
+            return False
+        return True
+
+    def try_open_in_steps(self, topic: str, partition: int) -> Steps[None]:
+        """Open a log in steps, so that a `try_open` that follows at once, and says whether it is open, need not."""
+        if (topic, partition) not in self.closed_partitions:
+            try:
+                yield from self.open_in_steps(topic, partition)
+            except (DamagedLog, StorageError) as failure:
+                self.close_failed_partition((topic, partition), failure)
+
+    def _begin_to_open(self, partition: TopicPartition) -> Steps[Log]:
+        config = log_config(self._settings_of(partition[0]))
+        return Log.open_in_steps(self._files, self._directory(*partition), config)
+
+    def _note_opened(self, partition: TopicPartition, log: Log) -> None:
+        self._open[partition] = log
+        log.producers.share(self.producers)
+        self.opened += 1
+        self._unopened.forget(partition)
+        self._hold(partition)
+        self._on_open(partition, log)
+
+    def are_open(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Return whether all of these logs are open."""
+        return self._open.keys() >= set(partitions)
 
     def find_open(self, partition: TopicPartition) -> Log | None:
         """Return the log of a partition if it is open."""
@@ -261,6 +326,7 @@ class TopicLogs:
 
     def drop(self, topics: Set[str]) -> bool:
         """Forget all logs of topics that are no more. Returns whether there are files to `purge`."""
+        self._stop_opening(topics)
         for partition in [key for key in self._open if key[0] in topics]:
             if (gone := self._forget(partition)) is not None:
                 gone.abandon()
@@ -276,6 +342,11 @@ class TopicLogs:
             self._unremoved |= topics
             _report_failed_removal(failure)
             return False
+
+    def _stop_opening(self, topics: Set[str] | None = None) -> None:
+        """Leave the logs of topics as they are that are being opened; None: all of them."""
+        for partition in [key for key in self._opening if topics is None or key[0] in topics]:
+            self._opening.pop(partition).steps.close()
 
     def _retire(self, topics: Set[str]) -> bool:
         """Rename the directories of topics, so many now and the others in `purge`. Returns whether there are any."""
@@ -384,12 +455,14 @@ class TopicLogs:
 
     def close(self) -> None:
         """Leave everything on the disk."""
+        self._stop_opening()
         for log in self._open.values():
             log.close()
 
     def abandon(self) -> None:
         """Let go of every log, for its files are about to be removed."""
         self._retiring.clear()
+        self._stop_opening()
         for log in self._open.values():
             log.abandon()
 

@@ -90,17 +90,18 @@ def _describe(
             summary = engine.share_states.summary(StateKey(group_id, topic.id, index))
             if summary in NOT_SERVED:
                 return DescribeShareGroupOffsetsResponseGroup(group_id, error_code=int(summary))
-            partitions.append(_partition(engine, asked.topic_name, index, summary))
+            partitions.append((yield from _partition(engine, asked.topic_name, index, summary)))
         known.append(DescribeShareGroupOffsetsResponseTopic(topic.name, topic.id, tuple(partitions)))
     return DescribeShareGroupOffsetsResponseGroup(group_id, (*known, *unknown))
 
 
-def _partition(engine: Engine, topic: str, index: int, summary: StateSummary | ErrorCode) -> Partition:
+def _partition(engine: Engine, topic: str, index: int, summary: StateSummary | ErrorCode) -> Steps[Partition]:
     if not isinstance(summary, StateSummary):
         return Partition(index, NO_OFFSET, 0)
     start, count = summary.start_offset, summary.delivery_complete_count
     if start == NO_OFFSET or count == UNKNOWN_COUNT:
         return Partition(index, start, summary.leader_epoch)
+    yield from engine.world.dataplane.open_in_steps(topic, index)
     end = engine.world.dataplane.find_end_offset(topic, index)
     if isinstance(end, ErrorCode):
         return Partition(index, 0, 0, error_code=end)

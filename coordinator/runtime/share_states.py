@@ -244,6 +244,8 @@ class ShareStates:
         if not one.is_written and index not in self._stored_partitions():
             return
         one.is_written = True
+        for _ in self._world.dataplane.open_state_in_steps(index):
+            yield 0
         source = self._world.dataplane.open_state(index)
         for header, facts in read_log(source):
             if header.is_control:

@@ -71,6 +71,7 @@ def _write(
     producer = (one.producer_id, one.producer_epoch)
     end = EndMarker(commits=one.transaction_result, coordinator_epoch=one.coordinator_epoch)
     if topic != OFFSETS_TOPIC:
+        yield from engine.world.dataplane.open_in_steps(topic, index)
         return engine.world.dataplane.write_marker(
             (topic, index), *producer, end, one.transaction_version, now_ms, pace
         )

@@ -178,10 +178,10 @@ def test_logs_are_opened_in_steps(api_key: int, request_: Any, monkeypatch: pyte
     disk = CrashingDisk()
     fill_partitions(disk).node.close()
     broker = Broker(disk)
-    note(monkeypatch, Log, "open")
+    note(monkeypatch, Log, "open_in_steps")
     _, calls = ask_in_steps(broker, api_key, request_)
-    assert sum(step["open"] for step in calls) == PARTITIONS
-    assert max(step["open"] for step in calls) <= STEP_WORK // OPEN_WORK + 1
+    assert sum(step["open_in_steps"] for step in calls) == PARTITIONS
+    assert max(step["open_in_steps"] for step in calls) <= STEP_WORK // OPEN_WORK + 1
 
 
 def test_producers_of_one_partition_are_described_in_steps() -> None:

@@ -46,6 +46,7 @@ def _open(state: State, key: StateKey, now_ms: int) -> Steps[ErrorCode]:
     name = state.name_of(key.topic_id)
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    yield from state.open_log_in_steps(name, key.partition)
     if error := state.try_open(name, key.partition):
         return error
     found = state.runtime.share_states.read(key, LEADER_EPOCH, now_ms)
