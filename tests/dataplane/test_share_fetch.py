@@ -14,6 +14,7 @@ from coordinator.core.result import Call
 from coordinator.core.share_partitions.operate import ChangeRecords, RecordAction
 from coordinator.core.share_partitions.values import Run, SharePartition
 from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, ShareState, StateBatch, StateKey, StateUpdate
+from coordinator.dataplane.share import fetching
 from coordinator.dataplane.share.acknowledging import Acknowledgement, Acknowledgements, acknowledge_all
 from coordinator.dataplane.share.changes import _close_in_steps
 from coordinator.dataplane.share.opening import open_partitions
@@ -29,7 +30,7 @@ from protocol.messages.share_fetch import (
     ShareFetchRequestPartition,
     ShareFetchRequestTopic,
 )
-from storage.log import Log
+from storage.log import Log, scan
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, response_of
 from tests.dataplane.sharing import ACCEPT, REJECT, RELEASE, RENEW, Sharer, begin_sharing, got, share_partition
 from tests.dataplane.transactional import transactional_batch
@@ -552,21 +553,48 @@ def test_aborted_records_are_left_out_if_the_group_says_so() -> None:
     assert [one[:2] for one in a.take().acquired] in ([(2, 3)], [(2, 2), (3, 3)])
 
 
-def test_what_a_producer_commits_after_it_has_aborted_is_delivered() -> None:
-    broker = Broker()
-    broker.create("t")
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from(["write", "commit", "abort"])), max_size=24))
+@settings(max_examples=40)
+def test_a_group_that_reads_what_is_committed_gets_what_a_consumer_reads(history: list[tuple[str, str]]) -> None:
+    """Producers write, commit and abort in any order; the transactions of one follow each other."""
+    broker = Broker(topics={"t": 1})
     begin_sharing(broker)
     shard = broker.node.world.partitions.owner("g").shard
     shard.set_limits("g", type(shard.limits)(share_isolation_level="read_committed"))
-    producer = broker.producer("x")
-    for number, (value, is_kept) in enumerate((("aborted", False), ("kept", True), ("aborted again", False))):
-        broker.produce("t", 0, transactional_batch(producer, value, sequence=number), txn="x")
-        broker.ask(EndTxnRequest("x", *producer, is_kept), version=4)
-        while broker.node.engine.unfinished:
-            broker.node.engine.long_requests.step()
-    delivered = [at for first, last, _ in Sharer(broker).take().acquired for at in range(first, last + 1)]
-    assert 2 in delivered
-    assert not {0, 4} & set(delivered)
+    producers, written = {name: broker.producer(name) for name in "xyz"}, dict.fromkeys("xyz", 0)
+    for name, action in (*history, *((name, "commit") for name in "xyz")):
+        if action == "write":
+            records = transactional_batch(producers[name], f"{name}{written[name]}", sequence=written[name])
+            assert broker.produce("t", 0, records, txn=name).error_code == 0
+            written[name] += 1
+        else:
+            broker.ask(EndTxnRequest(name, *producers[name], action == "commit"), version=4)
+            while broker.node.engine.unfinished:
+                broker.node.engine.long_requests.step()
+    found = Sharer(broker).take()
+    delivered = {at for first, last, _ in found.acquired for at in range(first, last + 1)}
+    log = broker.plane._state.logs.log("t", 0)
+    batches = [(header, records) for header, records in scan(log) if not header.is_control]
+    values = {header.base_offset: str(bytes(records[0].value or b""), "utf-8") for header, records in batches}
+    assert [value for at, value in values.items() if at in delivered] == broker.values("t", committed=True)
+
+
+def test_a_fetch_takes_so_many_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them costs microseconds, however few bytes it has: four mebibytes of the smallest are 60,000."""
+    monkeypatch.setattr(fetching, "BATCHES_MAX", 5)
+    broker = share_many_partitions()
+    a, every = Sharer(broker), {(Sharer(broker).topic_id, index): () for index in range(MANY)}
+    got_by_each = [
+        [
+            one
+            for topic in a.fetch(topics=share_fetch_topics(every)).responses
+            for one in topic.partitions
+            if one.records
+        ]
+        for _ in range(MANY // 5 + 1)
+    ]
+    assert list(map(len, got_by_each)) == [5] * (MANY // 5) + [0]
+    assert {one.partition_index for found in got_by_each for one in found} == set(range(MANY))
 
 
 def test_each_partition_has_its_share_of_the_bytes(broker: Broker) -> None:

@@ -4,7 +4,8 @@ A fetch first looks what there is: it takes nothing before there is enough, or b
 `DelayedShareFetch`, `ShareFetchUtils.processFetchResponse`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -29,9 +30,11 @@ from protocol.errors import ErrorCode
 from protocol.record_batch import BatchHeader
 from storage.files import StorageError
 from storage.log import Log
+from storage.producers import AbortedTransaction
 
 READ_COMMITTED: Final = "read_committed"
 READS_MAX: Final = 500  # partitions whose records are in one response, as of Fetch
+BATCHES_MAX: Final = 5_000  # of one response, and those of its last partition: some ten milliseconds
 AHEAD_BYTES: Final = 16_384  # that are read first: mostly enough for a member that wants few records
 
 
@@ -56,6 +59,7 @@ class Look(Struct, frozen=True, gc=False):
     key: StateKey
     offset: int = 0
     records: bytes = b""
+    batches: tuple[BatchHeader, ...] = ()  # of the records
     error: ErrorCode = ErrorCode.NONE
     ends_wait: bool = False  # whether the client hears of it at once
 
@@ -77,12 +81,13 @@ def look(state: State, asked: ShareFetch) -> list[Look]:
     share = max(room // len(able), 1) if able else 0  # so much for each, as by Kafka's `PartitionMaxBytesStrategy`
     is_committed = state.runtime.group_limits(asked.group_id).share_isolation_level == READ_COMMITTED
     found: list[Look] = []
-    left = READS_MAX
+    left, batches = READS_MAX, 0
     for key, partition in able:
         one = _look_at(state, asked, key, partition, min(share, room), left == READS_MAX, is_committed)
         if one.records:
             left -= 1
-            room = max(room - len(one.records), 0) if left else 0
+            batches += len(one.batches)
+            room = max(room - len(one.records), 0) if left and batches < BATCHES_MAX else 0
         found.append(one)
     return found
 
@@ -132,7 +137,7 @@ def _look_at(
     except StorageError as failure:
         drop(state, key)
         return Look(key, error=state.close_failed_partition(name, key.partition, failure), ends_wait=True)
-    return Look(key, offset, records)
+    return Look(key, offset, records, tuple([header for _, header in record_batch.batches(records)]))
 
 
 def _read(log: Log, offset: int, last_wanted: int, max_bytes: int, is_first: bool, end: int) -> bytes:
@@ -168,40 +173,45 @@ def take(state: State, asked: ShareFetch, found: Iterable[Look], now_ms: int) ->
         if one.error or not one.records or partition is None:
             taken.append(Taken(one.key, one.error))
             continue
-        batches = [header for _, header in record_batch.batches(one.records)]
+        batches = one.batches
         partition = archive_missing(partition, one.offset, batches[0].base_offset)
         wish = Wish(asked.member_id, left, asked.batch_size, asked.is_exact, asked.session)
         fetched = [BatchOffsets(header.base_offset, header.last_offset) for header in batches]
         acquisition = acquire(partition, wish, fetched, limits, now_ms)
         left -= acquisition.count
         if is_committed:
-            acquisition = _leave_out_aborted(state, one, acquisition, batches)
+            acquisition = _leave_out_aborted(state, one, acquisition)
         state.share.put(one.key, acquisition.partition)
         state.share.tally.count_acquired(acquisition.acquired)
         taken.append(Taken(one.key, ErrorCode.NONE, _cut(one.records, batches, acquisition), acquisition.acquired))
     return taken
 
 
-def _leave_out_aborted(state: State, one: Look, acquisition: Acquisition, batches: list[BatchHeader]) -> Acquisition:
+def _leave_out_aborted(state: State, one: Look, acquisition: Acquisition) -> Acquisition:
     """Archive what belongs to aborted transactions."""
     name = state.name_of(one.key.topic_id)
     log: Log | None = None if name is None else state.log(name, one.key.partition)
     if log is None or not log.producers.aborted:
         return acquisition
-    begins: dict[int, list[tuple[int, int]]] = {}
-    for gone in log.collect_aborted_transactions(batches[0].base_offset, batches[-1].next_offset):
-        begins.setdefault(gone.producer_id, []).append((gone.first_offset, gone.last_offset))
+    found = defaultdict[int, deque[AbortedTransaction]](deque)  # by producer; those of one follow each other
+    for gone in log.collect_aborted_transactions(one.batches[0].base_offset, one.batches[-1].next_offset):
+        found[gone.producer_id].append(gone)
     aborted = [
         BatchOffsets(header.base_offset, header.last_offset)
-        for header in batches
-        if header.is_transactional
-        and not header.is_control
-        and any(first <= header.base_offset <= last for first, last in begins.get(header.producer_id, ()))
+        for header in one.batches
+        if header.is_transactional and not header.is_control and _is_aborted(header, found[header.producer_id])
     ]
     return leave_out(acquisition, aborted) if aborted else acquisition
 
 
-def _cut(records: bytes, batches: list[BatchHeader], acquisition: Acquisition) -> bytes:
+def _is_aborted(header: BatchHeader, aborted: deque[AbortedTransaction]) -> bool:
+    """Return whether a batch is in one of its producer's aborted transactions. Those before the batch are taken off."""
+    while aborted and aborted[0].last_offset < header.base_offset:
+        aborted.popleft()
+    return bool(aborted) and aborted[0].first_offset <= header.base_offset
+
+
+def _cut(records: bytes, batches: Sequence[BatchHeader], acquisition: Acquisition) -> bytes:
     """Return the batches that hold what was acquired. Kafka: `maybeSliceFetchRecords`."""
     if not acquisition.acquired:
         return b""
