@@ -153,7 +153,7 @@ class _Reader:
                 for found in walk(file, 0, size):
                     self._compare(found, segment)
                     self._take(found, segment)
-                    if self._is_step_over(found.header.size):
+                    if self._end_step(found.header.size):
                         yield
             except BadBatch as bad:
                 rest = file.pread(segment.size, size - segment.size)
@@ -161,7 +161,8 @@ class _Reader:
         self._expected = segment.end_offset
         self._read += segment.size
 
-    def _is_step_over(self, size: int) -> bool:
+    def _end_step(self, size: int) -> bool:
+        """Count a batch. Return whether the step is over."""
         self._batches += 1
         self._bytes += size
         if self._batches < STEP_BATCHES and self._bytes < STEP_BYTES:

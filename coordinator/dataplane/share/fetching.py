@@ -193,22 +193,25 @@ def _leave_out_aborted(state: State, one: Look, acquisition: Acquisition) -> Acq
     log: Log | None = None if name is None else state.log(name, one.key.partition)
     if log is None or not log.producers.aborted:
         return acquisition
-    found = defaultdict[int, deque[AbortedTransaction]](deque)  # by producer; those of one follow each other
-    for gone in log.collect_aborted_transactions(one.batches[0].base_offset, one.batches[-1].next_offset):
-        found[gone.producer_id].append(gone)
-    aborted = [
-        BatchOffsets(header.base_offset, header.last_offset)
-        for header in one.batches
-        if header.is_transactional and not header.is_control and _is_aborted(header, found[header.producer_id])
-    ]
+    gone = log.collect_aborted_transactions(one.batches[0].base_offset, one.batches[-1].next_offset)
+    aborted = _find_aborted(one.batches, gone)
     return leave_out(acquisition, aborted) if aborted else acquisition
 
 
-def _is_aborted(header: BatchHeader, aborted: deque[AbortedTransaction]) -> bool:
-    """Return whether a batch is in one of its producer's aborted transactions. Those before the batch are taken off."""
-    while aborted and aborted[0].last_offset < header.base_offset:
-        aborted.popleft()
-    return bool(aborted) and aborted[0].first_offset <= header.base_offset
+def _find_aborted(batches: Iterable[BatchHeader], gone: Iterable[AbortedTransaction]) -> list[BatchOffsets]:
+    """Find the batches of aborted transactions. Those of one producer follow each other, as its batches do."""
+    left, found = defaultdict[int, deque[AbortedTransaction]](deque), list[BatchOffsets]()
+    for one in gone:
+        left[one.producer_id].append(one)
+    for header in batches:
+        if not header.is_transactional or header.is_control:
+            continue
+        aborted = left[header.producer_id]
+        while aborted and aborted[0].last_offset < header.base_offset:
+            aborted.popleft()
+        if aborted and aborted[0].first_offset <= header.base_offset:
+            found.append(BatchOffsets(header.base_offset, header.last_offset))
+    return found
 
 
 def _cut(records: bytes, batches: Sequence[BatchHeader], acquisition: Acquisition) -> bytes:
