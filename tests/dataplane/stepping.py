@@ -1,11 +1,25 @@
 """Requests that are decided in steps."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from tests.dataplane.broker import NODES, Broker, call, response_of
 
 CALLS = Counter[str]()  # of the noted methods
+
+
+def note(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    """Count the calls of a method of a class, or of a function of a module."""
+    method: Callable[..., Any] = getattr(owner, name)
+
+    def noting(*args: Any, **named: Any) -> Any:
+        CALLS[name] += 1
+        return method(*args, **named)
+
+    monkeypatch.setattr(owner, name, noting)
 
 
 def ask_in_steps(broker: Broker, api_key: int, request: Any) -> tuple[Any, list[Counter[str]]]:

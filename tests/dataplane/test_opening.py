@@ -28,8 +28,7 @@ from protocol.messages.write_txn_markers import (
 )
 from storage import recovery
 from tests.dataplane.broker import NODES, NOW, VERSIONS, Broker, batch, call, response_of
-from tests.dataplane.stepping import CALLS, ask_in_steps
-from tests.dataplane.test_steps import note
+from tests.dataplane.stepping import CALLS, ask_in_steps, note
 from tests.requests import delete_records, fetch, list_offsets, produce
 from tests.storage.crashing_disk import CrashingDisk
 

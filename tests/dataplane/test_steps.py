@@ -4,7 +4,7 @@ The work of a step is counted in what it does, not in time.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -43,23 +43,12 @@ from protocol.messages.write_txn_markers import (
 from storage import removal
 from storage.log import Log
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call
-from tests.dataplane.stepping import CALLS, ask_in_steps
+from tests.dataplane.stepping import ask_in_steps, note
 from tests.requests import create_topics, delete_records, fetch, fetch_all, list_offsets, produce
 from tests.storage.crashing_disk import CrashingDisk
 
 PARTITIONS = 1_000
 EACH = range(PARTITIONS)
-
-
-def note(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
-    """Count the calls of a method of a class, or of a function of a module."""
-    method: Callable[..., Any] = getattr(owner, name)
-
-    def noting(*args: Any, **named: Any) -> Any:
-        CALLS[name] += 1
-        return method(*args, **named)
-
-    monkeypatch.setattr(owner, name, noting)
 
 
 def fill_partitions(disk: CrashingDisk | None = None) -> Broker:
