@@ -20,7 +20,7 @@ class OutdatedRecords:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._latest: dict[str, int] = {}  # as `Segment.latest_ms`, by path
+        self._latest: dict[str, dict[str, int]] = {}  # as `Segment.latest_ms`, by directory and path
 
     def look(self, directory: str, now_ms: int, retention_ms: int, retention_bytes: int) -> Generator[None, None, bool]:
         """Look whether `retain` would delete anything, in short steps. -1 is for ever and without bound.
@@ -36,25 +36,28 @@ class OutdatedRecords:
                 return True
         if retention_ms < 0:
             return False
-        return (yield from self._look_for_age(paths[0], now_ms - retention_ms, is_last=len(paths) == 1))
+        return (yield from self._look_for_age(directory, paths[0], now_ms - retention_ms, is_last=len(paths) == 1))
 
     def forget(self, directory: str) -> None:
         """Forget a log that is no more."""
-        self._latest = {path: ms for path, ms in self._latest.items() if not path.startswith(f"{directory}/")}
+        self._latest.pop(directory, None)
 
-    def _look_for_age(self, path: str, horizon_ms: int, *, is_last: bool) -> Generator[None, None, bool]:
+    def _look_for_age(
+        self, directory: str, path: str, horizon_ms: int, *, is_last: bool
+    ) -> Generator[None, None, bool]:
         """Read whether all of a segment is from before the horizon. Most are told by their first batch.
 
         The last one, which is appended to, stays while it is empty.
         """
-        if (latest_ms := self._latest.get(path)) is not None:
+        if (latest_ms := self._latest.get(directory, {}).get(path)) is not None:
             return 0 <= latest_ms < horizon_ms
         file = self._files.open(path, readonly=True)
         try:
             first = next(walk(file, checked=False), None)
             if (first is None and is_last) or (first is not None and first.header.max_timestamp >= horizon_ms):
                 return False
-            latest_ms = self._latest[path] = yield from _latest_ms(file)
+            latest_ms = yield from _latest_ms(file)
+            self._latest[directory] = {path: latest_ms}
         except BadBatch:
             return True
         finally:

@@ -426,13 +426,12 @@ class DataPlane:
         """
         state = self._state
         yield from state.logs.purge(is_retry=True)
+        for index in range(state.catalog.topics_by_name[OFFSETS_TOPIC].partitions):
+            if (own := self._runtime.offsets_log(index)) is not None:
+                own.producers.forget_idle(now_ms - PRODUCER_EXPIRATION_MS)
+                yield
         for topic, index in state.logs.on_disk():
-            if not state.has(topic, index):
-                continue
-            if topic in _OWN_TOPICS:
-                if topic == OFFSETS_TOPIC and (own := self._runtime.offsets_log(index)) is not None:
-                    own.producers.forget_idle(now_ms - PRODUCER_EXPIRATION_MS)
-                    yield
+            if topic in _OWN_TOPICS or not state.has(topic, index):
                 continue
             try:
                 is_due = yield from state.logs.look_for_upkeep((topic, index), now_ms)

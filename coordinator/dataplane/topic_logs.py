@@ -65,6 +65,10 @@ class TopicLogs:
         self._settings_of = settings_of
         self._on_open = on_open
         self._unremoved = unremoved  # deleted topics whose directories could not be taken from the disk
+        self._stored: dict[str, dict[int, None]] | None = (
+            None  # partitions with a directory, by topic; None: not listed
+        )
+        self._retired: removal.RetiredLogs | None = None  # None: not listed either
         self._retiring: dict[str, list[str]] = {}  # by deleted topic, the directories that are still to be renamed
         self.producers = ProducerCount(producers_max)  # of all open logs
         self._open: dict[TopicPartition, Log] = {}
@@ -236,6 +240,8 @@ class TopicLogs:
             waited_ms = timestamp - begun.timestamp if begun.timestamp >= 0 else now_ms - begun.at_ms
             if waited_ms > settings.segment_ms:
                 log.roll()
+        if is_new and self._stored is not None:
+            self._stored.setdefault(partition[0], {})[partition[1]] = None
         offset = log.append(batch)
         active = log.segments[-1]
         active.modified_ms = now_ms
@@ -350,12 +356,12 @@ class TopicLogs:
 
     def _retire(self, topics: Set[str]) -> bool:
         """Rename the directories of topics, so many now and the others in `purge`. Returns whether there are any."""
-        has_any = False
-        for name, found in self._directories():
-            if found[0] in topics:
-                self._outdated.forget(f"{self._data_dir}/{name}")
-                self._unopened.forget(found)
-                self._retiring.setdefault(found[0], []).append(name)
+        has_any, stored = False, self._list_stored()
+        for topic in sorted(topics & stored.keys()):
+            for partition in stored.pop(topic):
+                self._outdated.forget(self._directory(topic, partition))
+                self._unopened.forget((topic, partition))
+                self._retiring.setdefault(topic, []).append(partition_directory(topic, partition))
                 has_any = True
         if has_any or topics & self._unremoved:  # of these the directory may not be synced
             self._retire_some()
@@ -373,10 +379,11 @@ class TopicLogs:
             if not left:
                 del self._retiring[topic]
         try:
-            removal.retire(self._files, self._data_dir, names)
+            self._list_retired().retire(names)
         except StorageError:
             self._unremoved |= topics
             self._retiring.clear()
+            self._stored = self._retired = None  # what is there is known by another look alone
             raise
 
     def finish_retiring(self, topics: Iterable[str]) -> None:
@@ -397,7 +404,7 @@ class TopicLogs:
             while self._retiring:
                 yield
                 self._retire_some()
-            for failures in removal.purge(self._files, self._data_dir):
+            for failures in self._list_retired().purge():
                 for failure in failures if not is_retry else ():
                     _report_failed_removal(failure)
                 yield
@@ -407,7 +414,7 @@ class TopicLogs:
 
     def on_disk(self) -> list[TopicPartition]:
         """Return the partitions that have anything on the disk."""
-        return [found for _, found in self._directories() if found[0] not in self._retiring]
+        return [(topic, index) for topic, stored in self._list_stored().items() for index in stored]
 
     def _list_unopened(self) -> list[TopicPartition]:
         """Return the partitions whose logs are not open from the start on, as the coordinator's own are, which grow."""
@@ -469,8 +476,22 @@ class TopicLogs:
     def _directory(self, topic: str, partition: int) -> str:
         return f"{self._data_dir}/{partition_directory(topic, partition)}"
 
-    def _directories(self) -> Iterator[tuple[str, TopicPartition]]:
-        return _directories(self._files, self._data_dir)
+    def _list_stored(self) -> dict[str, dict[int, None]]:
+        """Return the partitions that have a directory, by topic, but for those that are being removed.
+
+        The data directory is listed once, for it may have very many: after that, nobody else makes any.
+        """
+        if self._stored is None:
+            self._stored = {}
+            for _, (topic, index) in _directories(self._files, self._data_dir):
+                if topic not in self._retiring:
+                    self._stored.setdefault(topic, {})[index] = None
+        return self._stored
+
+    def _list_retired(self) -> removal.RetiredLogs:
+        if self._retired is None:
+            self._retired = removal.RetiredLogs(self._files, self._data_dir)
+        return self._retired
 
 
 def remove_topics(files: Files, data_dir: str, topics: Set[str]) -> Set[str]:

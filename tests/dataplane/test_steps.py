@@ -43,7 +43,7 @@ from protocol.messages.write_txn_markers import (
 from storage import removal
 from storage.log import Log
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call
-from tests.dataplane.stepping import ask_in_steps, note
+from tests.dataplane.stepping import CALLS, ask_in_steps, note
 from tests.requests import create_topics, delete_records, fetch, fetch_all, list_offsets, produce
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -395,7 +395,7 @@ def test_topics_are_deleted_in_steps_and_so_are_their_files(monkeypatch: pytest.
     broker = fill_partitions(disk)
     broker.create("u", partitions=150)
     broker.create("v", partitions=150)
-    note(monkeypatch, removal, "remove_directory")
+    note(monkeypatch, removal, "_remove_in_steps")
     asked = tuple(map(DeleteTopicsRequestDeleteTopicState, ("t", "u", "v", "missing")))
     response, calls = ask_in_steps(broker, 20, DeleteTopicsRequest(asked))
     assert [one.error_code for one in response.responses] == [0, 0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -407,6 +407,28 @@ def test_topics_are_deleted_in_steps_and_so_are_their_files(monkeypatch: pytest.
     while broker.node.engine.unfinished:
         CALLS.clear()
         broker.node.engine.long_requests.step()
-        left.append(CALLS["remove_directory"])
-    assert max([step["remove_directory"] for step in calls] + left) == 1
+        left.append(CALLS["_remove_in_steps"])
+    assert max([step["_remove_in_steps"] for step in calls] + left) == 1
     assert not [name for name in disk.list("data") if name.startswith("muster.deleted")]
+
+
+def test_topics_are_deleted_without_a_look_at_all_that_the_data_directory_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have a directory for each of 200,000 partitions: to look at them took half a second for each topic."""
+    disk, looks = CrashingDisk(), list[str]()
+    broker = Broker(disk, topics=dict.fromkeys("tuvw", 2))
+    for name in "tuv":
+        broker.produce(name, 0, batch("a"))
+    broker.delete("t")
+    see = CrashingDisk.list
+    monkeypatch.setattr(
+        CrashingDisk, "list", lambda disk, directory: (looks.append(directory), see(disk, directory))[1]
+    )
+    broker.produce("u", 1, batch("a"))  # directories that were made since
+    broker.produce("w", 1, batch("a"))
+    for name in "uvw":
+        broker.delete(name)
+    assert "data" not in looks
+    left = {name for name in see(disk, "data") if name[:2] in ("t-", "u-", "v-", "w-")}
+    assert not left
+    broker.create("u", 2)
+    assert [broker.fetch("u", index).high_watermark for index in (0, 1)] == [0, 0]

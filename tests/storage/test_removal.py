@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import removal
-from storage.files import Files
+from storage.files import Files, StorageError
 from storage.memory_files import MemoryFiles
 from storage.real_files import RealFiles
 from tests.storage.crashing_disk import CrashingDisk
@@ -51,6 +52,42 @@ def test_logs_are_retired_whatever_of_earlier_ones_is_there(acts: list[str]) -> 
             left -= 1
         names = files.list("data")
         assert len(names) == left and all(name.startswith("muster.deleted.") for name in names)
+
+
+@pytest.mark.parametrize("kind", [CrashingDisk, MemoryFiles])
+@given(st.lists(st.one_of(st.integers(0, 5), st.sampled_from(["purge", "step"])), max_size=20), st.randoms())
+def test_logs_of_many_files_are_removed_in_steps_by_several_at_once(
+    kind: type[Files], acts: list[int | str], random: Random
+) -> None:
+    """A number retires a log of so many files."""
+    files, purges, failures = kind(), list[Iterator[list[StorageError]]](), list[StorageError]()
+    files.make_directory("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(removal, "FILES_AT_ONCE", 2)
+        retired = removal.RetiredLogs(files, "data")
+        for number, act in enumerate((*acts, "purge")):
+            if isinstance(act, int):
+                files.make_directory(f"data/t-{number}")
+                for name in range(act):
+                    files.open(f"data/t-{number}/{name}", create=True).append(b"records")
+                retired.retire([f"t-{number}"])
+            elif act == "purge":
+                purges.append(retired.purge())
+            elif purges:
+                before = _count_files(files)
+                failures += next(random.choice(purges), [])
+                assert before - _count_files(files) <= 2
+        while purges:
+            if (found := next(chosen := random.choice(purges), None)) is None:
+                purges.remove(chosen)
+            failures += found or ()
+        assert not failures
+        assert files.list("data") == []
+        assert list(retired.purge()) == []
+
+
+def _count_files(files: Files) -> int:
+    return sum(len(files.list(f"data/{name}")) for name in files.list("data"))
 
 
 def test_a_retired_log_does_not_come_back_with_a_power_cut() -> None:
