@@ -287,8 +287,8 @@ FIFTH: Final = (
     PlantedFault(
         "a topic cannot be deleted while a later deletion's files are there and an earlier one's are not",
         "storage/removal.py",
-        "    number = max(numbers, default=-1)\n",
-        "    number = len(numbers) - 1\n",
+        "        self._number = max(found.values(), default=-1)\n",
+        "        self._number = len(found) - 1\n",
         ("tests/storage/test_removal.py",), ("tests/storage/test_removal.py",),
         STORAGE, NOBODY),
     PlantedFault(
