@@ -47,6 +47,12 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _topic(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("'': expected the name of a topic")
+    return text
+
+
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.startswith("spark."):
@@ -85,7 +91,9 @@ def _cluster(parser: Parser) -> None:
 
 def _reading_options(parser: Parser) -> None:
     _cluster(parser)
-    parser.add_argument("--topic", help="whose logs (__consumer_offsets, and __share_group_state in directories)")
+    parser.add_argument(
+        "--topic", type=_topic, help="whose logs (__consumer_offsets, and __share_group_state in directories)"
+    )
     parser.add_argument(
         "--on-error",
         choices=("record", "salvage", "fail"),
@@ -180,7 +188,9 @@ def _verify(parser: Parser) -> None:
 def _dump(parser: Parser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="segment files")
     parser.add_argument(
-        "--topic", help="whose records they are: __share_group_state, else __consumer_offsets (by the file's directory)"
+        "--topic",
+        type=_topic,
+        help="whose records they are: __share_group_state, else __consumer_offsets (by the file's directory)",
     )
 
 

@@ -6,6 +6,7 @@ use is told in less than a second.
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -27,6 +28,8 @@ from pipeline.session import JavaNotFoundError, Settings, check, check_values
 
 OK, FAILED, USAGE, PROBLEMS, MISMATCH = 0, 1, 2, 3, 4
 FILES = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
+_ARROWS_DETAIL = re.compile(r"\. Detail: \[errno \d+\] ")
+_NUMBER = re.compile(r"^\[Errno \d+\] ")
 QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 COMMAND_CONFIG_VARIABLE = "MUSTER_COMMAND_CONFIG"
 SMALL_BYTES = 100 << 20  # tables that were made of less are built with settings for little data
@@ -60,6 +63,8 @@ def _failure(error: Exception) -> tuple[int, str] | None:
     traceback."""
     if isinstance(error, LogDamagedError | CompactionRefusedError):
         return PROBLEMS, str(error)
+    if isinstance(error, OSError) and error.errno is not None:  # the system says so, and not a check of ours
+        return FAILED, _in_one_line(error)
     if isinstance(error, (UsageError, JavaNotFoundError, TablesInUseError, *FILES)):
         return USAGE, str(error)
     if isinstance(error, OSError | SparkFailedError | ClientError):
@@ -67,19 +72,27 @@ def _failure(error: Exception) -> tuple[int, str] | None:
     return _failure_of_spark(error)
 
 
+def _in_one_line(error: OSError) -> str:
+    """Return what the system said as `PATH: reason`. Arrow has the path in a sentence."""
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return _ARROWS_DETAIL.sub(": ", error.strerror or str(error))
+
+
 def _failure_of_spark(error: Exception) -> tuple[int, str] | None:
     """Find the message of a worker or of Spark itself; None for an error of another origin."""
     if not type(error).__module__.startswith(("pyspark.", "py4j.")):
         return None
-    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line.strip() for line in str(error).splitlines()] or [type(error).__name__]
     codes = {"LogDamagedError": PROBLEMS, "UsageError": USAGE, "TablesInUseError": USAGE}
     codes |= dict.fromkeys(("ClientError", "BrokerError", "LogTruncatedError"), FAILED)
-    codes["FileNotFoundError"] = FAILED  # it was there when the work was planned
+    codes |= {"OSError": FAILED} | {one.__name__: FAILED for one in FILES}  # it was all right when the work was planned
     for line in reversed(lines):
         name, _, message = line.partition(": ")
         if (code := codes.get(name.rpartition(".")[2])) is not None:
-            return code, message
-    return FAILED, lines[0]
+            return code, _ARROWS_DETAIL.sub(": ", _NUMBER.sub("", message))
+    # Of an error in Java the first line only says what PySpark called.
+    return FAILED, next((line.removeprefix(": ") for line in lines[1:2] if line.startswith(": ")), lines[0])
 
 
 class Progress:
@@ -122,8 +135,8 @@ def _in_words(value: Any) -> str:
 
 def _local(given: str, given_by: str) -> Path:
     """Return a path that must lie on this machine, as most do. Raises UsageError for a URI."""
-    if is_uri(given):
-        raise UsageError(f"invalid {given_by} {given}: expected a path of this machine")
+    if not given or is_uri(given):
+        raise UsageError(f"invalid {given_by} {given or repr(given)}: expected a path of this machine")
     return Path(given)
 
 
@@ -401,10 +414,24 @@ def report(args: argparse.Namespace) -> int:
             data = collect(tables)
     else:
         data = collect(args.tables)
-    target.write_text(page(data, args.title), encoding="utf-8")
+    _write_page(target, page(data, args.title))
     progress("done")
     show(args, {"report": str(target.absolute()), "groups": data.groups_total})
     return PROBLEMS if problems else OK
+
+
+def _write_page(target: Path, text: str) -> None:
+    """Write the page; a file that was there stays until the new one is whole."""
+    if target.exists() and not target.is_file():  # a device, or a pipe
+        target.write_text(text, encoding="utf-8")
+        return
+    target = target.resolve()
+    unfinished = target.with_name(f".{target.name[:100]}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def verify(args: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ CHOICES = (
     ("reduce", ("none", "latest")),
     ("on_error", ("record", "salvage", "fail")),
 )
+REDUCED = ("offset_commits", "latest_offsets")  # the tables of which `reduce` makes one row a key
 POSITIVE = ("num_partitions", "split_bytes", "max_bytes_per_trigger")
 _positions = msgspec.json.Decoder(dict[str, tuple[int, int, int]])
 
@@ -30,7 +31,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
     topic: str = ""  # that of the table; with `sink` those of all tables
     reduce: str = "none"  # latest: only the last effective commit of every key
     sink: str = "none"  # parquet:<directory>: workers write the raw tables, rows say which files
-    group: str = ""
+    group: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
     num_partitions: int | None = None  # of the topic; with `group` only that group's log is read
@@ -65,7 +66,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
     @property
     def wanted_groups(self) -> frozenset[str] | None:
         """The groups to read, None for all: the option `group` and the filters hold together."""
-        named = frozenset({self.group}) if self.group else None
+        named = None if self.group is None else frozenset({self.group})
         filtered = None if self.groups is None else frozenset(self.groups)
         return filtered if named is None else named if filtered is None else named & filtered
 
@@ -91,7 +92,9 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
     for name in BY_FILTER:
         del known[name]
     values = {name.lower(): value for name, value in given.items()}
-    if "path" not in values:
+    if "paths" in values:  # of `.load([...])`
+        values["path"] = "\n".join(msgspec.json.decode(values.pop("paths"), type=list[str]))
+    if not values.get("path"):
         raise UsageError("missing option path: expected .load(<directory>)")
     if unknown := values.keys() - known.keys():
         raise UsageError(f"unknown option {sorted(unknown)[0]}: expected one of {', '.join(sorted(known))}")
@@ -112,6 +115,8 @@ def _check(options: SourceOptions) -> None:
     for name in POSITIVE:
         if (number := getattr(options, name)) is not None and number < 1:
             raise UsageError(f"invalid option {name}={number}: expected a number from 1 on")
+    if options.reduce != "none" and options.table not in REDUCED:
+        raise UsageError(f"invalid option reduce={options.reduce!r}: expected none with table={options.table!r}")
     if options.sink != "none" and not options.sink.startswith("parquet:"):
         raise UsageError(f"invalid option sink={options.sink!r}: expected none or parquet:<directory>")
     try:

@@ -1,4 +1,4 @@
-"""Plan which task reads which spans, from listings and indexes only, never from records."""
+"""Plan which task reads which spans, from listings and indexes; records are looked at only to check an option."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,6 +8,7 @@ from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from pipeline.decode.layout import entries, logs_at, newest_ts
 from pipeline.decode.logs import START, LogDir, Position, Span
 from pipeline.decode.positions import between
+from pipeline.decode.spread import check_num_partitions
 from pipeline.options import SourceOptions
 from protocol.java_hash import partition_of
 
@@ -28,6 +29,7 @@ def logs(options: SourceOptions) -> list[LogDir]:
         found = [log for log in found if log.partition in options.log_partitions]
     if (groups := options.wanted_groups) is not None and options.num_partitions:
         homes = {partition_of(group, options.num_partitions) for group in groups}
+        check_num_partitions(found, homes, options.num_partitions)
         found = [log for log in found if log.partition in homes or log.topic == SHARE_STATE_TOPIC]
     return found
 

@@ -40,6 +40,8 @@ def choose_columns(known: pa.Schema, wanted: Iterable[Any]) -> pa.Schema:
         field, kind = known.field(one.name), one.dataType.simpleString()
         if kind != spark_type(field):
             raise UsageError(f"invalid column {one.name} {kind}: expected {spark_type(field)}")
+        if any(before.name == one.name for before in chosen):
+            raise UsageError(f"invalid schema: it has {one.name} more than once")
         chosen.append(field.with_nullable(one.nullable))
     return pa.schema(chosen)
 

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pipeline import plan
 from pipeline.decode.logs import Position
 from pipeline.decode.positions import newest
+from pipeline.errors import UsageError
 from pipeline.options import SourceOptions
 from pipeline.partition import LogPartition, read
 
@@ -33,7 +34,11 @@ class StreamReader(DataSourceStreamReader):
         return self.initialOffset() | offset_of({log.name: newest(log) for log in plan.logs(self.options)})
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        """Return the tasks between two offsets."""
+        """Return the tasks between two offsets. Raises UsageError for a log that ended before it began."""
+        reached = positions(end)
+        for name, position in positions(start).items():
+            if name in reached and reached[name].next_offset < position.next_offset:
+                raise cut_short(name, position)
         logs = [log for log in plan.logs(self.options) if log.name in end and start.get(log.name) != end[log.name]]
         tasks = plan.tasks(self.options, logs, positions(start), positions(end))
         return [LogPartition(task, self.options) for task in tasks]
@@ -41,6 +46,17 @@ class StreamReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See `pipeline.partition.read`."""
         return read(partition, self.columns)
+
+
+def cut_short(name: str, position: Position) -> UsageError:
+    """Return the error for a log that was read up to a position, and ends before it now.
+
+    To go on would read what comes in its place twice, or not at all.
+    """
+    return UsageError(
+        f"{name} ends before offset {position.next_offset}, up to which it was read: it was made anew or truncated;"
+        " make a new checkpoint, or give the stream the whole log again"
+    )
 
 
 def positions(offset: dict[str, str]) -> dict[str, Position]:

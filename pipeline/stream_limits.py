@@ -4,10 +4,11 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from pipeline import plan
-from pipeline.decode.logs import Position
+from pipeline.decode.identity import ends_before
+from pipeline.decode.logs import START, Position
 from pipeline.decode.positions import newest
 from pipeline.options import SourceOptions
-from pipeline.stream import StreamReader, offset_of, positions
+from pipeline.stream import StreamReader, cut_short, offset_of, positions
 
 
 class LimitedStreamReader(StreamReader, SupportsTriggerAvailableNow):
@@ -27,12 +28,19 @@ class LimitedStreamReader(StreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxBytes(most)
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # type: ignore[override]  # noqa: N802 - as from 4.2 on
-        """Return the last whole batch of every log; within the limit, which the logs share equally."""
+        """Return the last whole batch of every log; within the limit, which the logs share equally.
+
+        Raises UsageError for a log that ends before the offset `start`.
+        """
         starts, logs = positions(start), plan.logs(self.options)
+        for log in logs:
+            if ends_before(log, starts.get(log.name, START)):
+                raise cut_short(log.name, starts[log.name])
         most = max(1, limit.max_bytes // max(1, len(logs))) if isinstance(limit, ReadMaxBytes) else None
-        ends = {log.name: newest(log, starts.get(log.name, Position()), most) for log in logs}
+        ends = {log.name: newest(log, starts.get(log.name, START), most) for log in logs}
         if self.last is not None:
             ends = {name: min(ends[name], end, key=_offset) for name, end in self.last.items() if name in ends}
+            ends = {name: max(starts.get(name, START), end, key=_offset) for name, end in ends.items()}
         return start | offset_of(ends)
 
 

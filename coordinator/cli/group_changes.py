@@ -64,7 +64,8 @@ class Changes:
     def _find_shown(self, since: Since, first: Mapping[int, int]) -> dict[int, int]:
         if since.ago_ms is not None:
             return self._reader.offsets(max(int(time.time() * 1000) - since.ago_ms, 0), first)
-        return {one: max(at, since.offset or 0) for one, at in first.items()}
+        # Beyond its end a log is shown from there on, as a consumer that looks for such an offset goes on at the end.
+        return {one: min(max(at, since.offset or 0), self._ends[one]) for one, at in first.items()}
 
     def known(self) -> Iterator[Rebalance]:
         """Yield what the log holds now, and perhaps what has come since: a Fetch does not stop where the log ended."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
 import pyarrow as pa
@@ -22,6 +22,7 @@ from pipeline.errors import UsageError
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 _SECRET = re.compile(r"secret|password|token|credential|signature|key", re.IGNORECASE)  # names of query parameters
 _PATTERN = re.compile(r"[\\*?\[\]{}]")  # characters of Hadoop's patterns
+GCS_RETRY_S = 60
 CHAIN = "the environment (AWS_ACCESS_KEY_ID, ...), a profile, or the machine's role"
 
 
@@ -59,7 +60,7 @@ def with_command_config(paths: Iterable[str], file: str) -> list[str]:
 
 def without_secrets(text: str) -> str:
     """Return the text with the user part and the query of every URI in it left out."""
-    return re.sub(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)([^/@\s'\"]*:[^@\s'\"]*@|[^/@:\s'\"]*@(?=[^/\s.]+/))?([^\s?'\"]*)(\?[^\s'\"]*)?",
+    return re.sub(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)([^/@\s'\"]*:[^@\s'\"]*@|[^/@:\s'\"]*@(?=[^/\s.]+/))?([^\s?'\"]*)(\?[^\s'\"]*?(?=[:,]?(?:[\s'\"]|\Z)))?",
                   r"\1\3", text)  # fmt: skip
 
 
@@ -76,6 +77,8 @@ def normalize(path: str) -> str:
 
     Raises UsageError for secrets, and for what the source's option `path` or Arrow cannot hold.
     """
+    if not path:
+        raise UsageError("invalid path '': expected a path or a URI")
     if re.search(r"[\n\r\ud800-\udfff]", path):  # surrogates are bytes that are no UTF-8
         raise UsageError(f"invalid path {path!r}: expected text in UTF-8 without line breaks")
     if not is_uri(path):
@@ -98,10 +101,20 @@ def _filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
     if not is_uri(uri):
         return pafs.LocalFileSystem(), uri
     try:
-        filesystem, path = pafs.FileSystem.from_uri(uri)
+        filesystem, path = pafs.FileSystem.from_uri(_with_retry_limit(uri))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UsageError(without_secrets(str(error))) from None
+    if not path:
+        raise UsageError(f"invalid path {without_secrets(uri)}: expected a bucket or a directory in it")
     return filesystem, path
+
+
+def _with_retry_limit(uri: str) -> str:
+    """Return the URI; that of Google's store with a limit for retries unless it has one: Arrow tries for 15 minutes."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("gs", "gcs") or "retry_limit_seconds" in parts.query:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}retry_limit_seconds={GCS_RETRY_S}"
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -130,8 +143,9 @@ class Store(msgspec.Struct, frozen=True):
         return Store(f"{head.rstrip('/')}/{path}{query}")
 
     def spark_uri(self, path: str = "") -> str:
-        """Return the same place as Spark names it: `s3a://` for S3, no query."""
+        """Return the same place as Spark names it: `s3a://` for S3, no query; no escapes, which it does not read."""
         head = self._split_query()[0].rstrip("/")
+        head = unquote(head) if is_uri(head) else head
         full = f"{head}/{path}" if path else head
         return "s3a://" + full.removeprefix("s3://") if full.startswith("s3://") else full
 

@@ -87,6 +87,19 @@ def _goes_back(log: LogDir, position: Position) -> bool:
     return True
 
 
+def ends_before(log: LogDir, position: Position) -> bool:
+    """Return whether a log ends before the place where reading stopped, as far as its listing tells."""
+    if log.is_on_cluster or position.segment < 0:
+        return False
+    found = segments(log)
+    last = found[-1] if found else None
+    return position.pos > 0 and (
+        last is None
+        or last.base_offset < position.segment
+        or (last.base_offset == position.segment and last.size < position.pos)
+    )
+
+
 def _first_batch(log: LogDir, segment: Segment) -> Identity | None:
     head = log.store.read(segment.path, 0, HEADER_BYTES)
     if len(head) < HEADER_BYTES:

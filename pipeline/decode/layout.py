@@ -62,7 +62,10 @@ def _below(store: Store, topics: Sequence[str]) -> Iterator[LogDir]:
     if own is not None:
         yield LogDir(store, "", store.name(), own)
         return
-    names = [entry.name for entry in store.list() if entry.is_dir]
+    try:
+        names = [entry.name for entry in store.list() if entry.is_dir]
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(f"invalid path {store.display_uri}: expected a directory of logs") from None
     logs = [name for name in names if _partition(name, topics) is not None]
     brokers = [name for name in names if name not in logs]
     inner = [f"{name}/{log}" for name in brokers for log in _directories(store, name, is_beside_logs=bool(logs))]

@@ -122,6 +122,11 @@ def commit(record: PlainRecord) -> PlainCommit | None:
         return PlainCommit(group, topic, partition, None, undecodable=True)
 
 
+def group_of(key: bytes) -> str:
+    """Return the group of a record's key: each type has it first. Raises for a key that cannot be read."""
+    return _string(key, 2)[0]
+
+
 def _value(group: str, topic: str, partition: int, value: bytes) -> PlainCommit:
     version, offset = struct.unpack_from(">hq", value)
     if version < 0:

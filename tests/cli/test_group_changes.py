@@ -77,7 +77,16 @@ def test_a_group_that_was_deleted_before_the_time_is_not_shown_whatever_other_pa
     assert find_deleted((0, 1), Since()) == sorted(GROUPS)
     assert find_deleted((0, 1), Since(ago_ms=1_000)) == ["new"]
     assert find_deleted((0, 1), Since(offset=1_000)) == ["old"]
+    assert find_deleted((0, 1), Since(offset=9_000)) == []
     assert [find_deleted([partition_of(group, 2)], Since(ago_ms=1_000)) for group in GROUPS] == [[], ["new"]]
+
+
+def test_an_offset_beyond_the_end_is_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a consumer; otherwise nothing would be told for as long as the log has not reached it."""
+    monkeypatch.setattr(module, "WAIT_MS", 0)
+    changes = Changes(cast("LogReader", cast("Any", Reader())), [0, 1], Since(offset=9_000))
+    coming = (one for one in changes.read_changes() if one is not None)
+    assert [(one.group, one.causes) for one in islice(coming, 2)] == [("old", ["deleted"]), ("new", ["migrated"])]
 
 
 def test_where_groups_commit_all_the_time_what_comes_is_told_and_so_is_a_moment(

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from coordinator.core.catalog.names import SHARE_STATE_TOPIC
 from coordinator.core.share_state import records as states
 from pipeline import commands, locks, manifest, published
 from pipeline.arguments import _seconds, add_commands
+from pipeline.commands import _failure, _write_page
 from pipeline.decode.layout import TOPIC, log_dirs
 from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.errors import TablesInUseError, UsageError
@@ -159,6 +161,11 @@ def test_a_mistake_of_ours_is_not_called_wrong_use(logs: Path, muster: Shell, mo
         ("pipeline.errors.LogDamagedError: a.log at byte 5: bad_crc", 3, "a.log at byte 5: bad_crc"),
         ("pipeline.errors.UsageError: numba is not installed", 2, "numba is not installed"),
         ("FileNotFoundError: a.log", 1, "a.log"),
+        (
+            "OSError: [Errno 5] Cannot read 'a.log'. Detail: [errno 5] Input/output error",
+            1,
+            "Cannot read 'a.log': Input/output error",
+        ),
         ("ValueError: a mistake of ours", 1, "Job aborted."),
     ],
 )
@@ -172,6 +179,53 @@ def test_what_a_worker_says_has_the_same_exit_code(
 
     monkeypatch.setattr("pipeline.jobs.scan.scan", failing)
     assert muster(code, "scan", logs) == f"muster pipeline scan: {told}\n"
+
+
+def test_of_an_error_in_java_the_line_that_says_what_failed_is_told() -> None:
+    error = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})
+    said = "An error occurred while calling o66.parquet.\n: java.lang.RuntimeException: no S3A\n\tat a.b.C(C.java:1)\n"
+    assert _failure(error(said)) == (1, "java.lang.RuntimeException: no S3A")
+
+
+@pytest.mark.parametrize("words", ["ingest LOGS --out", "follow LOGS --once --out", "compact LOGS --out", "synth"])
+def test_what_the_system_refuses_is_a_failure_and_told_with_its_path(
+    words: str, logs: Path, tmp_path: Path, muster: Shell
+) -> None:
+    """By Python or by Arrow, without the number of the error."""
+    (tmp_path / "file").touch()
+    told = muster(1, *words.replace("LOGS", str(logs)).split(), tmp_path / "file" / "t").splitlines()[-1]
+    assert told.startswith(f"muster pipeline {words.split()[0]}: ")
+    assert f"{tmp_path}/file" in told
+    assert told.endswith((": Not a directory", ": File exists"))
+    assert "rrno" not in told
+
+
+def test_a_page_that_cannot_be_written_leaves_the_one_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, link = tmp_path / "page.html", tmp_path / "link"
+    link.symlink_to(page)
+    _write_page(link, "old")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", lambda *_: os.close(-1))
+        with pytest.raises(OSError, match="Bad file"):
+            _write_page(link, "new")
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"page.html": "old", "link": "old"}
+    _write_page(link, "new")
+    assert (page.read_text(), link.is_symlink()) == ("new", True)
+    _write_page(Path("/dev/null"), "new")
+    assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize("words", [("scan", ""), ("scan", ".", "--topic", ""), ("ingest", ".", "--out", ""), ("report", ".", "--out", ""), ("synth", ""), ("scan", "s3://")])  # fmt: skip
+def test_an_empty_word_is_no_path_and_no_name(
+    words: tuple[str, ...], logs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A variable of a shell that is not set would lead to the current directory."""
+    monkeypatch.chdir(logs)
+    with suppress(SystemExit):
+        assert main(["pipeline", *words]) == 2
+    assert re.search("invalid (path|--topic|--out) (''|s3://): expected ", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

@@ -626,7 +626,7 @@ def test_credentials_in_a_path_are_refused_and_not_repeated(path: str) -> None:
 
 
 def test_paths_are_shown_without_credentials_and_queries() -> None:
-    assert without_secrets(f"cannot list {SECRET}: denied") == "cannot list s3://bucket/logs denied"
+    assert without_secrets(f"cannot list {SECRET}: denied") == "cannot list s3://bucket/logs: denied"
     assert without_secrets("abfss://container@account.dfs.core.windows.net/x") == (
         "abfss://container@account.dfs.core.windows.net/x"
     )
@@ -634,6 +634,8 @@ def test_paths_are_shown_without_credentials_and_queries() -> None:
     log = LogDir(Store("s3://key:secret@bucket/logs/?region=x"), f"{TOPIC}-0", f"{TOPIC}-0", 0)
     assert log.place == f"s3://bucket/logs/{TOPIC}-0"
     assert Store.of("s3a://bucket/logs?region=x").uri == "s3://bucket/logs?region=x"
+    assert Store.of("s3://bucket/a%20b/%C3%A4?region=x").spark_uri("c%d") == "s3a://bucket/a b/ä/c%d"
+    assert Store.of("/a%20b").spark_uri() == "/a%20b"
     assert Store.of("s3a://bucket/t?region=x").under("raw").spark_uri("a.parquet") == "s3a://bucket/t/raw/a.parquet"
 
 

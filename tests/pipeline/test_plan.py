@@ -6,10 +6,13 @@ from random import Random
 
 import pytest
 
+from coordinator.core import record_types as types
 from pipeline.decode.schema import TABLES
+from pipeline.errors import UsageError
 from pipeline.options import SourceOptions, parse
 from pipeline.plan import logs, tasks
-from pipeline.synth import Writer, commit
+from pipeline.synth import Writer, commit, fact
+from protocol.java_hash import partition_of
 
 SEGMENTS = 5
 
@@ -74,3 +77,24 @@ def test_logs_of_the_topics_are_read_that_the_table_is_made_of(tmp_path: Path) -
         *(({"topic": topic, "table": "batches"}, {topic}) for topic in (groups, shares)),
     ):
         assert {log.topic for log in logs(parse({"path": str(tmp_path), **given}))} == topics, given
+
+
+@pytest.mark.parametrize("number", range(1, 12))
+def test_a_number_of_partitions_is_refused_by_which_the_groups_would_be_elsewhere(number: int, tmp_path: Path) -> None:
+    """Of a topic of five, of which two logs were copied and one of them is empty; a group may have committed nothing."""
+    groups = [f"group-{n}" for n in range(40)]
+    home = partition_of(groups[0], 5)
+    own = [group for group in groups if partition_of(group, 5) == home]
+    writer = Writer(tmp_path / f"__consumer_offsets-{home}")
+    writer.append([fact(types.GroupMetadataKey(own[0]), None, 1)])
+    writer.append([commit((group, "t", 0), 1, 1_000) for group in own[1:]])
+    Writer(tmp_path / f"__consumer_offsets-{(home + 1) % 5}")
+    strange = next(f"other-{n}" for n in range(99) if partition_of(f"other-{n}", 5) != home)
+    for group in (own[0], strange, ""):
+        options = parse({"path": str(tmp_path), "group": group, "num_partitions": str(number)})
+        if number == 5:
+            found = {log.partition for log in logs(options)}
+            assert found == {partition_of(group, 5)} & {home, (home + 1) % 5}
+        else:
+            with pytest.raises(UsageError, match=f"invalid option num_partitions={number}: "):
+                logs(options)
