@@ -33,7 +33,7 @@ def narrow(options: SourceOptions, filters: Iterable[Any]) -> SourceOptions:
 
 def choose_columns(known: pa.Schema, wanted: Iterable[Any]) -> pa.Schema:
     """Return the columns that the fields of a schema of Spark's name, in their order. Raises UsageError for others."""
-    chosen = []
+    chosen: list[pa.Field] = []
     for one in wanted:
         if one.name not in known.names:
             raise UsageError(f"unknown column {one.name!r}: expected some of {', '.join(known.names)}")

@@ -98,19 +98,26 @@ def _find_fault(path: str, *, accepts_file: bool) -> str:
 
 
 def logs_of(path: str) -> list[str]:
-    """Return the directories of the logs in a data directory, or the one log that `path` is."""
+    """Return the directories of the logs in a data directory, or the one log that `path` is.
+
+    Beside logs any other file of such a name is one as well: it is in the place of a log, and cannot be read as one.
+    """
     directory = Path(path)
     if any(SEGMENT.fullmatch(path.name) for path in directory.glob("*.log")) or (directory / CHECKPOINT).exists():
         return [str(directory)]
-    return sorted(str(inside) for inside in directory.iterdir() if inside.is_dir() and partition_of(inside.name))
+    found = [inside for inside in directory.iterdir() if partition_of(inside.name)]
+    return sorted(map(str, found)) if any(inside.is_dir() for inside in found) else []
 
 
 def _dump(args: argparse.Namespace) -> int:
     """Print every segment, also those after a damaged one."""
-    path = Path(args.path)
-    files = [path] if path.is_file() else [file for log in logs_of(args.path) for file in _list_segments(log)]
-    code = 0
-    for file in files:
+    path, code, files = Path(args.path), 0, list[Path]()
+    for directory in [] if path.is_file() else logs_of(args.path):
+        try:
+            files += _list_segments(directory)
+        except StorageError as failure:
+            code = fail("log", failure)
+    for file in [path] if path.is_file() else files:
         if not args.json:
             print(file)
         log = {"log": file.resolve().parent.name}

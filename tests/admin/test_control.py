@@ -117,6 +117,8 @@ def call(muster: Muster, method: str, path: str, body: object = None, **headers:
         ("POST", "/wait", {"group": "g", "timeout_ms": 10}, 408, "not within 10 ms: there is no group 'g'"),
         ("POST", "/wait", {"group": "g", "timeout_ms": 10**9}, 400, "invalid timeout_ms 1000000000"),
         ("POST", "/verify", {"expect": [{"api": "JoinGroup"}]}, 409, "the journal is off"),
+        ("POST", "/verify", {"expect": [{"event": "session_expired"}, {"api": ""}]}, 409, "the journal is off"),
+        ("POST", "/verify", {"expect": [{"event": "session_expired"}]}, 409, "event session_expired: expected at least 1, found 0"),
         ("POST", "/verify", {"expect": [{"api": "JoinGrup"}]}, 400, "invalid expect[0].api 'JoinGrup': expected"),
         ("POST", "/verify", {"expect": [{"api": "JoinGroup"}] * 1_001}, 400, "invalid expect: expected 1000 of them"),
         ("POST", "/reset", {"keep": ["a"] * 1_001}, 400, "invalid number of prefixes to keep 1001: expected 0 to 1000"),

@@ -70,6 +70,19 @@ def test_a_file_that_the_disk_cannot_read_holds_up_no_other_log(
         assert (printed.err.count("\n"), "orders-0" in printed.err) == (1, True)
 
 
+def test_a_file_in_the_place_of_a_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A start cannot open it either. Where there is no log, such a file says nothing about a data directory."""
+    (tmp_path / "orders-0").touch()
+    assert main(["log", "verify", str(tmp_path)]) == 2
+    Writer(tmp_path / "orders-1").append([Record(None, b"behind", timestamp=1)])
+    capsys.readouterr()
+    for action, shown in (("dump", "value=behind"), ("verify", "orders-1: offsets 0 to 1"), ("repair", "")):
+        assert main(["log", action, str(tmp_path)]) == 1
+        printed = capsys.readouterr()
+        assert shown in printed.out
+        assert printed.err == f"muster log: list {tmp_path}/orders-0: Not a directory (ENOTDIR)\n"
+
+
 def test_a_directory_that_may_not_be_read_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
