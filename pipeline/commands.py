@@ -5,8 +5,10 @@ use is told in less than a second.
 """
 
 import argparse
+import logging
 import os
 import re
+import signal
 import sys
 import tempfile
 import threading
@@ -169,10 +171,12 @@ def _spark(args: argparse.Namespace, settings: Settings, progress: Progress) -> 
 
     for name in QUERY_LOGGERS:
         PySparkLogger.getLogger(name).disabled = True  # they print each error once more, as JSON with its stack trace
+    logging.getLogger().addHandler(logging.NullHandler())  # Py4J logs an interrupt there, with its stack trace
+    is_named = False
     log = Path(args.spark_log or tempfile.mkstemp(prefix="muster-spark-", suffix=".log")[1])
     progress("starting Spark")
     try:
-        with quiet(log):
+        with _own_interrupts(), quiet(log):
             spark = session(settings=settings)
         progress("Spark is ready")
         try:
@@ -182,11 +186,22 @@ def _spark(args: argparse.Namespace, settings: Settings, progress: Progress) -> 
             spark.stop()
     except Exception as error:
         code, line = _failure_of_spark(error) or (None, "")
+        is_named = code in (FAILED, None)  # None: a mistake of ours
         if code != FAILED:
             raise
         raise SparkFailedError(f"{_telling_line(log) or line} (Spark's log: {log})") from error
-    if not args.spark_log:
-        log.unlink(missing_ok=True)
+    finally:
+        if not args.spark_log and not is_named:
+            log.unlink(missing_ok=True)
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Handle Ctrl-C as before: a session puts its own handler in the place, which asks Java while Java is answering."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
 
 
 def _telling_line(log: Path) -> str:

@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -390,6 +392,40 @@ def test_spark_that_fails_is_one_line_with_its_log(
     assert lines[-1] == f"muster pipeline build: java.net.BindException: Cannot assign (Spark's log: {read_tables}/log)"
     assert any("starting Spark" in line for line in lines)
     assert len(lines) == 2, "Spark's own noise is in its log"
+
+
+def test_an_interrupted_build_prints_no_stack_trace_and_leaves_no_log(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], read_tables: Path, tmp_path: Path
+) -> None:
+    class Session:
+        client = "as of Spark Connect, which has no status tracker"
+        stopped = 0
+
+        def stop(self) -> None:
+            self.stopped += 1
+
+    def start(**_: object) -> Session:
+        signal.signal(signal.SIGINT, lambda *_: pytest.fail("PySpark's handler asks Java"))
+        return session
+
+    def interrupt(*_: object, **_named: object) -> None:
+        logging.exception("KeyboardInterrupt while sending command.")  # as Py4J does
+        os.kill(os.getpid(), signal.SIGINT)
+
+    session, handler = Session(), signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # as outside of pytest
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("pipeline.session.session", start)
+    monkeypatch.setattr("pipeline.jobs.build.build", interrupt)
+    try:
+        assert main(["pipeline", "build", "--out", str(read_tables)]) == 130
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert [line.partition("] ")[2] for line in capfd.readouterr().err.splitlines()] == [
+        "starting Spark", "Spark is ready",
+    ]  # fmt: skip
+    assert (session.stopped, list((tmp_path / "temporary").iterdir())) == (1, [])
 
 
 def test_verify_agrees_until_a_table_is_wrong(logs: Path, muster: Shell, tmp_path: Path) -> None:
