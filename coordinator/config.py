@@ -78,7 +78,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          "How long a share group waits for the state of its partitions to be initialized before it asks again.", least=1, most=INT_MAX),
     Setting("group.share.max.size", 200, _COUNT, "The maximum number of members of a share group.", least=1, most=1_000),
     Setting("group.share.assignors", ("simple",), _NONE, "The assignor of share groups, by name."),
-    Setting("group.share.max.share.sessions", 2_000, _COUNT, "The maximum number of share sessions of all members together.",
+    Setting("group.share.max.share.sessions", 2_000, _COUNT, "The maximum number of share sessions of all members together, with each broker.",
          least=1, most=INT_MAX),
     Setting("group.share.delivery.count.limit", 5, _COUNT, "How often a record is delivered to a share group at most.", least=2, most=10),
     Setting("group.share.min.delivery.count.limit", 2, _COUNT, "The least limit of deliveries that a share group's own setting may have.",

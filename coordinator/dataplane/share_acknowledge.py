@@ -29,7 +29,7 @@ LOCK_TIMEOUT_SINCE: Final = 2
 
 def share_acknowledge(state: State, request: ShareAcknowledgeRequest, env: Env) -> Decision:
     """Acknowledge, in steps. Epoch -1 closes the session, and releases what its member has not acknowledged."""
-    member = find_member(request.group_id, request.member_id)
+    member = find_member(request.group_id, request.member_id, env.where.node_id)
     if isinstance(member, ErrorCode):
         return Done(ShareAcknowledgeResponse(error_code=member))
     session = state.share.sessions.continue_acknowledging(member, request.share_session_epoch)
@@ -41,11 +41,14 @@ def share_acknowledge(state: State, request: ShareAcknowledgeRequest, env: Env) 
 def _acknowledge_in_steps(
     state: State, session: ShareSession, request: ShareAcknowledgeRequest, env: Env
 ) -> Steps[Outcome]:
-    asked = Acknowledgements(*session.key, request.topics, "ShareAcknowledge", request.is_renew_ack, session.number)
+    group_id, member_id, _ = session.key
+    asked = Acknowledgements(
+        group_id, member_id, request.topics, "ShareAcknowledge", request.is_renew_ack, session.number
+    )
     done = yield from acknowledge_all(state, asked, env)
     if request.share_session_epoch == FINAL_EPOCH:
         yield from close_session(state, session, env.call.now_ms)
-    lock_ms = limits_of(state, session.key[0]).lock_duration_ms if env.call.version >= LOCK_TIMEOUT_SINCE else 0
+    lock_ms = limits_of(state, session.key.group_id).lock_duration_ms if env.call.version >= LOCK_TIMEOUT_SINCE else 0
     return Done(_respond(state, done, lock_ms, env))
 
 

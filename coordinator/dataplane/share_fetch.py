@@ -61,7 +61,7 @@ class SharePoll(Struct, frozen=True, gc=False):
 
 def share_fetch(state: State, request: ShareFetchRequest, env: Env) -> Decision:
     """Respond, or wait under `call.ticket` for as long as the request says."""
-    member = find_member(request.group_id, request.member_id)
+    member = find_member(request.group_id, request.member_id, env.where.node_id)
     error = member if isinstance(member, ErrorCode) else _refuse(request)
     if isinstance(member, ErrorCode) or error:
         return Done(ShareFetchResponse(error_code=error))
@@ -74,7 +74,7 @@ def share_fetch(state: State, request: ShareFetchRequest, env: Env) -> Decision:
     partitions = () if epoch == FINAL_EPOCH or request.is_renew_ack else tuple(session.partitions)
     if partitions and request.share_acquire_mode not in (WHOLE_BATCHES, EXACTLY):
         return Done(ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST))  # Kafka: a failure of its own
-    keys = tuple([StateKey(member[0], topic_id, index) for topic_id, index in partitions])
+    keys = tuple([StateKey(member.group_id, topic_id, index) for topic_id, index in partitions])
     asked = _resolve_request(state, member, keys, request, env.call, session.number)
     poll = SharePoll(asked, env, session, tells_all=epoch == INITIAL_EPOCH)
     is_simple = 0 < len(keys) <= FEW and not _has_acknowledgements(request) and env.call.rights is None
@@ -115,7 +115,8 @@ def _resolve_request(
 ) -> ShareFetch:
     bytes_max = state.find_bytes_max(call)
     return ShareFetch(
-        *member,
+        member.group_id,
+        member.member_id,
         keys,
         # A response has whole batches: it may be full with less than the bound.
         min_bytes=min(request.min_bytes, request.max_bytes, bytes_max // 2),
@@ -141,7 +142,10 @@ def _fetch_in_steps(state: State, session: ShareSession, poll: SharePoll, reques
     env, is_last = poll.env, request.share_session_epoch == FINAL_EPOCH
     acknowledged: Sequence[Acknowledgement] = ()
     if _has_acknowledgements(request):
-        asked = Acknowledgements(*session.key, request.topics, "ShareFetch", request.is_renew_ack, session.number)
+        group_id, member_id, _ = session.key
+        asked = Acknowledgements(
+            group_id, member_id, request.topics, "ShareFetch", request.is_renew_ack, session.number
+        )
         acknowledged = yield from acknowledge_all(state, asked, env)
     if is_last:
         yield from close_session(state, session, env.call.now_ms)

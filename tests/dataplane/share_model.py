@@ -13,7 +13,7 @@ from coordinator.core.share_state.values import StateKey
 
 LOCK_MS = 30_000
 DELIVERIES_MAX = 2
-Member = tuple[str, str]  # group, member id
+Member = tuple[str, str, int]  # group, member id, the broker that it fetches from
 Partition = tuple[bytes, int]  # topic id, partition
 Verdicts = tuple[int, tuple[int, ...]]  # the first offset, and what becomes of each record from there on
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)

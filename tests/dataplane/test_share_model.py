@@ -37,7 +37,10 @@ COUNTS = {"t": 3, "u": 1}
 PLACES = (("t", 0), ("t", 2), ("u", 0), ("t", 1), ("t", 7), ("gone", 0))
 STRANGE = PLACES[3]  # its state was never begun; the two behind it are not there
 GROUPS = ("g", "ĝ")
-MEMBERS: tuple[tuple[Member, int], ...] = ((("g", "a"), 1), (("g", "b"), 2), (("ĝ", "a"), 1), (("ĝ", "c"), 1))
+MEMBERS: tuple[tuple[Member, int], ...] = (
+    (("g", "a", 0), 1), (("g", "b", 0), 2), (("ĝ", "a", 0), 1), (("ĝ", "c", 0), 1), (("g", "a", 1), 3),
+)  # fmt: skip
+"""With their connections. One of them has a session with each of two brokers."""
 SETTINGS = {"group_share_delivery_count_limit": DELIVERIES_MAX, "share_coordinator_state_topic_num_partitions": 2}
 WAIT_MS = 500
 UNCERTAIN = {"expired", "released"}  # what was to be given back twice while it could not be written is either
@@ -68,7 +71,7 @@ ACTS = st.one_of(
     ),
     st.tuples(st.just("renew"), MEMBER, RENEWALS, st.booleans()),
     st.tuples(st.just("produce"), st.integers(0, 2), st.integers(1, 3)),
-    st.tuples(st.just("leave"), st.sampled_from([(1,), (2,), (2, 1)])),
+    st.tuples(st.just("leave"), st.sampled_from([(1,), (2,), (2, 1), (3,)])),
     st.tuples(st.just("pass_time"), st.sampled_from([1, LOCK_MS // 2, LOCK_MS - 1, LOCK_MS])),
     st.tuples(st.just("end_waits")),
     st.tuples(
@@ -154,7 +157,7 @@ class Play:
                 if session.connection == connection:
                     del self.model.sessions[member]
                     self.release(member, session)
-            groups = self.model.groups.pop(connection, set()) - {group for group, _ in self.model.sessions}
+            groups = self.model.groups.pop(connection, set()) - {group for group, *_ in self.model.sessions}
             unused = {key for key in before if key.group_id in groups}
             later = {key for key in unused if self.is_away(key) and self.model.is_locked(key)}
             self.model.release_all(unused - later)
@@ -202,7 +205,7 @@ class Play:
         later, self.later = self.later, []
         for member, session, keys in later:
             self.release_keys(member, session, keys)
-        groups = {group for group, _ in self.model.sessions}
+        groups = {group for group, *_ in self.model.sessions}
         unused = {key for key in self.unused if not self.is_away(key)}
         self.unused -= unused
         self.model.release_all(key for key in unused if key.group_id not in groups)
@@ -232,7 +235,7 @@ class Play:
         (member, connection), model = MEMBERS[who], self.model
         session = model.sessions.get(member)
         if kind == "close" and session is None:
-            answer = self.send(who, ShareFetchRequest(*member, -1), denied)[1]
+            answer = self.send(who, ShareFetchRequest(*member[:2], -1), denied)[1]
             assert answer.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
             return
         is_open = kind == "open" or session is None
@@ -248,7 +251,7 @@ class Play:
         )
         epoch = -1 if kind == "close" else 0 if is_open or session is None else session.epoch
         request = ShareFetchRequest(
-            *member, epoch, max_wait_ms=WAIT_MS if waits else 0, min_bytes=1, max_records=most, batch_size=most,
+            *member[:2], epoch, max_wait_ms=WAIT_MS if waits else 0, min_bytes=1, max_records=most, batch_size=most,
             share_acquire_mode=1, topics=topics, forgotten_topics_data=gone,
         )  # fmt: skip
         ticket, answer = self.send(who, request, denied)
@@ -286,7 +289,7 @@ class Play:
         )
         topics = requests.share_acknowledge_topics(self.named(told))
         epoch = -1 if is_last else 1 if session is None else session.epoch
-        request = ShareAcknowledgeRequest(*member, epoch, is_renew_ack=is_renewal, topics=topics)
+        request = ShareAcknowledgeRequest(*member[:2], epoch, is_renew_ack=is_renewal, topics=topics)
         _, answer = self.send(who, request, "")
         if session is None:
             assert answer.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
@@ -316,7 +319,7 @@ class Play:
             return
         told = self.resolve(member, verdicts)
         topics = requests.share_fetch_topics(self.named(told))
-        _, answer = self.send(who, ShareFetchRequest(*member, session.epoch, is_renew_ack=True, max_wait_ms=0,
+        _, answer = self.send(who, ShareFetchRequest(*member[:2], session.epoch, is_renew_ack=True, max_wait_ms=0,
                                                      min_bytes=0, max_bytes=0, topics=topics), "")  # fmt: skip
         session = self.model.go_on(member, [(one.topic_id, one.partition) for one in told], ())
         errors = self.acknowledge_all(member, told, session.number, "", is_renewal=True)
@@ -390,7 +393,8 @@ class Play:
         rights: Any = ReaderRights(denied) if denied else None
         made = replace(call(request, ticket, 2, self.model.now_ms), connection=MEMBERS[who][1], rights=rights)
         key = 78 if isinstance(request, ShareFetchRequest) else 79
-        answer = response_of(node.engine.handle(key, request, made, NODES))
+        where = replace(NODES, node_id=MEMBERS[who][0][2])
+        answer = response_of(node.engine.handle(key, request, made, where))
         self.finish_steps()
         mine = [response for number, response in self.broker._replies if number == ticket]
         self.broker._replies = [one for one in self.broker._replies if one[0] != ticket]

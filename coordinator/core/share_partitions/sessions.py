@@ -1,7 +1,8 @@
 """Share sessions (KIP-932): the partitions that a member of a share group fetches, known by what each request changes.
 
-A session belongs to a group and a member. The connection that opened it carries it: when that connection is lost, the
-session is closed and what the member has acquired is released. Other connections may send requests of it.
+A session belongs to a group, a member and the broker that it fetches from: clients have one with each leader of their
+partitions. The connection that opened it carries it: when that connection is lost, the session is closed and what the
+member has acquired is released. Other connections may send requests of it.
 
     epoch 0 opens it, or opens it anew ──► 1, 2, 3 ... ──► -1 closes it
 
@@ -9,14 +10,13 @@ Kafka: `ShareSessionCache`, `SharePartitionManager.newContext`.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from protocol.errors import ErrorCode
 
-SessionKey: TypeAlias = tuple[str, str]  # group id, member id
 SessionPartition: TypeAlias = tuple[bytes, int]  # topic id, partition
 
 INITIAL_EPOCH: Final = 0
@@ -24,6 +24,14 @@ FINAL_EPOCH: Final = -1
 SESSION_PARTITIONS_MAX: Final = 10_000  # a fetch looks at all of them in one step
 SESSIONS_PARTITIONS_MAX: Final = 500_000  # of all sessions together: some 100 MiB
 EPOCH_MAX: Final = 2**31 - 1
+
+
+class SessionKey(NamedTuple):
+    """Whose session it is, and with which broker."""
+
+    group_id: str
+    member_id: str
+    node_id: int
 
 
 class ShareSession(Struct, frozen=True, gc=False):
@@ -49,13 +57,14 @@ class ShareSession(Struct, frozen=True, gc=False):
 
 
 class ShareSessions:
-    """The share sessions of a server. A request that is refused has changed nothing."""
+    """The share sessions of all brokers of a server. A request that is refused has changed nothing."""
 
     def __init__(self, sessions_max: int) -> None:
-        self._sessions_max = sessions_max
+        self._sessions_max = sessions_max  # with each broker
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_connection: dict[int, dict[SessionKey, None]] = {}
         self._by_group: dict[str, int] = {}  # how many sessions a group has
+        self._by_broker: dict[int, int] = {}
         self._partitions = 0  # of all sessions
         self._opened = 0  # sessions since the start
 
@@ -67,16 +76,16 @@ class ShareSessions:
         return group_id in self._by_group
 
     def find(self, key: SessionKey) -> ShareSession | None:
-        """Return the session of a member, None if it has none."""
+        """Return the session of a member with a broker, None if it has none."""
         return self._sessions.get(key)
 
     def open(
         self, key: SessionKey, connection: int, partitions: Iterable[SessionPartition], has_acknowledgements: bool
     ) -> ShareSession | ErrorCode:
-        """Open a session, in place of the member's session of before: what that has acquired stays acquired."""
+        """Open a session, in place of the one with this broker of before: what that has acquired stays acquired."""
         if has_acknowledgements:
             return ErrorCode.INVALID_REQUEST
-        if key not in self._sessions and len(self._sessions) >= self._sessions_max:
+        if key not in self._sessions and self._by_broker.get(key.node_id, 0) >= self._sessions_max:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         named = dict.fromkeys(partitions, False)
         if not self._has_room(len(named), self._sessions.get(key)):
@@ -87,7 +96,8 @@ class ShareSessions:
         self._partitions += len(named)
         self._sessions[key] = session
         self._by_connection.setdefault(connection, {})[key] = None
-        self._by_group[key[0]] = self._by_group.get(key[0], 0) + 1
+        self._by_group[key.group_id] = self._by_group.get(key.group_id, 0) + 1
+        self._by_broker[key.node_id] = self._by_broker.get(key.node_id, 0) + 1
         return session
 
     def continue_fetching(
@@ -126,8 +136,8 @@ class ShareSessions:
         return self._replace(replace(session, epoch=_next(epoch)))
 
     def close(self, session: ShareSession) -> ShareSession | None:
-        """Close a session and return it as it is; None if the member has another one, or none. The caller releases what
-        the member has acquired in it."""
+        """Close a session and return it as it is; None if there is another one by now, or none. The caller releases
+        what the member has acquired in it."""
         current = self._sessions.get(session.key)
         return self._remove(session.key) if current is not None and current.number == session.number else None
 
@@ -162,9 +172,10 @@ class ShareSessions:
             del keys[key]
             if not keys:
                 del self._by_connection[session.connection]
-            left = self._by_group.pop(key[0]) - 1
+            left = self._by_group.pop(key.group_id) - 1
             if left:
-                self._by_group[key[0]] = left
+                self._by_group[key.group_id] = left
+            self._by_broker[key.node_id] -= 1
         return session
 
 

@@ -125,7 +125,7 @@ def expire_due(state: State, now_ms: int, most: int) -> None:
 
 def release(state: State, session: ShareSession, pace: Pace, now_ms: int) -> Steps[None]:
     """Free all records that the member of a closed session has acquired in it or before it, in steps."""
-    group_id, member_id = session.key
+    group_id, member_id, _ = session.key
 
     def decide(partition: SharePartition, limits: Limits) -> Change:
         return release_member(partition, member_id, limits, session.number)
@@ -207,7 +207,7 @@ def _drop_unused(state: State, key: StateKey, now_ms: int) -> None:
 
 
 def close_session(state: State, session: ShareSession, now_ms: int) -> Steps[None]:
-    """Close a member's session unless it has another one by now, and release what it has acquired."""
+    """Close a session unless its member has another one with the broker by now, and release what it has acquired."""
     closed = state.share.close_session(session)
     if closed is not None:
         yield from do_to_the_end(state.runtime.do_in_steps, release(state, closed, Pace(), now_ms))

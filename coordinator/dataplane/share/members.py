@@ -11,14 +11,14 @@ from protocol.errors import ErrorCode
 MEMBER_ID_CHARACTERS_MAX: Final = 36  # of a UUID
 
 
-def find_member(group_id: str | None, member_id: str | None) -> SessionKey | ErrorCode:
-    """Return the group and the member of a request, or why it is refused.
+def find_member(group_id: str | None, member_id: str | None, node_id: int) -> SessionKey | ErrorCode:
+    """Return the group and the member of a request to a broker, or why it is refused.
 
     That it is a member of the group is not checked, as in Kafka.
     """
     if group_id is None or not member_id or len(member_id) > MEMBER_ID_CHARACTERS_MAX:
         return ErrorCode.INVALID_REQUEST
-    return group_id, member_id
+    return SessionKey(group_id, member_id, node_id)
 
 
 def find_leader(state: State, key: StateKey, env: Env) -> Broker | None:

@@ -85,15 +85,15 @@ class SharePartitions:
         """Open a session, and remember the connection that is to be watched."""
         opened = self.sessions.open(key, connection, partitions, has_acknowledgements)
         if isinstance(opened, ShareSession):
-            self._groups_of_connection.setdefault(connection, {})[key[0]] = None
-            self._connections_of_group.setdefault(key[0], {})[connection] = None
+            self._groups_of_connection.setdefault(connection, {})[key.group_id] = None
+            self._connections_of_group.setdefault(key.group_id, {})[connection] = None
         return opened
 
     def close_session(self, session: ShareSession) -> ShareSession | None:
-        """Close a session and return it as it is; None if the member has another one, or none."""
+        """Close a session and return it as it is; None if there is another one by now, or none."""
         closed = self.sessions.close(session)
         if closed is not None:
-            self._forget_if_unused(session.key[0])
+            self._forget_if_unused(session.key.group_id)
         return closed
 
     def is_watched(self, connection: int) -> bool:
