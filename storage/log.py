@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -39,6 +40,7 @@ from storage.segment import BatchPosition, Segment, file_name
 logger = logging.getLogger("muster.storage")
 
 _WRITE_BACK_BYTES = 1 << 20
+DELETED_AT_ONCE = 50  # segments, whose files are removed: some milliseconds
 _PARTS_BYTES = 1 << 18  # from so many bytes on, to join what is appended costs more than to name its parts
 
 
@@ -97,6 +99,7 @@ class Log:
         self.compaction_failure: StorageError | None = None
         """Why the log cannot be compacted before the next start has finished an interrupted swap."""
         self.files = files
+        self._deleted = deque[str]()  # paths of deleted segments whose files are still there
         self._checkpoint = Checkpoint()
         self._written_back = 0
         self.write_key: WriteKey = bytes
@@ -125,6 +128,7 @@ class Log:
         """Know the log by another directory: the one that has it was renamed."""
         for segment in self.segments:
             segment.path = f"{directory}/{file_name(segment.base_offset)}"
+        self._deleted = deque([f"{directory}/{path.rpartition('/')[2]}" for path in self._deleted])
         self.directory = directory
 
     def _recover(self) -> Steps[None]:
@@ -184,6 +188,7 @@ class Log:
         """
         self.release()
         self.segments.clear()
+        self._deleted.clear()
         self.failure = self.failure or StorageError("append to", self.directory, errno.EBADF, "the log is abandoned")
 
     # -- state ---------------------------------------------------------------------------------------------------------
@@ -384,13 +389,32 @@ class Log:
     def _drop_deleted_segments(self) -> None:
         """Remove the segments behind which another one begins at or before the start of the log.
 
-        A log so begins with the segment that has its start. A file that cannot be removed is removed at the next start.
+        A log so begins with the segment that has its start. The files of very many are left to `remove_deleted`, and
+        what cannot be removed to the next start.
         """
-        while len(self.segments) > 1 and self.segments[1].base_offset <= self.start_offset:
-            segment = self.segments.pop(0)
-            for suffix in (*layout.INDEXES, ".log"):
-                layout.remove_if_possible(self.files, segment.path.removesuffix(".log") + suffix)
+        count = bisect_right(self.segments, self.start_offset, lo=1, key=_base_offset) - 1 if self.segments else 0
+        self._deleted += [segment.path for segment in self.segments[:count]]
+        del self.segments[:count]
+        self.remove_deleted()
         self.producers.forget_before(self.start_offset)
+
+    @property
+    def has_deleted(self) -> bool:
+        """Whether files of deleted segments are still to be removed."""
+        return bool(self._deleted)
+
+    def remove_deleted(self) -> None:
+        """Remove the files of some deleted segments, the oldest first."""
+        for _ in range(min(len(self._deleted), DELETED_AT_ONCE)):
+            stem = self._deleted.popleft().removesuffix(".log")
+            for suffix in (*layout.INDEXES, ".log"):
+                layout.remove_if_possible(self.files, stem + suffix)
+
+    def remove_deleted_in_steps(self) -> Steps[None]:
+        """Remove the files of all deleted segments."""
+        while self._deleted:
+            yield
+            self.remove_deleted()
 
     # -- compaction: `cleaner.py` writes the segments, and calls these methods -----------------------------------------
 

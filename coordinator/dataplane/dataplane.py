@@ -438,8 +438,9 @@ class DataPlane:
                 if is_due:
                     yield from state.open_log_in_steps(topic, index)
                 if is_due and state.try_open(topic, index) == ErrorCode.NONE:  # it may have gone meanwhile
-                    self._cut(topic, state.logs.log(topic, index), now_ms)
+                    self._cut(topic, log := state.logs.log(topic, index), now_ms)
                     state.logs.note_upkeep((topic, index))
+                    yield from log.remove_deleted_in_steps()
             except StorageError as failure:
                 if state.has(topic, index):
                     state.close_failed_partition(topic, index, failure)

@@ -40,6 +40,8 @@ def delete_records(
                 yield
             yield from state.open_log_in_steps(name, index)
             results.append(_delete(state, name, index, offset, pace))
+            if (log := state.logs.find_open((name, index))) is not None:
+                yield from log.remove_deleted_in_steps()
         topics.append(DeleteRecordsResponseTopicResult(name, tuple(results)))
     return DeleteRecordsResponse(topics=tuple(topics))
 

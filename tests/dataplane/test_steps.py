@@ -4,6 +4,7 @@ The work of a step is counted in what it does, not in time.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,8 +41,8 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequestWritableTxnMarker,
     WriteTxnMarkersRequestWritableTxnMarkerTopic,
 )
-from storage import removal
-from storage.log import Log
+from storage import layout, removal
+from storage.log import DELETED_AT_ONCE, Log
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call
 from tests.dataplane.stepping import CALLS, ask_in_steps, note
 from tests.requests import create_topics, delete_records, fetch, fetch_all, list_offsets, produce
@@ -126,6 +127,28 @@ def test_records_of_a_partition_are_deleted_a_step(monkeypatch: pytest.MonkeyPat
     assert [(one.partition_index, one.low_watermark) for one in response.topics[0].partitions] == [(n, 1) for n in EACH]
     assert sum(step["delete_before"] for step in calls) == PARTITIONS
     assert max(step["delete_before"] for step in calls) == 1
+
+
+@pytest.mark.parametrize("by", ["DeleteRecords", "retention"])
+def test_segments_of_one_log_are_deleted_in_steps(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    broker.create("s", segment_ms="1")
+    for number in range(2 * DELETED_AT_ONCE + 20):
+        broker.produce("s", 0, batch("a", at_ms=NOW + 10 * number))
+    note(monkeypatch, layout, "remove_if_possible")
+    if by == "DeleteRecords":
+        response, calls = ask_in_steps(broker, 21, delete_records("s", {0: -1}))
+        assert response.topics[0].partitions[0].low_watermark == 2 * DELETED_AT_ONCE + 20
+    else:
+        calls = [Counter(CALLS)]
+        for _ in broker.plane.tend(NOW + 10**10):
+            calls.append(Counter(CALLS))
+            CALLS.clear()
+    suffixes = len(layout.INDEXES) + 1
+    assert sum(step["remove_if_possible"] for step in calls) == suffixes * (2 * DELETED_AT_ONCE + 20)
+    assert max(step["remove_if_possible"] for step in calls) == suffixes * DELETED_AT_ONCE
+    names = [name for name in broker.files.list("data/s-0") if name.endswith(".log")]
+    assert len(names) == 1
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from protocol.record_batch import batches, encode, header_at
 from protocol.records import Record
 from protocol.steps import finish_steps
 from storage import checkpoint, cleaner, layout, recovery, removal
+from storage import log as log_module
 from storage.checkpoint import Checkpoint, UnreadableCheckpoint
 from storage.files import StorageError
 from storage.layout import DamagedLog
@@ -375,6 +376,29 @@ def test_retention_by_size_takes_a_segment_without_which_the_log_is_as_large_as_
     first, left = log.segments[0], log.size - log.segments[0].size
     assert log.retain(0, -1, left + 1) == 0
     assert log.retain(0, -1, left) == first.end_offset
+
+
+def test_the_files_of_many_segments_are_removed_in_steps_and_none_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 segments, each of one record, took 0.2 s at once."""
+    monkeypatch.setattr(log_module, "DELETED_AT_ONCE", 2)
+    log = filled(40)
+    log.sync()
+    names = [file_name(segment.base_offset) for segment in log.segments]
+    kept = names.index(file_name(log.segments[-2].base_offset))
+    start = log.segments[-2].base_offset + 1
+    assert log.delete_before(start) == start
+    for done in range(2, kept + 2, 2):
+        left = [name for name in log.files.list(DIRECTORY) if name.endswith(".log")]
+        assert left == names[min(done, kept) :]
+        assert log.has_deleted == (done < kept)
+        assert not [name for name in log.files.list(DIRECTORY) if name.startswith(names[0].removesuffix(".log"))]
+        for how, disk in log.files.crashes():
+            again = Log.open(disk, DIRECTORY, SMALL)
+            assert (again.start_offset, again.end_offset) == (start, 80), how
+            finish_steps(again.remove_deleted_in_steps())
+            assert [name for name in disk.list(DIRECTORY) if name.endswith(".log")] == names[kept:], how
+        log.remove_deleted()
+    assert not log.has_deleted and kept > 4
 
 
 def test_a_log_is_removed_with_all_its_files() -> None:
