@@ -1,14 +1,17 @@
 """Deadlines by key, against a dict that is searched."""
 
+from functools import partial
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from coordinator.core import timers as timers_module
 from coordinator.core.timers import EXPIRY, IMMEDIATELY, TimerKey, Timers, join, lock, member_of, rebalance, session
 
 pytestmark = pytest.mark.rule("C-350 C-357")
-KEYS = [session("g", str(number)) for number in range(5)]
+KEYS = [session(group, str(number)) for group in "gh" for number in range(4)]
 
 
 class TimersMachine(RuleBasedStateMachine):
@@ -48,10 +51,17 @@ class TimersMachine(RuleBasedStateMachine):
         self.timers.cancel(key)
         self.model.pop(key, None)
 
+    @rule(group=st.sampled_from("gh"))
+    def cancel_group(self, group: str) -> None:
+        self.timers.cancel_group(group)
+        self.model = {key: at for key, at in self.model.items() if key[1] != group}
+
     @rule(delay=st.integers(0, 10))
     def advance(self, delay: int) -> None:
         self.now += delay
-        fired = list(self.timers.fire(self.now))
+        fired = []
+        for _ in range(100):  # calls, after which all that is cancelled is settled
+            fired += self.timers.fire(self.now)
         assert [at for _, at in fired] == sorted(at for at in self.model.values() if at <= self.now)
         assert dict(fired) == {key: at for key, at in self.model.items() if at <= self.now}
         self.model = {key: at for key, at in self.model.items() if at > self.now}
@@ -59,7 +69,11 @@ class TimersMachine(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        assert self.timers.next_deadline_ms() == min(self.model.values(), default=None)
+        earliest = min(self.model.values(), default=None)
+        assert earliest is None or self.timers.next_deadline_ms() <= earliest
+        assert self.timers.next_time_ms() == min([at for at in self.model.values() if at != IMMEDIATELY], default=None)
+        assert earliest != IMMEDIATELY or self.timers.next_deadline_ms() == IMMEDIATELY
+        assert len(self.timers.of_group("g")) == sum(key[1] == "g" for key in self.model)
         assert dict(self.timers.items()) == self.model
         assert len(self.timers) == len(self.model)
         assert {key: self.timers.deadline(key) for key in KEYS if key in self.timers} == self.model
@@ -67,8 +81,47 @@ class TimersMachine(RuleBasedStateMachine):
             assert self.wake_ms is not None and self.wake_ms <= min(self.model.values()), "nothing is due unnoticed"
 
 
+class HastyMachine(TimersMachine):
+    """The same where a call looks at few entries of the heap, and there are soon too many dead ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        for name, value in (("SETTLED_AT_ONCE", 1), ("LOOKED_AT", 1), ("DEAD_MAX", 1)):
+            self.patch.setattr(timers_module, name, value)
+
+    def teardown(self) -> None:
+        self.patch.undo()
+
+
 TestTimers = TimersMachine.TestCase
 TestTimers.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestHastyTimers = HastyMachine.TestCase
+TestHastyTimers.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize("end", ["cancel_group", "one by one", "one by one, the latest first"])
+def test_to_cancel_very_many_is_no_work_of_one_call(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of 200,000 ids that a group had given out took half a second of one turn."""
+    timers, keys = Timers(), [session("g", str(number)) for number in range(5_000)]
+    for key in keys:
+        timers.set(key, 5)
+    timers.set(session("h", "m"), 7)
+    pops: list[int] = []
+    pop = timers_module.heappop
+    monkeypatch.setattr(timers_module, "heappop", lambda heap: (pops.append(1), pop(heap))[1])
+    calls = [partial(timers.cancel_group, "g")]
+    if end != "cancel_group":
+        calls = [partial(timers.cancel, key) for key in (keys if end == "one by one" else reversed(keys))]
+    calls += 2_000 * [timers.next_deadline_ms, partial(timers.pop_due, 6), partial(timers.cancel, EXPIRY)]
+    for call in calls:
+        pops.clear()
+        before = len(timers._heap) + len(timers._old)
+        call()
+        assert before - len(timers._heap) - len(timers._old) <= timers_module.SETTLED_AT_ONCE
+        assert len(pops) <= timers_module.SETTLED_AT_ONCE
+    assert timers.next_deadline_ms() == 7
+    assert len(timers._heap) + len(timers._old) == 1
 
 
 def test_a_timer_that_always_moves_on_costs_no_memory() -> None:
@@ -84,7 +137,7 @@ def test_cancelled_timers_are_forgotten() -> None:
         timers.set(session("g", str(number)), 300_000)
         timers.cancel(session("g", str(number)))
     assert len(timers) == 0
-    assert len(timers._heap) < 200
+    assert len(timers._heap) + len(timers._old) < 200
 
 
 def test_of_one_moment_the_first_set_fires_first() -> None:
@@ -136,8 +189,7 @@ def test_timers_go_with_their_member_and_their_group() -> None:
     timers.cancel_group("g")
     assert {key for key, _ in timers.items()} == {session("h", "a"), EXPIRY}
     assert [timers.pop_due(5), timers.pop_due(5), timers.pop_due(5)] == [(session("h", "a"), 5), (EXPIRY, 5), None]
-    assert not timers._by_group, "nothing is left of what has fired"
-    assert not timers._timers, "nor of what was cancelled"
+    assert not timers._groups, "nothing is left of what has fired, nor of what was cancelled"
 
 
 def test_a_group_a_member_and_a_partition_of_one_group_have_timers_of_their_own() -> None:
