@@ -325,9 +325,11 @@ class Timers:
         """Return the timers of a group and of its members, earliest first."""
         return self._sort_by_deadline(self._groups.get(group_id, _NO_TIMERS).timers.values())
 
-    def set_ones(self) -> tuple[Timer, ...]:
-        """Return all timers as they are now, in no order: those without a deadline are not set."""
-        return tuple([timer for group in self._groups.values() for timer in group.timers.values()])
+    def set_ones(self) -> Iterator[Timer]:
+        """Yield all timers, in no order, while others come and go: those without a deadline are not set."""
+        for group in tuple(self._groups.values()):
+            if not group.validity.is_over:
+                yield from tuple(group.timers.values())
 
     def items(self) -> list[tuple[TimerKey, int]]:
         """Return all keys and deadlines, earliest first, for tests and operators."""
