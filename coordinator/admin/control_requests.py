@@ -177,7 +177,7 @@ class RequestControl:
         refuse_nonsense(check_api, "api", query.api)
         journal = do(lambda: self._operator.requests.journal)
         wanted = Filter(query.api, query.group, query.topic, query.client, query.after)
-        entries = journal.entries(wanted, self._operator.requests.topic_name)
+        entries = journal.entries(wanted, self._operator.requests.topic_names())
         limit, latest = check_bounds("limit", query.limit, 1, PAGE_MAX), journal.latest
 
         def describe() -> Requests | Text:
@@ -212,9 +212,11 @@ class RequestControl:
             resets=self._resets,
             after=Mark(body.after, body.after_event),
             dropped=Mark(0 if journal is None else journal.dropped, self._ring.dropped),
+
+            name_of=self._operator.requests.topic_names(),
         )
         self._verifications += 1
-        self._decoder = decoder = self._decoder or Decoder(self._operator.requests.topic_name)
+        self._decoder = decoder = self._decoder or Decoder()
         try:
             async with self._verifying:
                 compare_in_thread = partial(refuse_nonsense, partial(compare, decoder=decoder))

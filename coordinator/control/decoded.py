@@ -68,16 +68,17 @@ class DecodedEntry:
 class Decoder:
     """Decodes entries, and keeps them as long as somebody has it. One thread at a time may use it."""
 
-    def __init__(self, name_of: TopicNames = lambda _: None) -> None:
-        self._name_of = name_of
+    def __init__(self) -> None:
+        self._name_of: TopicNames = lambda _: None  # of who uses it now
         self._entries: dict[int, DecodedEntry] = {}  # by number
         self._requests: dict[bytes, tuple[Subject, dict[str, Any]]] = {}
         self._responses: dict[tuple[bytes, bytes], tuple[Any, list[str]]] = {}
         self.work = Work()  # of who uses it now
 
-    def take(self, entries: Iterable[Entry], work: Work) -> list[DecodedEntry]:
-        """Return entries to be compared, at the cost of `work` from now on."""
-        self.work = work
+    def take(self, entries: Iterable[Entry], work: Work, name_of: TopicNames = lambda _: None) -> list[DecodedEntry]:
+        """Return entries to be compared, at the cost of `work` from now on. `name_of` knows the topics that they name
+        by ids."""
+        self.work, self._name_of = work, name_of
         known, found = self._entries, []
         for entry in entries:
             one = known.get(entry.number)

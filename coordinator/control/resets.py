@@ -17,25 +17,26 @@ class Mark(NamedTuple):
 
 
 class Resets:
-    """The marks of the last resets, by the prefix that was reset ("" for everything) and those that were kept."""
+    """The marks of the last resets, by the prefix that was reset ("" for everything) and those that were kept.
+
+    Another thread may look for one while a reset is noted.
+    """
 
     def __init__(self) -> None:
-        self._marks: dict[tuple[str, tuple[str, ...]], Mark] = {}
-        self._prefixes = 0  # of all of them
+        self._marks: dict[tuple[str, tuple[str, ...]], Mark] = {}  # replaced as a whole
         self._begun = 0  # the latest request of the journal of before
 
     def note(self, prefix: str, mark: Mark, keep: tuple[str, ...] = ()) -> None:
         """Note a reset that has just been done."""
-        if not prefix and not keep:
-            self._marks.clear()
-            self._prefixes = 0
-        if self._marks.pop((prefix, keep), None) is None:
-            self._prefixes += 1 + len(keep)
-        self._marks[prefix, keep] = mark
-        while self._prefixes > PREFIXES_MAX and len(self._marks) > 1:
-            oldest = next(iter(self._marks))
-            del self._marks[oldest]
-            self._prefixes -= 1 + len(oldest[1])
+        marks = dict(self._marks) if prefix or keep else {}
+        marks.pop((prefix, keep), None)
+        marks[prefix, keep] = mark
+        prefixes = sum(1 + len(kept) for _, kept in marks)
+        while prefixes > PREFIXES_MAX and len(marks) > 1:
+            oldest = next(iter(marks))
+            del marks[oldest]
+            prefixes -= 1 + len(oldest[1])
+        self._marks = marks
 
     def note_new_journal(self, latest: int) -> None:
         """Note that the journal begins anew, behind the request with this number."""

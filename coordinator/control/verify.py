@@ -19,6 +19,7 @@ from coordinator.control.decoded import DecodedEntry, Decoder, Work
 from coordinator.control.journal import Entry
 from coordinator.control.names import SpecError, check_api, check_cause, check_error
 from coordinator.control.resets import Mark, Resets
+from coordinator.control.subject import TopicNames
 from coordinator.core.events import Cause, Event
 
 MISSES_SHOWN: Final = 3
@@ -153,6 +154,7 @@ def verify(
     after: Mark = _NOTHING,
     dropped: Mark = _NOTHING,
     decoder: Decoder | None = None,
+    name_of: TopicNames = lambda _: None,
 ) -> Verdict:
     """Compare what has happened with what is expected, since the last of the `resets` that concerns it, and `after`.
 
@@ -160,7 +162,7 @@ def verify(
     some of the entries. Raises SpecError for what would take too long.
     """
     work = Work()
-    of_all = (decoder or Decoder()).take(entries, work)
+    of_all = (decoder or Decoder()).take(entries, work, name_of)
     by_api = _index(of_all)
     all_events = list(events)
     holders = Holders(event for _, event in all_events)

@@ -3,6 +3,7 @@ though its client leaves."""
 
 import inspect
 import itertools
+import threading
 from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -16,8 +17,10 @@ from coordinator.admin import verb_calls
 from coordinator.admin.control import control_operations
 from coordinator.admin.http import Request
 from coordinator.admin.operations import Input, Operation, Refusal
+from coordinator.core.catalog.catalog import Catalog
 from coordinator.events import Ring
 from coordinator.server.verbs.state import State
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.control.control_port import ControlPort, having_turns
 from tests.control.steered import SteeredNode, stable_group
 from tests.requests import commit, fetch_offsets
@@ -240,3 +243,19 @@ def test_what_came_after_a_request_and_an_event_is_verified_and_linted() -> None
                 assert port.call("POST", "/verify", asked).status == (200 if expected == times else 409)
         findings = port.call("GET", f"/lint?after={since['after']}").body["findings"]
         assert [one["client"] for one in findings] == [f"of {group}" for group in groups[number:]]
+
+
+def test_what_a_thread_decodes_is_named_as_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog changes while the thread works: to look into it there would fail, or leave it with topics of before."""
+    server = SteeredNode(topics={"orders": 1}, journal_bytes=1 << 20)
+    port, topics = ControlPort(server), Catalog.topics
+    named = MetadataRequestTopic(server.node.world.ledger.catalog.topics.id_of("orders"), None)
+    server.connect().ask(MetadataRequest((named,)), 12)
+
+    def look(catalog: Catalog) -> Any:
+        assert threading.current_thread() is threading.main_thread()
+        return topics.fget(catalog)  # type: ignore[attr-defined]  # a property
+
+    monkeypatch.setattr(Catalog, "topics", property(look))
+    assert [one["api"] for one in port.call("GET", "/requests?topic=orders").body["requests"]] == ["Metadata"]
+    assert port.call("POST", "/verify", {"expect": [{"topic": "orders", "times": 1}]}).status == 200

@@ -136,6 +136,21 @@ def test_the_last_reset_that_concerns_a_name_counts(done: list[tuple[str, tuple[
     assert resets.find(name) == Mark(request, event)
 
 
+def test_a_reset_may_be_noted_while_a_thread_looks_for_one() -> None:
+    resets, prefixes = Resets(), iter("abc")
+    resets.note("", Mark(1, 1))
+    resets.note("g", Mark(2, 2))
+
+    class Name(str):
+        __slots__ = ()
+
+        def startswith(self, *beginnings: Any) -> bool:  # type: ignore[override]  # of two numbers nobody makes use
+            resets.note(next(prefixes), Mark(3, 3))
+            return str.startswith(self, *beginnings)
+
+    assert resets.find(Name("g-1")) == Mark(2, 2)
+
+
 def test_the_resets_of_many_prefixes_are_bounded() -> None:
     resets = Resets()
     for number in range(PREFIXES_MAX + 1):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from coordinator.control.faults import STEPS, Action, FaultPlan, FaultSpec, Match, Rule
 from coordinator.control.inputs import Origin
 from coordinator.control.journal import Journal
+from coordinator.control.subject import TopicNames
 from coordinator.runtime.node import Node
 from coordinator.server.frontend import Frontend
 from coordinator.server.gate import Gate
@@ -116,7 +117,16 @@ class RequestVerbs:
         gate = self._gate
         self._frontend.handler.set_gated(gate.journal is not None or bool(gate.faults) or bool(gate.leftovers))
 
+    def topic_names(self) -> TopicNames:
+        """Return what names the topics of this moment by their ids. Another thread may call it."""
+        topics = self._node().world.ledger.catalog.topics
+
+        def name_of(topic_id: bytes) -> str | None:
+            topic = topics.by_id(topic_id)
+            return None if topic is None else topic.name
+
+        return name_of
+
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of a topic by its id, None if there is no such topic."""
-        topic = self._node().world.ledger.catalog.topics.by_id(topic_id)
-        return None if topic is None else topic.name
+        return self.topic_names()(topic_id)
