@@ -5,6 +5,7 @@ truth.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -24,9 +25,18 @@ class _OfGroup(Struct):
 
 
 def read_latest_events(files: Files, directory: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the latest events of earlier runs, oldest first: the group, and the event as JSON."""
-    name = next(file_names())
-    for line in _read_lines(files, f"{directory}/{name}", LATEST_BYTES):
+    """Yield the latest events of earlier runs, oldest first: the group, and the event as JSON.
+
+    The latest file may have few of them: the one before was put aside a moment ago.
+    """
+    found: list[list[bytes]] = []
+    left = LATEST_BYTES
+    for name in file_names():
+        if left > 0:  # else those of the file after it are not whole
+            lines, size = _read_lines(files, f"{directory}/{name}", left)
+            found.insert(0, lines)
+            left -= size
+    for line in chain.from_iterable(found):
         try:
             yield msgspec.json.decode(line, type=_OfGroup).group, line
         except msgspec.DecodeError:  # a count of lost events, or a torn line
@@ -36,7 +46,7 @@ def read_latest_events(files: Files, directory: str) -> Iterator[tuple[str, byte
 def read_all_events(files: Files, directory: str, group: str | None = None) -> Iterator[Event]:
     """Yield all events of a directory, of one group or of all, oldest first."""
     for name in reversed(list(file_names())):
-        for line in _read_lines(files, f"{directory}/{name}", None):
+        for line in _read_lines(files, f"{directory}/{name}")[0]:
             try:
                 event = msgspec.json.decode(line, type=Event)
             except msgspec.DecodeError:
@@ -50,11 +60,11 @@ def has_events(files: Files, directory: str) -> bool:
     return any(files.exists(f"{directory}/{name}") for name in file_names())
 
 
-def _read_lines(files: Files, path: str, bytes_max: int | None) -> list[bytes]:
-    """Return the lines at the end of a file, none if it is not there or cannot be read."""
+def _read_lines(files: Files, path: str, bytes_max: int | None = None) -> tuple[list[bytes], int]:
+    """Return the lines at the end of a file and its size; none if it is not there or cannot be read."""
     try:
         if not files.exists(path):
-            return []
+            return [], 0
         file = files.open(path)
         try:
             size = file.size()
@@ -63,5 +73,5 @@ def _read_lines(files: Files, path: str, bytes_max: int | None) -> list[bytes]:
         finally:
             file.close()
     except StorageError:
-        return []
-    return lines[1:] if begin else lines
+        return [], 0
+    return lines[1:] if begin else lines, size

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator import event_files
 from coordinator.core.events import Cause, Event
 from coordinator.event_files import has_events, read_all_events, read_latest_events
 from coordinator.events import ENTRY_BYTES, EventLog, Events, Ring
@@ -162,6 +163,22 @@ def test_a_start_reads_the_latest_events_and_no_torn_line() -> None:
     assert list(read_all_events(files, "data", "h")) == []
     assert list(read_latest_events(files, "elsewhere")) == []
     assert not has_events(files, "elsewhere")
+
+
+@pytest.mark.parametrize("bytes_max", [1, 60, 400, 900, 100_000])
+def test_a_start_reads_on_in_the_file_that_was_put_aside(bytes_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latest events, as many as the bytes have room for, and none between them is left out."""
+    monkeypatch.setattr(event_files, "LATEST_BYTES", bytes_max)
+    files, log = made(bytes_max=1_000)
+    for number in range(100, 140):
+        log.add(encoded(number))
+        log.flush()
+    log.close()
+    kept = [one.at_ms for one in read_all_events(files, "data")]
+    found = [data for _, data in read_latest_events(files, "data")]
+    assert found == [encoded(number) for number in kept[len(kept) - len(found) :]]
+    size = len(encoded(100)) + 1
+    assert len(found) == len(kept) or bytes_max // size - 3 <= len(found) <= bytes_max // size
 
 
 def test_a_line_says_all_and_leaves_out_what_was_not_said() -> None:

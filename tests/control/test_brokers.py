@@ -647,6 +647,21 @@ def test_a_rolling_restart_is_one_at_a_time_and_ends_with_a_reset(server: Cluste
     assert all(view.is_running for view in server.operator.brokers.views()), "the next one may be done"
 
 
+def test_a_rolling_restart_ends_with_a_reset_while_it_loads(server: Cluster) -> None:
+    """The brokers of the next test are none of its."""
+
+    async def next_turn() -> None:
+        server.operator.state.reset()
+        await trio.lowlevel.checkpoint()
+
+    async def restart() -> None:
+        with pytest.raises(Refusal, match=r"^the server was reset meanwhile$"):
+            await server.operator.brokers.restart_all(next_turn, load_ms=60_000)
+
+    trio.run(restart)
+    assert all(view.is_running for view in server.operator.brokers.views())
+
+
 def test_a_rolling_restart_that_nobody_waits_for_leaves_no_broker_stopped(server: Cluster) -> None:
     async def restart() -> None:
         with trio.move_on_after(60):

@@ -129,15 +129,20 @@ class BrokerVerbs:
         """Restart the running brokers one after the other, each down for `down_ms` of real time.
 
         Before the next broker stops, everything is loaded. `next_turn` waits until something may have changed. If the
-        caller is cancelled, the broker that is down starts again, and no other one stops.
+        caller is cancelled, the broker that is down starts again, and no other one stops. A reset or a restore, which
+        starts all brokers, ends it.
         """
         if self._is_rolling:
             raise Refusal("a rolling restart is under way", is_conflict=True)
-        self._is_rolling = True
+        self._is_rolling, node = True, self._node()
+
+        def check_node() -> None:
+            if node is not self._node():
+                raise Refusal("the server was reset meanwhile", is_conflict=True)
+
         try:
             for node_id in self._brokers.node_ids:
                 if self._is_running(node_id):
-                    node = self._node()
                     self.stop(node_id, load_ms=load_ms)
                     try:
                         await trio.sleep(down_ms / 1000)
@@ -145,11 +150,11 @@ class BrokerVerbs:
                         if self._poller.is_running and node is self._node() and not self._is_running(node_id):
                             self.start(node_id, load_ms=load_ms)
                         raise
-                    if node is not self._node():
-                        raise Refusal("the server was reset meanwhile", is_conflict=True)
+                    check_node()
                     self.start(node_id, load_ms=load_ms)
-                    while self._node().world.coordinators.loads:
+                    while node.world.coordinators.loads:
                         await next_turn()
+                        check_node()
         finally:
             self._is_rolling = False
         return self.views()
