@@ -292,7 +292,7 @@ def test_a_topic_of_the_servers_options_is_made_by_nobody_and_compared_if_partit
     name: str, partitions: int | None, asked: dict[str, int] | None
 ) -> None:
     muster, admin = make("Muster")
-    muster.prefix, muster.scope, muster._given = "gw1-", "test7-", frozenset({"kept"})
+    muster.prefix, muster.scope, muster._given = "gw1-", "test7-", {"kept"}
     muster.topic(name, partitions)
     assert [json.loads(one.split(" ", 2)[2])["topics"] for one in admin.asked] == [asked] * (asked is not None)
 

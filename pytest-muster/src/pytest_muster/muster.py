@@ -280,7 +280,7 @@ class Muster:
         self._since = 0  # the number of the latest event before the test
         self._requests_since = 0  # and that of the latest request
         self._faults: list[Fault] = []
-        self._given: frozenset[str] = frozenset()  # topics of the server's own options
+        self._given: set[str] = set()  # topics of the server's own options: one set of all scopes
         self._kept: list[str] = []  # beginnings of names that a reset leaves alone: those of wider scopes
 
     def narrow(self, scope: str) -> "Muster":
@@ -424,6 +424,8 @@ class Muster:
         if self.clock.is_set or (kept and not self.prefix):
             self.clock.run()
         self._remove(self.prefix, kept)
+        if self._given and not (self.prefix or kept):  # others had made the rest on a server that runs already
+            self._given.intersection_update(self.state()["topics"])
         if kept:  # they are beginnings of names: what begins as a topic of the server's options is no such topic
             for name in self._find_names():
                 if name not in self._given and not name.startswith(tuple(self._kept)):
@@ -437,7 +439,7 @@ class Muster:
 
     def note_given_topics(self) -> None:
         """Note the topics of the server's own options: their names stay as they are."""
-        self._given = frozenset(self.admin.call("GET", path_of("state"))["topics"])
+        self._given.update(self.admin.call("GET", path_of("state"))["topics"])
 
     def remove_leftovers(self) -> None:
         """Remove what an earlier run has left on a running server: all that is named for a test, a module or a session.
