@@ -108,8 +108,8 @@ SEVENTH: Final = (
     PlantedFault(
         "the next broker of a rolling restart stops before everything is loaded",
         "coordinator/server/verbs/brokers.py",
-        "                    while self._node().world.coordinators.loads:\n",
-        "                    if self._node().world.coordinators.loads:\n",
+        "                    while node.world.coordinators.loads:\n",
+        "                    if node.world.coordinators.loads:\n",
         ("tests/control/test_brokers.py",), ("tests/control/test_brokers.py",),
         SERVER, NEAREST),
     PlantedFault(
