@@ -212,7 +212,6 @@ class RequestControl:
             resets=self._resets,
             after=Mark(body.after, body.after_event),
             dropped=Mark(0 if journal is None else journal.dropped, self._ring.dropped),
-
             name_of=self._operator.requests.topic_names(),
         )
         self._verifications += 1
