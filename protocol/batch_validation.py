@@ -15,7 +15,7 @@ import msgspec
 from protocol import record_batch
 from protocol.compression import Compression, DecompressionTooLargeError, Meter
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.record_batch import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader
+from protocol.record_batch import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader, PlainRecords
 from protocol.record_walk import NAMED_MAX, RecordWalk
 from protocol.steps import finish_steps
 
@@ -33,6 +33,8 @@ REQUEST_RECORDS_MAX: Final = 2_000_000
 """Records and headers of the batches of one request. A MiB of records without a key and a value has 150,000."""
 REQUEST_NAMED_MAX: Final = 20_000
 """Records at fault that the response to one request names one by one, which takes some 200 bytes each."""
+_LZ4_FLAGS_AT: Final = HEADER_BYTES + 4  # behind the magic number of a frame
+_LZ4_INDEPENDENT: Final = 0x20
 _ALL_TIMES: Final = (-(2**63), 2**63 - 1)
 _STEP: Final = 4_000  # records to walk over in one step, some two milliseconds
 _BYTES_A_RECORD: Final = 256  # to unpack them costs what it costs to walk over a record
@@ -113,9 +115,11 @@ def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: in
     if (refusal := _check_header(data, header, rules)) is not None:
         return refusal
     bounds = _time_bounds(rules, now_ms)
+    code = ErrorCode.UNKNOWN_SERVER_ERROR  # for what does not unpack
     try:
-        walk = yield from _begin_walk(data, header, rules, bounds, allowance)
-        is_behind = False
+        plain, start, end = yield from _unpack(data, header, rules, allowance)
+        code, is_behind = ErrorCode.INVALID_RECORD, False
+        walk = RecordWalk(plain, start, end, header.count, _allowed_times(header, bounds))
         while not is_behind:
             if walk.index:
                 allowance.begin_step()
@@ -126,7 +130,6 @@ def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: in
     except (DecompressionTooLargeError, TooManyRecords) as error:
         return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error))  # clients answer this by splitting the batch
     except ProtocolError as error:
-        code = ErrorCode.UNKNOWN_SERVER_ERROR if header.compression else ErrorCode.INVALID_RECORD
         return Refusal(code, str(error), is_of_log=True)
     refusal = _check_records(header, walk, rules, bounds, allowance.named)
     if refusal is not None:
@@ -135,20 +138,25 @@ def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: in
     return AcceptedBatch(header, header.base_timestamp + walk.latest)
 
 
-def _begin_walk(
-    data: bytes, header: BatchHeader, rules: Rules, bounds: tuple[int, int], allowance: Allowance
-) -> Generator[None, None, RecordWalk]:
-    """Unpack the records, and stand before the first. Raises ProtocolError if that cannot be."""
+def _unpack(
+    data: bytes, header: BatchHeader, rules: Rules, allowance: Allowance
+) -> Generator[None, None, PlainRecords]:
+    """Return the plain records. Raises ProtocolError if they do not unpack, here or where Java's consumers do it."""
     if header.count > allowance.records:
         raise TooManyRecords(f"the request holds more than {REQUEST_RECORDS_MAX} records")
     allowance.records -= header.count
+    flags = data[_LZ4_FLAGS_AT] if header.compression == Compression.LZ4 and len(data) > _LZ4_FLAGS_AT else None
+    if flags is not None and not flags & _LZ4_INDEPENDENT:
+        raise ProtocolError("the blocks of lz4 refer to each other, which Java's reader does not know")
+    return (yield from record_batch.plain_in_steps(data, 0, header, allowance, rules.decompressed_bytes_max))
+
+
+def _allowed_times(header: BatchHeader, bounds: tuple[int, int]) -> tuple[int, int, int]:
+    """Return the least and the greatest difference of time that a record may have, and the one that is no time."""
     # Where another time stands for those of the records, they need only be times: they are kept, and count some day.
     first, last = bounds if header.append_time_ms is None else _ALL_TIMES
     base = header.base_timestamp
-    times = (first - base, last - base, record_batch.NO_TIMESTAMP - base)
-    limit = rules.decompressed_bytes_max
-    plain, start, end = yield from record_batch.plain_in_steps(data, 0, header, allowance, limit)
-    return RecordWalk(plain, start, end, header.count, times)
+    return first - base, last - base, record_batch.NO_TIMESTAMP - base
 
 
 def _take_headers(walk: RecordWalk, allowance: Allowance) -> None:

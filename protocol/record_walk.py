@@ -22,6 +22,8 @@ STEP_HEADERS = 8_192
 NAMED_MAX = 1_000
 """Records at fault that a walk remembers; it counts the others."""
 ANY_TIME = (-(1 << 64), 1 << 64, 0)
+BYTES_MAX = 5
+"""Of a number, as readers take it; the time of a record has ten."""
 RUN_MIN = 16
 """Records of one shape in a row for which it pays to look for them."""
 _GOES_ON = range(0x80, 0x100)
@@ -131,7 +133,7 @@ class RecordWalk:
                     length += (second << 7) - 0x80
                     position += 2
                 else:
-                    length, position = finish_varint(data, position + 1, length)
+                    length, position = finish_varint(data, position + 1, length, BYTES_MAX)
                 stop = position + (length >> 1)
                 if length & 1 or stop > end:
                     raise ProtocolError("a record reaches beyond its batch", path="records", offset=position)
@@ -161,14 +163,14 @@ class RecordWalk:
                     place += (second << 7) - 0x80
                     position += 2
                 else:
-                    place, position = finish_varint(data, position + 1, place)
+                    place, position = finish_varint(data, position + 1, place, BYTES_MAX)
                 if place != index << 1 and self.misplaced is None:
                     self.misplaced = index
 
                 key = data[position]
                 position += 1
                 if key > 0x7F:
-                    key, position = finish_varint(data, position, key)
+                    key, position = finish_varint(data, position, key, BYTES_MAX)
                 if key & 1:
                     if key != 1:
                         _check_null(key, position)
@@ -185,7 +187,7 @@ class RecordWalk:
                     value += (second << 7) - 0x80
                     position += 2
                 else:
-                    value, position = finish_varint(data, position + 1, value)
+                    value, position = finish_varint(data, position + 1, value, BYTES_MAX)
                 if value & 1:
                     _check_null(value, position)
                 else:
@@ -340,4 +342,4 @@ def _distinct_numbers(columns: list[bytes]) -> Collection[int]:
 
 def _number(data: bytes, position: int) -> tuple[int, int]:
     raw = data[position]
-    return finish_varint(data, position + 1, raw) if raw > 0x7F else (raw, position + 1)
+    return finish_varint(data, position + 1, raw, BYTES_MAX) if raw > 0x7F else (raw, position + 1)

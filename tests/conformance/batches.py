@@ -40,13 +40,17 @@ def batch(
     crc: int | None = None,
     key: bytes | None = None,
     codec: int = 0,
+    written: bytes | None = None,
 ) -> bytes:
-    """One batch with these record values; whatever is given is taken as it is, however wrong."""
+    """One batch with these record values; whatever is given is taken as it is, however wrong.
+
+    `written` stands for all records, in the form in which they are sent.
+    """
     times = list(timestamps) or [T0 + n for n in range(len(values))]
     records = b"".join(record(n, times[n] - times[0], key, value) for n, value in enumerate(values))
     if attributes & 7 == GZIP:
         codec = GZIP
-    packed = CODECS[codec](records) if codec else records
+    packed = (CODECS[codec](records) if codec else records) if written is None else written
     attributes |= codec
     delta = len(values) - 1 if last_delta is None else last_delta
     numbers = (times[0] if times else T0, max(times, default=T0), producer_id, epoch, sequence)
@@ -58,6 +62,23 @@ def batch(
 def record(delta: int, after_ms: int, key: bytes | None, value: bytes | None) -> bytes:
     body = b"\x00" + varint(after_ms) + varint(delta) + field(key) + field(value) + varint(0)
     return varint(len(body)) + body
+
+
+PARTS = "size", "time", "offset", "key", "value", "headers"
+
+
+def wide(part: str, size: int) -> bytes:
+    """The first record of a batch, of which one number is written in so many bytes."""
+    widths = {one: size if one == part else 1 for one in PARTS}
+    body = b"\x00" + padded(0, widths["time"]) + padded(0, widths["offset"])
+    body += padded(1, widths["key"]) + b"k" + padded(1, widths["value"]) + b"v" + padded(0, widths["headers"])
+    return padded(len(body), widths["size"]) + body
+
+
+def padded(number: int, size: int) -> bytes:
+    """A number that is not negative in so many bytes, most of which say no more than that another one follows."""
+    raw = number << 1
+    return bytes([raw >> 7 * at & 0x7F | 0x80 for at in range(size - 1)] + [raw >> 7 * (size - 1)])
 
 
 def field(data: bytes | None) -> bytes:
@@ -103,13 +124,14 @@ def read(data: bytes) -> list[dict[str, Any]]:
 def contents(packed: bytes, attributes: int, count: int) -> list[str]:
     """The values of the records, as far as there are any; a control record shows its type.
 
-    Of records that do not unpack the size is shown, and never of others: it depends on the library, and on the times in them.
+    Of records that cannot be read the size is shown, and never of others: it depends on the library, and on the times in them.
     """
-    records = None
     with contextlib.suppress(Exception):  # each codec has errors of its own
-        records = DECODERS[attributes & 7](packed)
-    if records is None:
-        return [f"{len(packed)} bytes"]
+        return contents_of(DECODERS[attributes & 7](packed), count)
+    return [f"{len(packed)} bytes"]
+
+
+def contents_of(records: bytes, count: int) -> list[str]:
     found: list[str] = []
     at = 0
     while at < len(records) and len(found) < count:

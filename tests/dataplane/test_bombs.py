@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import cramjam
+import lz4.frame
 import msgspec
 import pytest
 
@@ -26,7 +28,7 @@ from tests.requests import list_offsets
 STEP_MAX = STEP_BYTES + 2 * CHUNK_BYTES
 PACK: dict[Compression, Callable[[bytes], Any]] = {
     Compression.GZIP: gzip.compress,
-    Compression.LZ4: cramjam.lz4.compress,
+    Compression.LZ4: partial(lz4.frame.compress, block_linked=False),
     Compression.ZSTD: cramjam.zstd.compress,
 }
 

@@ -6,12 +6,13 @@ import struct
 from typing import Any
 
 import cramjam
+import lz4.frame
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from protocol import record_batch
+from protocol import record_batch, records
 from protocol.batch_validation import AcceptedBatch, Allowance, Refusal, Rules, validate, validate_in_steps
 from protocol.compression import Meter
 from protocol.errors import ErrorCode, ProtocolError
@@ -248,6 +249,47 @@ def test_what_the_walk_accepts_can_be_read_and_says_the_same(
     if not changes:
         judgement = validate(bytes(raw), VERSION, Rules(after_max_ms=None), NOW)
         assert judgement == AcceptedBatch(header, max(record.timestamp for record in read))
+
+
+@pytest.mark.parametrize("size", [5, 6, 10])
+@pytest.mark.parametrize("part", ["length", "time", "place", "key", "value", "headers", "name", "value of a header"])
+def test_a_number_has_as_many_bytes_as_readers_take(part: str, size: int) -> None:
+    def number(what: str, value: int) -> bytes:
+        raw = varint(value)
+        return raw if what != part else bytes([*raw[:-1], raw[-1] | 0x80, *[0x80] * (size - len(raw) - 1), 0])
+
+    body = b"\0" + number("time", 0) + number("place", 0) + number("key", 1) + b"k" + number("value", 1) + b"v"
+    body += number("headers", 1) + number("name", 1) + b"h" + number("value of a header", 1) + b"v"
+    data = number("length", len(body)) + body
+    if size == 5 or part == "time":
+        assert results_of(walk(data, 0, len(data), 1)) == (0, [], None)
+        assert records.read(data, 0, len(data), 1, 0, 0) == [Record(b"k", b"v", (("h", b"v"),))]
+    else:
+        for read in (lambda: walk(data, 0, len(data), 1), lambda: records.read(data, 0, len(data), 1, 0, 0)):
+            with pytest.raises(ProtocolError, match="35 bits"):
+                read()
+
+
+def test_records_that_unpack_are_refused_as_those_that_need_not() -> None:
+    body = record(extra=2) + record(place=1)
+    for data in (seal(header_at(GOOD), body), compressed(seal(header_at(GOOD), body))):
+        assert refusal(data).error == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_blocks_of_lz4_stand_for_themselves(is_linked: bool) -> None:
+    """Java's reader knows no others, of which there are some also where there is one block."""
+    packer = lz4.frame.LZ4FrameCompressor(block_linked=is_linked)
+    packed = packer.begin() + packer.compress(GOOD[HEADER_BYTES:]) + packer.flush()
+    data = seal(replace(header_at(GOOD), attributes=record_batch.compression.Compression.LZ4), packed)
+    if is_linked:
+        assert "refer to each other" in refusal(data).message
+        assert refusal(data).error == ErrorCode.UNKNOWN_SERVER_ERROR
+    else:
+        assert isinstance(validate(data, VERSION, ANYTHING, NOW), AcceptedBatch)
+    for size in range(8):
+        cut = seal(header_at(data), packed[:size])
+        assert refusal(cut).error == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_a_time_of_more_than_64_bits_is_refused() -> None:

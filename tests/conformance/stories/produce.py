@@ -1,10 +1,13 @@
 """Records in: Produce, what it checks, and idempotent producers."""
 
+import gzip
 import time
 from typing import Any
 
+import lz4.frame
+
 from tests.conformance.actors import FAR
-from tests.conformance.batches import BY_BROKER, GZIP, T0, TRANSACTIONAL, batch
+from tests.conformance.batches import BY_BROKER, GZIP, PARTS, T0, TRANSACTIONAL, batch, record, wide
 from tests.conformance.requests import UNKNOWN_ID, topic_data
 from tests.conformance.scenes import begin_producer
 from tests.conformance.stage import Answer, Line, Pending, Stage
@@ -181,6 +184,37 @@ def codecs_that_are_none_and_bytes_that_do_not_unpack(k: Stage) -> None:
     topic = k.topic()
     for codec in (7, 5, 2, 3, 4):
         ask_produce(k.line(f"codec {codec}"), topic, batch(b"plain", attributes=codec)).closed(within_ms=2000)
+    fetched(k, topic)
+
+
+@story("V-007")
+def numbers_in_more_bytes_than_a_reader_takes(k: Stage) -> None:
+    """Each number of a record has five bytes at most, its time has ten. Unpacked and packed, and where keys are read.
+
+    Not asked is the length of a record that is not packed: Kafka fails at it.
+    """
+    topic, kept = k.topic(), k.topic("kept", configs={"cleanup.policy": "compact"})
+    for part in PARTS:
+        for size in (5, 6, 10, 11):
+            for codec in (GZIP,) if part == "size" and size > 5 else (0, GZIP):
+                line = k.line(f"{part} {size} {codec}")
+                written = wide(part, size)
+                packed = gzip.compress(written) if codec else written
+                for name in (topic, kept):
+                    produce(line, name, batch(b"v", written=packed, attributes=codec))
+    fetched(k, topic)
+    fetched(k, kept)
+
+
+@story("V-007")
+def blocks_of_lz4_that_refer_to_each_other(k: Stage) -> None:
+    """Java's reader knows no others than those that stand for themselves; a single block may say that it refers to some."""
+    topic = k.topic()
+    records = record(0, 0, None, b"one")
+    for is_linked in (False, True):
+        written = lz4.frame.LZ4FrameCompressor(block_linked=is_linked)
+        packed = written.begin() + written.compress(records) + written.flush()
+        produce(k.line(f"linked {is_linked}"), topic, batch(b"", written=packed, attributes=3))
     fetched(k, topic)
 
 
