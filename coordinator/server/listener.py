@@ -86,13 +86,10 @@ def listen(
     host, port = address(text)
     found = socket.getaddrinfo(encode_host(host) or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, protocol, _, where = sorted(found, key=lambda one: one[0] != socket.AF_INET)[0]
-    sock = socket.socket(family, kind, protocol)
+    sock = _make_socket(family, kind, protocol)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _keep_alive(sock)
         sock.bind(where)
         sock.listen(BACKLOG)
-        sock.setblocking(False)
     except OSError:
         sock.close()
         raise
@@ -111,10 +108,7 @@ def suspend(listener: Listener) -> Listener:
     with contextlib.suppress(OSError):
         old.shutdown(socket.SHUT_RDWR)  # frees the address for the next socket though connections linger
     old.close()
-    sock = socket.socket(old.family, old.type, old.proto)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    _keep_alive(sock)
-    sock.setblocking(False)
+    sock = _make_socket(old.family, old.type, old.proto)
     with contextlib.suppress(OSError):  # somebody was quicker: `listen_again` says so
         sock.bind(where)
     return replace(listener, sock=sock, bound=where)
@@ -128,9 +122,14 @@ def listen_again(listener: Listener) -> Listener:
     return listener
 
 
-def _keep_alive(sock: socket.socket) -> None:
-    """Let the kernel end connections whose peers are gone; those that are accepted take this over."""
+def _make_socket(family: int, kind: int, protocol: int) -> socket.socket:
+    """Make a socket to listen with. The kernel ends connections whose peers are gone; those that are accepted take this
+    over."""
+    sock = socket.socket(family, kind, protocol)
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE.items():
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return sock

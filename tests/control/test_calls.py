@@ -225,6 +225,20 @@ def test_requests_in_a_new_journal_count_and_their_numbers_continue() -> None:
         assert not bytes_max or port.call("POST", "/verify", {"expect": [{"times": 0}]}).status == 200
 
 
+@pytest.mark.parametrize("keep", [[], ["a-b"], ["b"], ["a", "b"]], ids=str)
+@pytest.mark.parametrize("prefix", ["", "a"])
+def test_what_came_before_a_reset_counts_for_what_was_kept(prefix: str, keep: list[str]) -> None:
+    server = SteeredNode(topics={"orders": 1}, journal_bytes=1 << 20)
+    port, tool, groups = ControlPort(server), server.connect("tool"), ("a", "a-b", "b", "c")
+    for group in groups:
+        tool.ask(commit(group, {"orders": {0: 1}}), 8)
+    assert port.call("POST", "/reset", {"prefix": prefix, "keep": keep}).status == 200
+    for group in groups:
+        is_gone = group.startswith(prefix) and not group.startswith(tuple(keep))
+        wanted = {"api": "OffsetCommit", "group": group, "times": 0 if is_gone else 1}
+        assert port.call("POST", "/verify", {"expect": [wanted]}).status == 200, wanted
+
+
 def test_what_came_after_a_request_and_an_event_is_verified_and_linted() -> None:
     """Of any group: a test that shares a server with others notes the numbers at its beginning."""
     server = SteeredNode(topics={"orders": 1}, journal_bytes=1 << 20)

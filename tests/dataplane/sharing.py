@@ -3,7 +3,9 @@
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from coordinator.core.acls.authorizer import Rights
 from coordinator.core.share_partitions.values import SharePartition
 from coordinator.core.share_state.values import StateKey
 from protocol.messages.share_acknowledge import (
@@ -48,15 +50,13 @@ class Sharer:
         self.connection = ord(name[0]) if connection is None else connection
         self.epoch = 0
         self.now_ms = NOW
+        self.rights: Rights | None = None  # it may do everything
 
     def ask(self, request: Any, ticket: int = 1, version: int = 2) -> Any:
         """Return the response to a request, None while it is parked."""
         node = self.broker.node
         key = 78 if isinstance(request, ShareFetchRequest) else 79
-        made = call(request, ticket, version, self.now_ms)
-        made = type(made)(
-            ticket, self.now_ms, version, "client", "/127.0.0.1", made.fresh_id, connection=self.connection
-        )
+        made = replace(call(request, ticket, version, self.now_ms), connection=self.connection, rights=self.rights)
         answer = response_of(node.engine.handle(key, request, made, NODES))
         while node.engine.unfinished:
             node.engine.long_requests.step()

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from coordinator.core.acls.authorizer import Authorizer, Rights
+from coordinator.core.acls.rules import AclRules
 from coordinator.core.decision import Steps
-from coordinator.core.result import Call
+from coordinator.core.principal import Principal
 from coordinator.core.share_partitions.operate import ChangeRecords, RecordAction
 from coordinator.core.share_partitions.values import Run, SharePartition
 from coordinator.core.share_state.values import NO_OFFSET, DeliveryState, ShareState, StateBatch, StateKey, StateUpdate
@@ -651,11 +653,13 @@ def test_what_is_acquired_stays_so_when_another_fetch_opens_the_share_partition_
     assert Sharer(broker, "b").take(max_wait_ms=0).acquired == [], "the other one has them"
 
 
-def test_a_client_that_may_not_read_a_topic_is_not_told_its_partitions(
-    shared: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("is_served", [False, True], ids=["to nobody yet", "to others"])
+def test_a_client_that_may_not_read_a_topic_is_not_told_its_partitions(shared: Broker, is_served: bool) -> None:
+    """Nor is it given the records of one that is served to others of its group."""
     a = Sharer(shared)
-    monkeypatch.setattr(Call, "may", lambda *_: False)
+    if is_served:
+        assert Sharer(shared, "b").take(max_records=1).acquired
+    a.rights = Rights(Authorizer(AclRules()), Principal("User", "alice"), "/127.0.0.1")
     for partition in (0, 99):
         assert a.take(partition=partition, epoch=0).error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert a.settle((0, 3, ACCEPT), partition=partition) == ErrorCode.TOPIC_AUTHORIZATION_FAILED

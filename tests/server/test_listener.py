@@ -1,12 +1,13 @@
 """Addresses: how they are written, and how they are told."""
 
 import re
+import select
 import socket
 
 import pytest
 
 from coordinator.dataplane.brokers import Broker
-from coordinator.server.listener import address, encode_host, format_address, listen, listen_again, suspend
+from coordinator.server.listener import Listener, address, encode_host, format_address, listen, listen_again, suspend
 
 
 @pytest.mark.parametrize(
@@ -83,14 +84,40 @@ def test_ipv6() -> None:
         assert listener.address == f"[::1]:{listener.port}"
 
 
+OPTIONS = [
+    (getattr(socket, level), getattr(socket, name))
+    for level, name in (
+        ("SOL_SOCKET", "SO_KEEPALIVE"), ("SOL_SOCKET", "SO_REUSEADDR"), ("IPPROTO_TCP", "TCP_KEEPIDLE"),
+        ("IPPROTO_TCP", "TCP_KEEPINTVL"), ("IPPROTO_TCP", "TCP_KEEPCNT"), ("IPPROTO_TCP", "TCP_NODELAY"),
+    )
+    if hasattr(socket, name)
+]  # fmt: skip
+
+
+def options_of(sock: socket.socket) -> list[int]:
+    return [sock.getsockopt(*option) for option in OPTIONS]
+
+
+def options_of_accepted(listener: Listener) -> list[int]:
+    """What holds for a connection that it accepts."""
+    with socket.create_connection(listener.sock.getsockname()[:2], timeout=10):
+        select.select([listener.sock], [], [], 10)
+        accepted, _ = listener.sock.accept()
+        with accepted:
+            return options_of(accepted)
+
+
 def test_a_listener_that_is_suspended_keeps_its_address_and_refuses_clients() -> None:
     listener = listen("127.0.0.1:0")
     where = listener.sock.getsockname()
+    options, of_accepted = options_of(listener.sock), options_of_accepted(listener)
+    assert of_accepted[0], "the kernel finds out that a client is gone"
     for _ in range(2):
         listener = suspend(listener)
         assert listener.sock.getsockname() == where, "nobody who asks for any free port gets it"
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(where, timeout=10)
         listener = listen_again(listener)
-        socket.create_connection(where, timeout=10).close()
+        assert options_of(listener.sock) == options and not listener.sock.getblocking()
+        assert options_of_accepted(listener) == of_accepted
     listener.sock.close()

@@ -1,6 +1,6 @@
 """Which quota counts for a client, and what is kept of them."""
 
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 
@@ -11,7 +11,7 @@ from coordinator.core.quotas import alter_client_quotas as alter_module
 from coordinator.core.quotas import buckets as buckets_module
 from coordinator.core.quotas.alter_client_quotas import alter_client_quotas
 from coordinator.core.quotas.buckets import Buckets
-from coordinator.core.quotas.entities import CONNECTIONS, CONSUMER, MUTATIONS, PRODUCER, Entity, refuse_value
+from coordinator.core.quotas.entities import CONNECTIONS, CONSUMER, MUTATIONS, PRODUCER, Entity, entity_of, refuse_value
 from coordinator.core.quotas.rules import QuotaRules
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode
@@ -44,6 +44,15 @@ def test_the_most_precise_quota_counts() -> None:
         rules.put(entity, PRODUCER, None)
     assert rules.find(PRODUCER, "u", "c") is None
     assert rules.count == 0 and not rules.items()
+
+
+@pytest.mark.parametrize("entity", [*ORDER, (("ip", None),)])
+def test_an_entity_is_the_same_in_whatever_order_its_parts_are_named(entity: Entity) -> None:
+    for parts in permutations(entity):
+        assert entity_of([QuotaPart(*part) for part in parts]) == entity
+        assert (
+            entity_of([*(QuotaPart(kind, "other") for kind, _ in parts), *(QuotaPart(*one) for one in parts)]) == entity
+        )
 
 
 def test_quotas_are_counted_however_often_they_are_set() -> None:
