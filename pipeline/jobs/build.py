@@ -206,7 +206,7 @@ def build(
         batches, copies_of_states = all_batches.where(~is_of_states), Copies(all_batches.where(is_of_states))
         given = None if ends is None else read_ends(spark, ends, find_read_ms(raw_commits, tables.manifest.read_ms))
         if now_ms is None:
-            now_ms = max(_newest(raw_commits, "record_ts"), 0 if given is None else _newest(given, "ts"))
+            now_ms = find_now_ms(raw_commits, given)
         copies = Copies(batches)
         further = copies.problems(raw_commits) + copies_of_states.find_diverged()
         batches_once, raw_commits, records = copies.reduce_batches(), copies.reduce(raw_commits), copies.reduce(records)
@@ -255,6 +255,12 @@ def find_read_ms(raw_commits: DataFrame, begun_ms: int) -> int:
     """
     newest_ms = _newest(raw_commits, "record_ts")
     return max(begun_ms, newest_ms) if newest_ms <= time.time() * 1000 else begun_ms
+
+
+def find_now_ms(raw_commits: DataFrame, ends: DataFrame | None) -> int:
+    """Return the time as of which lag is judged: that of the newest commit or log end. If groups stop committing while
+    their topics grow, the ends go on."""
+    return max(_newest(raw_commits, "record_ts"), 0 if ends is None else _newest(ends, "ts"))
 
 
 def _newest(rows: DataFrame, column: str) -> int:

@@ -36,7 +36,7 @@ nav ul{list-style:none;padding:0;margin:14px 0;display:flex;flex-wrap:wrap;gap:4
 table{border-collapse:collapse;width:100%;font-size:13px}td,th{padding:4px 9px;text-align:left;
 border-bottom:1px solid var(--faint);vertical-align:top}td{max-width:340px;min-width:3em;overflow-wrap:break-word}
 td:first-child{min-width:8em}
-th{color:var(--soft);font-weight:600;white-space:nowrap;position:sticky;top:0;background:var(--paper)}
+th{color:var(--soft);font-weight:600;white-space:nowrap;position:sticky;top:0;z-index:1;background:var(--paper)}
 td.n,th.n{text-align:right}td.n{font-variant-numeric:tabular-nums}td.n,td.w{white-space:nowrap}td[title]{text-decoration:underline
 dotted var(--soft);text-underline-offset:3px}
 ul.news{padding-left:2px;list-style:none}ul.news li{margin:6px 0;overflow-wrap:anywhere}
@@ -55,5 +55,5 @@ svg .mark{stroke-width:1.3;stroke-dasharray:4 3;opacity:.85}
 @media (max-width:600px){.wide{display:none}.narrow{display:block}
 body{padding:14px;font-size:14px}h1{font-size:22px}.tiles div{padding:6px 10px}
 .tiles b{font-size:16px}td{max-width:220px}table{width:max-content;min-width:100%}
-td:first-child,th:first-child{position:sticky;left:0;background:var(--paper);min-width:5em}}
+td:first-child,th:first-child{position:sticky;left:0;background:var(--paper);min-width:5em}th:first-child{z-index:2}}
 """

@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.history.activity import activity_of
+from pipeline.history.departures import follow
 from pipeline.history.group import GroupHistory
-from pipeline.history.records import GROUP_METADATA, Move, Rebalance, Record, Row, Session
+from pipeline.history.records import GROUP_METADATA, Activity, Move, Rebalance, Record, Row, Session
 from tests.reachable import find_reachable
 
 SESSION_MS, SYNC_MS = 45_000, 300
+PATIENCE_MS, LONG_MS = 20_000, 3_600_000  # the rebalance timeout: of an impatient group, and of any other
 Place = tuple[str, int]
 Told = tuple[int, str, int, str | None, str | None, str]
 """A move: the offset of its record, the partition, its owner before and after, and what became of it."""
@@ -32,26 +34,43 @@ class Act(NamedTuple):
     grows: bool = False  # a topic has more partitions
     finds: bool = False  # there is a further topic
     is_deleted: bool = False
+    commits: tuple[tuple["Commit", ...], ...] = ((),)
+    """Of the members in turns: what each commits before that."""
+
+
+class Commit(NamedTuple):
+    is_txn: bool
+    ago_ms: int  # before the join phase is over; not before the last record
 
 
 RARELY = st.sampled_from([False, False, False, True])
+HALF_MS = PATIENCE_MS // 2
+COMMITS = st.builds(
+    Commit,
+    st.booleans(),
+    st.sampled_from([0, HALF_MS - 1, HALF_MS, PATIENCE_MS - 1, PATIENCE_MS, SESSION_MS - 1, SESSION_MS]),
+)
 ACTS = st.builds(
     Act, st.sampled_from([0, 0, 0, 1, 2, 9]), st.sampled_from([0, 0, 0, 1, 2]), st.sampled_from([0, 0, 1, 2]),
-    st.booleans(), st.sampled_from([1000, 1000, SESSION_MS - 1, SESSION_MS]), RARELY, RARELY, RARELY, RARELY,
-    st.sampled_from([False] * 7 + [True]),
+    st.booleans(), st.sampled_from([1000, 1000, PATIENCE_MS, SESSION_MS - 1, SESSION_MS, 2 * SESSION_MS]),
+    RARELY, RARELY, RARELY, RARELY, st.sampled_from([False] * 7 + [True]),
+    st.lists(st.lists(COMMITS, max_size=2).map(tuple), min_size=1, max_size=3).map(tuple),
 )  # fmt: skip
 
 
 class Life:
     """One group. What its rows must be is noted as it happens."""
 
-    def __init__(self) -> None:
-        self.history, self.rows = GroupHistory("g"), list[Row]()
+    def __init__(self, patience_ms: int = LONG_MS) -> None:
+        self.history, self.rows, self.patience_ms = GroupHistory("g"), list[Row](), patience_ms
         self.at, self.offset, self.generation, self.protocol = 1_000_000, 0, 0, 1
         self.members: dict[str, dict[str, Any]] = {}
         self.topics = {"orders": 3}
+        self.shares: dict[str, list[Place]] = {}  # by member id
         self.owners: dict[Place, str] = {}  # by instance id, or else member id
         self.alive: dict[str, int] = {}
+        self.renewed: dict[str, int] = {}  # by a commit since the last record
+        self.formed = 0
         self._names = count(1)
         self.expected: list[list[Any]] = []
         self.moves: list[Told] = []
@@ -59,7 +78,8 @@ class Life:
         self.ended: list[dict[str, Any]] = []
 
     def act(self, act: Act) -> None:
-        self.at += act.pause_ms
+        begun, self.at = self.at, self.at + act.pause_ms
+        self._commit(act, begun)
         if act.is_deleted and self.generation:
             self._delete()
             return
@@ -74,7 +94,13 @@ class Life:
             joined = [self._come(None)]
         self.protocol += act.votes and not is_within
         changed = [] if is_within else self._change(act, is_same=not (joined or left or returned))
-        ends = {member: "leave_or_timeout" if is_expired[member] else "leave" for member in left}
+        waited = self._may_have_waited([one for one in before if one not in left])
+        ends = {
+            one: "leave_or_timeout"
+            if is_expired[one] or (waited and not self._is_kept(one, before[one]["group_instance_id"]))
+            else "leave"
+            for one in left
+        }
         is_new = "_or_join" if not is_within else ""
         backs = {old: "static_rejoin" + is_new * is_expired[old] for old in returned}
         causes = ["emptied"] * (not self.members) + sorted(set(ends.values())) + ["join"] * bool(joined)
@@ -92,8 +118,41 @@ class Life:
             self.ended.append(self.sessions.pop(member) | {"to_ts": self.at, "end_reason": why})
 
     def _find_expired(self) -> dict[str, bool]:
-        """Return of each member whether its session may have ended before the others had joined."""
-        return {member: self.at - SYNC_MS - self.alive[member] >= SESSION_MS for member in self.members}
+        """Return of each member whether its session may have ended before the others had joined. A transactional commit
+        renews none."""
+        last = {member: max(self.alive[member], self.renewed.get(member, 0)) for member in self.members}
+        return {member: self.at - SYNC_MS - last[member] >= SESSION_MS for member in self.members}
+
+    def _may_have_waited(self, stayed: list[str]) -> bool:
+        """Return whether the join phase may have lasted for the whole rebalance timeout: while it does, nobody commits."""
+        over = self.at - SYNC_MS
+        busy = [self.renewed.get(one, 0) > over - self.patience_ms / 2 for one in stayed if self._own(one)]
+        is_alone = len(self.alive) == 1 and not self.members
+        return over - self.formed >= self.patience_ms and not is_alone and not (busy and all(busy))
+
+    def _is_kept(self, member: str, instance: str | None) -> bool:
+        """Return whether a join phase cannot have removed a member: a static one that was alive when it began."""
+        return instance is not None and self.at - SYNC_MS - self.renewed.get(member, 0) < self.patience_ms
+
+    def _own(self, member: str) -> list[Place]:
+        return self.shares.get(member, [])
+
+    def _commit(self, act: Act, begun: int) -> None:
+        """Each member commits to the partitions that it has."""
+        for number, member in enumerate(sorted(self.members)):
+            found = dict[Place, Activity]()
+            told = sorted(
+                (max(begun, self.at - SYNC_MS - one.ago_ms), one.is_txn)
+                for one in act.commits[number % len(act.commits)]
+            )
+            for nth, (ts, is_txn) in enumerate(told if self._own(member) else ()):
+                place = self._own(member)[nth % len(self._own(member))]
+                one = activity_of(ts, is_txn=is_txn)
+                found[place] = follow(found[place], one) if place in found else one
+                if not is_txn:
+                    self.renewed[member] = ts
+            for place, activity in found.items():
+                self.history.observe(*place, activity)
 
     def _static(self) -> list[tuple[str, str]]:
         static = [(member, value["group_instance_id"]) for member, value in sorted(self.members.items())]
@@ -102,7 +161,7 @@ class Life:
     def _come(self, instance: str | None) -> str:
         member = f"m{next(self._names):03}"
         self.members[member] = {
-            "member_id": member, "group_instance_id": instance, "client_id": f"c{member}", "rebalance_timeout": 3_600_000,
+            "member_id": member, "group_instance_id": instance, "client_id": f"c{member}", "rebalance_timeout": self.patience_ms,
             "session_timeout": SESSION_MS, "subscription": "s",
         }  # fmt: skip
         return member
@@ -133,9 +192,9 @@ class Life:
         """Write the record, and return how many partitions have moved; None of the first generation."""
         self.generation += not is_within
         formed = self.at - SYNC_MS
-        shares = self._share_out()
+        shares, self.shares = self._share_out(), {}
         for member, value in self.members.items():
-            own = [place for place, owner in shares.items() if owner == member]
+            own = self.shares[member] = [place for place, owner in shares.items() if owner == member]
             value["assignment"] = {topic: [n for name, n in own if name == topic] for topic, _ in own}
             value["client_host"] = f"h{self.at}"
             session = self.sessions.setdefault(member, {"from_ts": self.at, "to_ts": None, "end_reason": None, "generations": 0})  # fmt: skip
@@ -146,7 +205,7 @@ class Life:
         if is_within:
             self.alive = {member: self.alive.get(member, self.at) for member in self.members}
         else:
-            self.alive = dict.fromkeys(self.members, formed)
+            self.alive, self.formed = dict.fromkeys(self.members, formed), formed
         self._write({
             "generation": self.generation, "protocol": f"p{self.protocol}", "members": list(self.members.values()),
             "current_state_timestamp": formed,
@@ -171,7 +230,7 @@ class Life:
         gone = sorted(self.members)
         self.expected.append([None, self.at, {"deleted"}, "", [], gone, len(gone), 0, None, None])
         self.ended += [self.sessions.pop(one) | {"to_ts": self.at, "end_reason": "deleted"} for one in gone]
-        self.members, self.owners, self.generation = {}, {}, 0
+        self.members, self.owners, self.shares, self.generation = {}, {}, {}, 0
 
     def _write(self, value: dict[str, Any] | None) -> None:
         self.offset += 1
@@ -179,12 +238,15 @@ class Life:
         epoch = None if value is None else self.generation
         record = Record(self.offset, self.at, GROUP_METADATA, None, epoch, value is None, payload)
         self.rows += self.history.apply(record)
+        self.renewed = {}
 
 
 @settings(max_examples=200)
-@given(st.lists(ACTS, min_size=1, max_size=10))
-def test_each_generation_has_its_causes_and_moves_and_each_member_its_session(acts: list[Act]) -> None:
-    life = Life()
+@given(st.lists(ACTS, min_size=1, max_size=10), st.sampled_from([PATIENCE_MS, LONG_MS]))
+def test_each_generation_has_its_causes_and_moves_and_each_member_its_session(
+    acts: list[Act], patience_ms: int
+) -> None:
+    life = Life(patience_ms)
     life.act(Act(come=3))
     for act in acts:
         life.act(act)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.jobs.build import find_read_ms
+from pipeline.jobs.build import find_now_ms, find_read_ms
 from pipeline.jobs.ends import read_ends
 from pipeline.synth import Plan, write_logs
 
@@ -32,6 +32,14 @@ def test_ends_are_known_up_to_the_newest_commit_that_was_read(spark: Any) -> Non
     for commits, read_ms in (([], 100), ([90], 100), ([90, 150], 150), ([90, to_come], 100)):
         rows = spark.createDataFrame([(ts,) for ts in commits], schema)
         assert find_read_ms(rows, 100) == read_ms
+
+
+def test_lag_is_judged_at_the_newest_commit_or_log_end(spark: Any) -> None:
+    """Whichever is the later one: a group that has stopped commits nothing, and a topic that has stopped takes nothing."""
+    for commits, ends in (([], None), ([], [0]), ([90, 10], None), ([90, 10], [40, 80]), ([30], [99, 20])):
+        rows = spark.createDataFrame([(ts,) for ts in commits], "record_ts bigint")
+        given = None if ends is None else spark.createDataFrame([(ts,) for ts in ends], "ts bigint")
+        assert find_now_ms(rows, given) == max([0, *commits, *(ends or [])])
 
 
 def test_parquet_as_a_file_and_as_a_directory(spark: Any, tmp_path: Path) -> None:

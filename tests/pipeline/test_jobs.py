@@ -29,6 +29,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 muster = shell_fixture("pipeline")
 
 SOUND, TORN, UNREADABLE = 60, 61, 62  # partitions of group logs
+STOPPED_MS = 1_765_000_000_000  # when topic `idle` took in its last record: long after all commits
 
 
 def test_spark_ingests_what_this_process_ingests(spark: Any, tmp_path: Path) -> None:
@@ -66,6 +67,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for n in range(10):
         goods.append([Record(None, b"x", timestamp=1000 * n)])
         groups.append([commit(("g", "goods", 2), n // 2, 1000 * n)])
+    Writer(logs / "idle-0").append([Record(None, b"x", timestamp=STOPPED_MS)])
     torn = Writer(logs / f"{TOPIC}-{TORN}")
     torn.append([commit(("h", "t", 0), 0, 0)])
     path = next((logs / f"{TOPIC}-{TORN}").glob("*.log"))
@@ -129,6 +131,19 @@ def test_ends_of_topics_come_from_their_own_logs(spark: Any, built: tuple[Path, 
     assert (row.current_offset, row.log_end_offset, row.lag, row.leo_source) == (4, 10, 6, "log")
     history = tables.read_table("lag_history").where("topic = 'goods'").orderBy("ts").collect()
     assert [(one.ts, one.lag) for one in history] == [(1000 * n, n + 1 - n // 2) for n in range(10)]
+
+
+def test_what_is_told_of_now_is_told_as_of_the_newest_log_end(spark: Any, built: tuple[Path, dict[str, int]]) -> None:
+    """Later than all commits: whoever has not committed since is quiet for so long."""
+    tables = Tables(spark, built[0])
+    last = {
+        (row.group, row.topic, row.partition): (row.commit_ts, row.age_ms)
+        for row in tables.read_table("latest_offsets").collect()
+    }
+    quiet = {(row.group, row.topic, row.partition): row.quiet_s for row in tables.read_table("lag_status").collect()}
+    assert len(quiet) > 50
+    assert {age_ms for _, age_ms in last.values()} == {STOPPED_MS - ts for ts, _ in last.values()}
+    assert quiet == {key: (STOPPED_MS - last[key][0]) / 1000 for key in quiet}
 
 
 def test_all_tables_may_be_empty(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, muster: Shell) -> None:

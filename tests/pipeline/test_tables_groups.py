@@ -1,6 +1,8 @@
 """Groups by Spark: the same history that plain Python tells, the event log before any inference, states at the end."""
 
+import json
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -11,6 +13,7 @@ import pytest
 
 from pipeline.decode.layout import TOPIC
 from pipeline.decode.schema import GROUP_RECORDS
+from pipeline.history.activity import read_histories
 from pipeline.history.records import OF_EPOCHS, Move, Rebalance, Row, Session
 from pipeline.tables import groups, history
 from pipeline.tables.commits import latest_offsets, offset_commits
@@ -114,10 +117,57 @@ def test_an_event_without_a_member_leads_to_a_generation_unless_it_ends_a_join_p
     ]
 
 
-def test_a_tombstone_of_a_group_has_no_members(spark: Any) -> None:
-    records = frame(spark, [{"key_version": 2, "group": "g", "is_tombstone": True}], GROUP_RECORDS)
-    (row,) = groups.group_metadata(records).collect()
-    assert row.members == []
+class Generations:
+    """The records of classic groups, in turns, of which a compaction has left those of the end; what each must become."""
+
+    def __init__(self, dice: Random) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.expected: dict[int, tuple[int, int | None]] = {}  # members and sync_ms, by the record's offset
+        lives = {f"g{number}": self._live(dice) for number in range(60)}
+        begun: set[str] = set()
+        while lives:
+            group = dice.choice(sorted(lives))
+            if (told := next(lives[group], None)) is None:
+                del lives[group]
+            elif group in begun or dice.random() < 0.3:
+                self._put(group, told, is_known=group in begun or told["generation"] == 1)
+                begun.add(group)
+
+    @staticmethod
+    def _live(dice: Random) -> Iterator[dict[str, Any]]:
+        """Generations one after the other, with and without members; within one, a static member may return."""
+        for _ in range(dice.randrange(1, 4)):
+            for generation in range(1, dice.randrange(2, 6)):
+                members, formed = dice.randrange(3), dice.choice([-1, 0, 1000, 1000, 1000])
+                common = {"generation": generation, "members": members, "formed": formed}
+                waited = dice.choice([0, 7, 300, -1])
+                yield common | {"is_sync": members > 0, "waited": waited}
+                while generation > 1 and members and dice.random() < 0.4:
+                    yield common | {"is_sync": False, "waited": 7_200_000}
+            yield {"generation": None, "members": 0, "formed": 0, "is_sync": False, "waited": 9}
+
+    def _put(self, group: str, told: dict[str, Any], *, is_known: bool) -> None:
+        generation, members, formed, waited = (told[name] for name in ("generation", "members", "formed", "waited"))
+        value = {"generation": generation, "current_state_timestamp": formed}
+        value["members"] = [
+            {"member_id": f"m{n}", "session_timeout": 1, "rebalance_timeout": 1} for n in range(members)
+        ]
+        self.rows.append({
+            "key_version": 2, "group": group, "log_offset": len(self.rows), "record_ts": 1000 + waited, "epoch": generation,
+            "member_id": None, "is_tombstone": generation is None, "payload": "{}" if generation is None else json.dumps(value),
+        })  # fmt: skip
+        has_waited = told["is_sync"] and is_known and formed > 0 and waited >= 0
+        self.expected[len(self.rows) - 1] = (members, waited if has_waited else None)
+
+
+def test_members_and_their_wait_are_those_of_each_generation(spark: Any) -> None:
+    """Where compaction has taken what was before, nobody knows whether a record is the first of its generation."""
+    made = Generations(Random(3))
+    found = groups.group_metadata(frame(spark, made.rows, GROUP_RECORDS)).collect()
+    assert {row.log_offset: (len(row.members), row.sync_ms) for row in found} == made.expected
+    told = {row.log_offset: row.sync_ms for row in read_histories(made.rows, []) if isinstance(row, Rebalance)}
+    assert len(told) > 100
+    assert told == {at: made.expected[at][1] for at in told}, "as plain Python tells it"
 
 
 def test_groups_have_the_state_of_their_last_record(engine: Engine, tables: dict[str, Any]) -> None:
