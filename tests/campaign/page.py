@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.campaign.results import FULL, UNITS, Result, kept_since, shown
 from tests.mutation.all_parts import FIFTH, SIXTH
-from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, FOURTEENTH, NINTH, TENTH, THIRTEENTH, TWELFTH
+from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, FIFTEENTH, FOURTEENTH, NINTH, TENTH, THIRTEENTH, TWELFTH
 from tests.mutation.figures import Figures, choose_samples, format_share
 from tests.mutation.limits import MISTAKES
 from tests.mutation.new_code import FIRST, FOURTH, OPEN, SECOND, THIRD
@@ -32,6 +32,7 @@ OF_ALL_PARTS: Final = {
     "a twelfth one, again in others; of each the nearest tests and a part of the others were run": TWELFTH,
     "a thirteenth one, likewise, a few of whose modules had been drawn before": THIRTEENTH,
     "a fourteenth one, again in others; of each the nearest tests and a part of the others were run": FOURTEENTH,
+    "a fifteenth one, likewise": FIFTEENTH,
 }
 
 HEAD: Final = (

@@ -15,11 +15,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.mutation.all_parts import FIFTH, SIXTH, PlantedFault
-from tests.mutation.drawn_modules import EIGHTH, ELEVENTH, FOURTEENTH, NINTH, TENTH, THIRTEENTH, TWELFTH
+from tests.mutation.drawn_modules import DRAWN
 from tests.mutation.new_code import FAULTS
 from tests.mutation.siblings import SIBLINGS
 from tests.mutation.where_features_meet import SEVENTH
@@ -186,10 +187,7 @@ def main() -> int:
         help="the tests, of faults of which more than one is known",
     )
     given = parser.parse_args()
-    faults = [
-        choose_tests(fault, given.selection)
-        for fault in (*FIFTH, *SIXTH, *SEVENTH, *EIGHTH, *NINTH, *TENTH, *ELEVENTH, *TWELFTH, *THIRTEENTH, *FOURTEENTH)
-    ]
+    faults = [choose_tests(fault, given.selection) for fault in (*FIFTH, *SIXTH, *SEVENTH, *chain.from_iterable(DRAWN))]
     if given.selection == SELECTIONS[0]:
         faults = [*MISTAKES, *(Mistake(*fault[:5]) for fault in (*FAULTS, *SIBLINGS)), *faults]
     chosen = [mistake for mistake in faults if given.only in mistake.what]
