@@ -21,7 +21,7 @@ EXAMPLES: Final = {
     "SHELL": "bash",
     "HEX|FILE": "00",
 }  # other texts do not do
-WRONG: Final = {("produce", "--key-separator"): ""}  # where any other text does
+WRONG: Final = {("produce", "--key-separator"): "", ("pipeline", "--topic"): ""}  # where any other text does
 ACCEPTED: Final = {("why", "GROUP")}  # of the arguments with a type: what takes any text
 COMPLAINT: Final = re.compile(
     r"muster[ \w-]*: (invalid .+: expected .+|unknown option .+|missing .+|unexpected argument .+|.+ cannot be combined with .+)"
