@@ -3,7 +3,7 @@ members subscribe to and patterns have matched, and the topologies of streams gr
 
 from typing import Any
 
-from coordinator.core.kinds.classic.group import Member, weigh_member
+from coordinator.core.kinds.classic.group import PENDING_BYTES, Member, weigh_member
 from coordinator.core.shard import GROUP_BYTES, Shard
 from coordinator.core.weights import ENTRY_BYTES, weigh
 
@@ -20,7 +20,7 @@ def weigh_members(shard: Shard) -> int:
 
 
 def _weigh_group(group: Any) -> int:
-    size = sum(ENTRY_BYTES + weigh(member_id) for member_id in getattr(group, "pending", ()))
+    size = sum(PENDING_BYTES + weigh(member_id) for member_id in getattr(group, "pending", ()))
     for name in ("members", "targets"):
         for one in getattr(group, name, {}).values():
             size += weigh_member(one) if isinstance(one, Member) else ENTRY_BYTES + weigh(one)

@@ -18,6 +18,7 @@ from coordinator.core.weights import ENTRY_BYTES, NUMBER_BYTES, OBJECT_BYTES, SL
 Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata) in the order that the member prefers
 
 NOBODY: Table[str, Any] = Table()
+PENDING_BYTES: Final = ENTRY_BYTES + 3 * OBJECT_BYTES  # of an id that was given out, besides the id
 MEMBER_BYTES: Final = (
     ENTRY_BYTES + 3 * OBJECT_BYTES + 15 * SLOT_BYTES + 5 * NUMBER_BYTES
 )  # beside its texts and protocols
@@ -226,8 +227,8 @@ def weigh_member(member: Member) -> int:
 
 
 def weigh_pending_id(member_id: str) -> int:
-    """Return the bytes of memory that a pending id takes, which may be as long as a client's id."""
-    return ENTRY_BYTES + weigh_texts([member_id])
+    """Return the bytes of memory that a pending id takes with its timer; it may be as long as a client's id."""
+    return PENDING_BYTES + weigh_texts([member_id])
 
 
 def weigh_change(old: ClassicGroup | None, new: ClassicGroup | None) -> int:
