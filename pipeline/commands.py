@@ -199,9 +199,11 @@ def _spark(args: argparse.Namespace, settings: Settings, progress: Progress) -> 
 def _own_interrupts() -> Iterator[None]:
     """Handle Ctrl-C as before: a session puts its own handler in the place, which asks Java while Java is answering."""
     handler = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 def _telling_line(log: Path) -> str:

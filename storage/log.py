@@ -412,7 +412,7 @@ class Log:
 
     def remove_deleted_in_steps(self) -> Steps[None]:
         """Remove the files of all deleted segments."""
-        while self._deleted:
+        while self.has_deleted:
             yield
             self.remove_deleted()
 

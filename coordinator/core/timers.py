@@ -179,9 +179,7 @@ class Timers:
         self._work: OrderedDict[TimerKey, None] = OrderedDict()  # those due IMMEDIATELY, in the order of setting
         self._next_turn_ms = 0
         self._heap: list[Entry] = []
-        self._old: list[
-            Entry
-        ] = []  # another heap, which had too many dead entries: the live ones move to the other one
+        self._old: list[Entry] = []  # a heap that had too many dead entries: the live ones move to `_heap`
         self._pushes = 0
         self._wake = wake
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from coordinator.core.decision import Decision, Done, InSteps, Outcome, Steps
 from coordinator.core.share_partitions.sessions import FINAL_EPOCH, ShareSession
 from coordinator.dataplane.brokers import LEADER_EPOCH
-from coordinator.dataplane.share.acknowledging import Acknowledgement, Acknowledgements, acknowledge_all
+from coordinator.dataplane.share.acknowledging import Acknowledgement, acknowledge_all, acknowledgements_of
 from coordinator.dataplane.share.changes import close_session, limits_of
 from coordinator.dataplane.share.members import find_leader, find_member
 from coordinator.dataplane.state import Env, State
@@ -41,10 +41,7 @@ def share_acknowledge(state: State, request: ShareAcknowledgeRequest, env: Env) 
 def _acknowledge_in_steps(
     state: State, session: ShareSession, request: ShareAcknowledgeRequest, env: Env
 ) -> Steps[Outcome]:
-    group_id, member_id, _ = session.key
-    asked = Acknowledgements(
-        group_id, member_id, request.topics, "ShareAcknowledge", request.is_renew_ack, session.number
-    )
+    asked = acknowledgements_of(session, request, "ShareAcknowledge")
     done = yield from acknowledge_all(state, asked, env)
     if request.share_session_epoch == FINAL_EPOCH:
         yield from close_session(state, session, env.call.now_ms)

@@ -26,7 +26,7 @@ from coordinator.core.share_state.values import StateKey
 from coordinator.dataplane.brokers import LEADER_EPOCH, Broker
 from coordinator.dataplane.fetch import FEW
 from coordinator.dataplane.long_polls import Waiting, deadline_ms
-from coordinator.dataplane.share.acknowledging import Acknowledgement, Acknowledgements, acknowledge_all
+from coordinator.dataplane.share.acknowledging import Acknowledgement, acknowledge_all, acknowledgements_of
 from coordinator.dataplane.share.changes import close_session, limits_of
 from coordinator.dataplane.share.fetching import Look, ShareFetch, Taken, is_enough, look, take
 from coordinator.dataplane.share.members import find_leader, find_member
@@ -142,10 +142,7 @@ def _fetch_in_steps(state: State, session: ShareSession, poll: SharePoll, reques
     env, is_last = poll.env, request.share_session_epoch == FINAL_EPOCH
     acknowledged: Sequence[Acknowledgement] = ()
     if _has_acknowledgements(request):
-        group_id, member_id, _ = session.key
-        asked = Acknowledgements(
-            group_id, member_id, request.topics, "ShareFetch", request.is_renew_ack, session.number
-        )
+        asked = acknowledgements_of(session, request, "ShareFetch")
         acknowledged = yield from acknowledge_all(state, asked, env)
     if is_last:
         yield from close_session(state, session, env.call.now_ms)

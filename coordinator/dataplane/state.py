@@ -134,7 +134,7 @@ class State:
 
     def open_log_in_steps(self, topic: str, partition: int) -> Generator[None, None, None]:
         """Open the log of a partition that can be, so that a `try_open` that follows at once need not."""
-        if topic != OFFSETS_TOPIC and self.has(topic, partition):
+        if self.logs.find_open((topic, partition)) is None and topic != OFFSETS_TOPIC and self.has(topic, partition):
             yield from self.logs.try_open_in_steps(topic, partition)
 
     def name_of(self, topic_id: bytes) -> str | None:

@@ -65,9 +65,7 @@ class TopicLogs:
         self._settings_of = settings_of
         self._on_open = on_open
         self._unremoved = unremoved  # deleted topics whose directories could not be taken from the disk
-        self._stored: dict[str, dict[int, None]] | None = (
-            None  # partitions with a directory, by topic; None: not listed
-        )
+        self._stored: dict[str, dict[int, None]] | None = None  # by topic, what has a directory; None: not listed
         self._retired: removal.RetiredLogs | None = None  # None: not listed either
         self._retiring: dict[str, list[str]] = {}  # by deleted topic, the directories that are still to be renamed
         self.producers = ProducerCount(producers_max)  # of all open logs

@@ -1,5 +1,7 @@
 """Create the topics that a group needs, in the catalog, and tell the group what came of it."""
 
+from typing import Final
+
 from coordinator.core.catalog.create_topics import count_partitions, create_topics, refusal
 from coordinator.core.decision import Steps
 from coordinator.core.pace import Pace
@@ -12,7 +14,7 @@ from protocol.messages.create_topics import (
     CreateTopicsRequestCreatableTopicConfig,
 )
 
-THROTTLED = "the quota of the client is used up"
+THROTTLED: Final = "the quota of the client is used up"
 
 
 def create_topics_of_group(engine: Engine, wanted: CreateTopics) -> Steps[None]:

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.decision import Decision, Done, InSteps, Outcome, Steps, begin, map_response
-from coordinator.core.quotas.entities import MUTATIONS, Entity
+from coordinator.core.quotas.entities import Entity
+from coordinator.core.quotas.mutations import find_quota
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.engine import Engine
@@ -42,8 +43,7 @@ def limit_mutations(handle: Handler, limit: Limit) -> Handler:
     """Return a handler of an API that changes topics with the quota before it."""
 
     def check(engine: Engine, request: Any, call: Call, where: Where) -> Decision:
-        quotas = engine.world.ledger.catalog.quotas
-        found = quotas.find(MUTATIONS, call.principal.name, call.client_id or "") if quotas.count else None
+        found = find_quota(engine.world.ledger.catalog.quotas, call)
         array = next((array for array in limit.counts if getattr(request, array)), None)
         if found is None or array is None:
             return handle(engine, request, call, where)

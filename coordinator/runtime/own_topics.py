@@ -6,14 +6,13 @@ Shown by tests/runtime/test_own_topics.py.
 from collections.abc import Mapping
 
 from coordinator.config import Config
-from coordinator.core.catalog import names
 from coordinator.core.catalog.catalog import TOPIC, Catalog
-from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.catalog.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue
 
 
 def make_topic(name: str, topic: TopicValue, config: Config) -> tuple[CatalogRecord, ...]:
-    """Return the facts that a topic exists, one of the coordinator's with its settings."""
+    """Return the records that make a topic. One of the coordinator's has settings."""
     return (CatalogRecord(TopicKey(name), topic), *_set(name, _settings(name, config)))
 
 
@@ -30,21 +29,20 @@ def add_missing_settings(catalog: Catalog, config: Config) -> tuple[CatalogRecor
 
 
 def _settings(name: str, config: Config) -> Mapping[str, str]:
-    """What Kafka sets when it creates these topics, which tools see as set and not as a default."""
-    match name:
-        case names.OFFSETS_TOPIC:
-            return {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config["offsets.topic.segment.bytes"]),
-            }
-        case names.SHARE_STATE_TOPIC:
-            return {
-                "cleanup.policy": "delete",
-                "compression.type": "producer",
-                "retention.ms": "-1",
-                "segment.bytes": str(config["share.coordinator.state.topic.segment.bytes"]),
-            }
+    """Return what Kafka sets when it creates these topics. Tools see it as set, and not as a default."""
+    if name == OFFSETS_TOPIC:
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config["offsets.topic.segment.bytes"]),
+        }
+    if name == SHARE_STATE_TOPIC:
+        return {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "retention.ms": "-1",
+            "segment.bytes": str(config["share.coordinator.state.topic.segment.bytes"]),
+        }
     return {}
 
 

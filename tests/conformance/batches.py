@@ -70,12 +70,12 @@ PARTS = "size", "time", "offset", "key", "value", "headers"
 def wide(part: str, size: int) -> bytes:
     """The first record of a batch, of which one number is written in so many bytes."""
     widths = {one: size if one == part else 1 for one in PARTS}
-    body = b"\x00" + padded(0, widths["time"]) + padded(0, widths["offset"])
-    body += padded(1, widths["key"]) + b"k" + padded(1, widths["value"]) + b"v" + padded(0, widths["headers"])
-    return padded(len(body), widths["size"]) + body
+    body = b"\x00" + pad(0, widths["time"]) + pad(0, widths["offset"])
+    body += pad(1, widths["key"]) + b"k" + pad(1, widths["value"]) + b"v" + pad(0, widths["headers"])
+    return pad(len(body), widths["size"]) + body
 
 
-def padded(number: int, size: int) -> bytes:
+def pad(number: int, size: int) -> bytes:
     """A number that is not negative in so many bytes, most of which say no more than that another one follows."""
     raw = number << 1
     return bytes([raw >> 7 * at & 0x7F | 0x80 for at in range(size - 1)] + [raw >> 7 * (size - 1)])

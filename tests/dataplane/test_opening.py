@@ -63,7 +63,7 @@ def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 JOIN: Final = ShareGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=("t",))
 
 
-def restarted(*requests: Any) -> Broker:
+def restart_after(*requests: Any) -> Broker:
     """A broker that has just started, with a topic of some batches, and what these requests have led to."""
     disk = CrashingDisk()
     before = Broker(disk, topics={"t": 1})
@@ -77,7 +77,7 @@ def restarted(*requests: Any) -> Broker:
 
 @pytest.mark.parametrize(("api_key", "request_"), REQUESTS, ids=[type(one).__name__ for _, one in REQUESTS])
 def test_a_log_is_opened_in_steps(api_key: int, request_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker, again = restarted(), restarted()
+    broker, again = restart_after(), restart_after()
     assert again.fetch("t").records  # which opens it
     note(monkeypatch, recovery._Reader, "_take")
     response, calls = ask_in_steps(broker, api_key, request_)
@@ -87,7 +87,7 @@ def test_a_log_is_opened_in_steps(api_key: int, request_: Any, monkeypatch: pyte
 
 
 def test_the_end_of_a_transaction_opens_a_log_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = restarted()
+    broker = restart_after()
     producer = broker.producer("x")
     topics = (AddPartitionsToTxnRequestTopic("t", (0,)),)
     broker.ask(AddPartitionsToTxnRequest((), "x", *producer, topics), version=3)
@@ -105,7 +105,7 @@ def test_the_end_of_a_transaction_opens_a_log_in_steps(monkeypatch: pytest.Monke
 
 
 def test_upkeep_opens_a_log_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker, counts = restarted(), list[int]()
+    broker, counts = restart_after(), list[int]()
     take = recovery._Reader._take
     monkeypatch.setattr(recovery._Reader, "_take", lambda *given: (counts.append(len(steps)), take(*given)))
     steps: list[None] = []
@@ -116,7 +116,7 @@ def test_upkeep_opens_a_log_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_share_group_opens_a_log_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = restarted(JOIN)
+    broker = restart_after(JOIN)
     topic_id = broker.ledger.catalog.topics_by_name["t"].id
     note(monkeypatch, recovery._Reader, "_take")
     asked = ShareFetchRequest("g", "m", 0, topics=(ShareFetchRequestTopic(topic_id, (ShareFetchRequestPartition(0),)),))
@@ -131,7 +131,7 @@ ACTIONS: Final = st.lists(st.sampled_from(["ask", "step", "leave", "delete", "ap
 @given(ACTIONS)
 def test_whatever_happens_meanwhile_nothing_is_left_half_open(actions: list[str]) -> None:
     """Clients that ask for the same log, and leave, and a topic that goes: those that stay hear what is true."""
-    broker = restarted()
+    broker = restart_after()
     engine, logs, is_there = broker.node.engine, broker.plane._state.logs, True
     asked = dict[int, Any]()
     heard = dict[int, Any]()

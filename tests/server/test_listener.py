@@ -98,7 +98,7 @@ def options_of(sock: socket.socket) -> list[int]:
     return [sock.getsockopt(*option) for option in OPTIONS]
 
 
-def options_of_accepted(listener: Listener) -> list[int]:
+def options_of_connection(listener: Listener) -> list[int]:
     """What holds for a connection that it accepts."""
     with socket.create_connection(listener.sock.getsockname()[:2], timeout=10):
         select.select([listener.sock], [], [], 10)
@@ -110,7 +110,7 @@ def options_of_accepted(listener: Listener) -> list[int]:
 def test_a_listener_that_is_suspended_keeps_its_address_and_refuses_clients() -> None:
     listener = listen("127.0.0.1:0")
     where = listener.sock.getsockname()
-    options, of_accepted = options_of(listener.sock), options_of_accepted(listener)
+    options, of_accepted = options_of(listener.sock), options_of_connection(listener)
     assert of_accepted[0], "the kernel finds out that a client is gone"
     for _ in range(2):
         listener = suspend(listener)
@@ -119,5 +119,5 @@ def test_a_listener_that_is_suspended_keeps_its_address_and_refuses_clients() ->
             socket.create_connection(where, timeout=10)
         listener = listen_again(listener)
         assert options_of(listener.sock) == options and not listener.sock.getblocking()
-        assert options_of_accepted(listener) == of_accepted
+        assert options_of_connection(listener) == of_accepted
     listener.sock.close()

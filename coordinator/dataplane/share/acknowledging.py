@@ -12,6 +12,7 @@ from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.decision import Steps
 from coordinator.core.pace import Pace
 from coordinator.core.share_partitions.acknowledge import AcknowledgementBatch, acknowledge, validate_batches
+from coordinator.core.share_partitions.sessions import ShareSession
 from coordinator.core.share_partitions.values import AcknowledgeType
 from coordinator.core.share_state.values import StateKey
 from coordinator.dataplane.share.changes import apply, limits_of
@@ -45,6 +46,13 @@ class TopicToAcknowledge(Protocol):
     def partitions(self) -> Iterable[PartitionToAcknowledge]: ...
 
 
+class RequestThatAcknowledges(Protocol):
+    @property
+    def topics(self) -> Iterable[TopicToAcknowledge]: ...
+    @property
+    def is_renew_ack(self) -> bool: ...
+
+
 class Acknowledgement(Struct, frozen=True, gc=False):
     """What became of the acknowledgements of a partition."""
 
@@ -62,6 +70,12 @@ class Acknowledgements(Struct, frozen=True):
     by: str  # the API
     is_renewal: bool  # whether the request announces that it renews locks
     session: int  # the number of the member's session
+
+
+def acknowledgements_of(session: ShareSession, request: RequestThatAcknowledges, by: str) -> Acknowledgements:
+    """Return what a request of a session acknowledges."""
+    group_id, member_id, _ = session.key
+    return Acknowledgements(group_id, member_id, request.topics, by, request.is_renew_ack, session.number)
 
 
 def acknowledge_all(state: State, asked: Acknowledgements, env: Env) -> Steps[list[Acknowledgement]]:
